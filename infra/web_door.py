@@ -7,6 +7,7 @@ listening sockets and starts the door when somebody waits at one."""
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.serving import WebDoor
 from infra.keep.web_door.target import target_of
 from infra.keep.web_door.trace import Trace
+from infra.keep.web_door.turns import MOST_AT_ONCE
 from infra.keep.web_door.worker import Readers
 from infra.shared import arguments
 from infra.shared.exit_codes import Exit
@@ -42,6 +44,9 @@ log = structlog.get_logger("web_door")
 
 SOCKET, PACKAGES = "web", "packages"
 """Among those that the watcher holds."""
+BODIES_BYTES = 256 << 20
+"""Of all pages that are fetched at once."""
+_PR_SET_DUMPABLE = 4
 _SPARE_SECONDS = 15.0
 """An answer is awaited so much longer than a page may take: for its turn, and until it is read."""
 
@@ -50,6 +55,8 @@ def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM. The settings come on stdin: this user may not read the file. The trace goes to stdout."""
     given = arguments.parser("web_door", __doc__ or "").parse_args(words)
     log_lines.configure()
+    # The worker, which parses what strangers wrote, has our user: it must not reach our trace through /proc or ptrace.
+    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     signal.signal(signal.SIGTERM, _leave)
     remove_foreign_settings(os.environ)
     try:
@@ -66,7 +73,8 @@ def main(words: list[str] | None = None) -> int:
     fetcher = Fetcher(judge, limits, Connections(), names.addresses, Robots() if web.robots else None)
     readers = Readers()
     reading = Reading(judge, fetcher, Rendering(readers, web.keep_raw_html), Outgoing(), web.search_url)
-    door = WebDoor(reading.fetch, reading.search, trace, web.fetch_seconds)
+    at_once = max(1, min(MOST_AT_ONCE, BODIES_BYTES // web.page_bytes))
+    door = WebDoor(reading.fetch, reading.search, trace, web.fetch_seconds, at_once)
     tasks: set[asyncio.Task[Any]] = set()
 
     def begin() -> None:

@@ -13,7 +13,7 @@ from tests.lists import ATTACKS, FAULTS, HELD, NOT_HELD, NOT_TRIED, ROOT, Line, 
 
 NUMBERS = {
     FAULTS: [*(f"F{number:02}" for number in range(1, 87)), *(f"P{number}" for number in range(1, 10))],
-    ATTACKS: [f"S{number:02}" for number in range(1, 58)],
+    ATTACKS: [f"S{number:02}" for number in range(1, 61)],
 }
 
 

@@ -90,6 +90,8 @@ def test_other_rules_do_not_prove_this_mode(bare_nets: Nets, instead: str) -> No
     why, after, again = bare_nets.near.ask("seal_and_swap", mode="door", instead=instead)
     assert (why, again) == ("", "")
     assert after.startswith("the egress rules of mode door are not proved")
+    counted = bare_nets.counted()
+    assert (counted["canary"] >= 4, counted["not_by_door"], counted["dns_by_cell"]) == (True, 0, 0)
 
 
 def test_a_cell_that_runs_against_this_wall_does_not_spoil_the_proof(walled: Nets) -> None:

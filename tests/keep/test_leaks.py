@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
@@ -21,12 +22,15 @@ from infra.keep.ledger.prices import FREE
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.errors import shortened
 from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
+from infra.keep.web_door.refusal import failed
+from infra.keep.web_door.serving import _error, _line
 from infra.shared.boot_files import last_words
 from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
 from infra.shared.requests import report_of
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
+from infra.shared.web import FetchRequest
 from tests.shared.leaks import AT, Place, counters_stay, examine, question
 
 
@@ -50,6 +54,8 @@ class Keep:
             "installer": lambda words, given: clean(words),
             "installer's end": lambda words, given: str(read_result(words.encode(), 1)),
             "a runner's last words": self.last_words,
+            "web trace": self.traced,
+            "web error": lambda words, given: str(msgspec.json.decode(bytes(_error(failed(words, words).error).body))),
         }
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
@@ -61,6 +67,10 @@ class Keep:
         asyncio.run(self.accounts.open("p", "m", "u", Usage(), words))
         files = sorted(self.ledger.rglob("*")) if self.ledger.is_dir() else [self.ledger]
         return str(json.loads(files[-1].read_text().splitlines()[-1])["run"])
+
+    def traced(self, words: str, given: Mapping[str, Any]) -> str:
+        line = _line(FetchRequest(words, run=words, step=words), "fetch_page", AT, 1, 0, None, None, ())
+        return f"{line.url}\n{line.run_id}\n{line.step_id}"
 
     def last_words(self, words: str, given: Mapping[str, Any]) -> str:
         log = self.path / "c" / ERROR_LOG

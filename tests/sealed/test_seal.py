@@ -217,13 +217,13 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
         """As the cell does it, with what the runner gives to all that it starts."""
         return agent.as_agent(f"export {proxied}; {command}")
 
-    assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
     alone(f"printf %s '{shown.read_text()}' >/tmp/index.crt")
     pip = "python -m pip install --no-cache-dir --disable-pip-version-check --cert /tmp/index.crt --retries 1"
     told = alone(f"{pip} --target /tmp/got --index-url https://{index.HOST}/simple/ sealedpkg")
     assert "Successfully installed sealedpkg-1.0" in told
     told = alone(f"{pip} --index-url https://{index.OTHER}/simple/ none")
     assert f"{index.OTHER} is not in web.package_hosts" in told
+    assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
     assert {port for _, port in world.arrived()} == {53, 80, 443}, "the control: these did arrive"
 
     connect = "socket.create_connection((sys.argv[1], 443), 5)"
@@ -234,8 +234,8 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     assert world.arrived() == set()
     trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
     seen = [(line["status"], line["origin"]) for line in trace]
-    assert seen[0] == ("ok", "http://pages.example")
-    assert {*seen[1:]} == {("package", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
+    assert seen[-1] == ("ok", "http://pages.example")
+    assert {*seen[:-1]} == {("package", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
     (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
     assert (door.held.permitted, door.held.effective) == (0, 0)
     others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"

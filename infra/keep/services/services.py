@@ -178,6 +178,7 @@ class Services:
         try:
             service.listening.open()
         except OSError as error:
+            service.started = now
             self._bury(service, str(error), now)
             return False
         service.is_idle = not service.listening.is_waited_at()

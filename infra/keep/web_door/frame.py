@@ -22,7 +22,7 @@ _BRACKET = re.compile(f"[{''.join(map(chr, _BRACKETS))}]")
 _LIKE_OURS = re.compile(r"web[\s:#=_-]{1,4}[0-9a-f]{8,}", re.IGNORECASE)
 """What our lines say, whatever stands around the words."""
 _SPEAKERS = re.compile(
-    r"<(?=\|\w[\w ]{0,39}\|>|/?(?:start|end)_of_turn>|/?s>|</?SYS>>)|\[(?=/?INST\])",
+    r"<(?=[|\uff5c]\w[\w \u2581]{0,39}[|\uff5c]>|/?(?:start|end)_of_turn>|/?s>|</?SYS>>)|\[(?=/?INST\])",
     re.IGNORECASE,
 )
 """Marks by which models are told that somebody else speaks now."""
@@ -49,13 +49,12 @@ def _marked(text: str) -> str:
 
 def defanged(text: str) -> str:
     """`text` with nothing in it that looks like the frame's lines, or like another speaker's beginning."""
-    text = text.translate(_BRACKETS) if _BRACKET.search(text) else text
-    if "<" in text or "[" in text:
-        text = _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text)
     folded = text if unicodedata.is_normalized("NFKC", text) else unicodedata.normalize("NFKC", text)
-    if "web" not in folded.lower() or not _LIKE_OURS.search(folded):
-        return text
-    return "\n".join(_torn(line) for line in text.split("\n"))
+    if "web" in folded.lower() and _LIKE_OURS.search(folded):
+        text = "\n".join(_torn(line) for line in text.split("\n"))
+    # Last, as a line that was torn may be spelled anew.
+    text = text.translate(_BRACKETS) if _BRACKET.search(text) else text
+    return _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text) if "<" in text or "[" in text else text
 
 
 def normal(text: str) -> tuple[str, int]:

@@ -1,5 +1,6 @@
 """Where the cell reaches nothing but the doors: the way to the package indexes that the PM named, for pip, uv and npm.
-An HTTP proxy that knows CONNECT alone; what passes is TLS between them and the index, and nobody looks into it.
+An HTTP proxy that knows CONNECT alone. What passes is TLS between them and the index, which has to begin by asking for
+the very host; nobody looks further into it.
 
 The name is looked up once, every address found is judged, and one of these is connected to. A connection is on record
 before its first byte passes."""
@@ -14,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, NamedTuple
 
+from infra.keep.web_door import client_hello
 from infra.shared.addresses import Address, is_inner
 from infra.shared.clock import timestamp
 from infra.shared.host_names import problem_with_host_name
@@ -108,9 +110,14 @@ class Packages:
             await writer.drain()
             return
         try:
-            await self._record(_line(began, host, "package"))
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            await self._relay(reader, writer, *theirs)
+            hello = await self._hello(reader, host)
+            if hello:
+                await self._record(_line(began, host, "package"))
+                theirs[1].write(hello)
+                await self._relay(reader, writer, *theirs)
+            else:
+                await self._record(_line(began, host, "denied", "policy_denied"))
         finally:
             theirs[1].close()
 
@@ -120,6 +127,17 @@ class Packages:
                 return await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             raise _Refused(431, "validation_error", f"the request has more than {HEAD_BYTES} bytes") from None
+
+    async def _hello(self, reader: asyncio.StreamReader, host: str) -> bytes:
+        """What TLS begins with; empty when it asks for another than `host`. Raises OSError, IncompleteReadError."""
+        async with asyncio.timeout(self._limits.head_seconds):
+            try:
+                header = await reader.readexactly(client_hello.HEADER_BYTES)
+                record = await reader.readexactly(client_hello.length_of(header))
+                name = client_hello.server_name(record)
+            except client_hello.NoHello:
+                return b""
+        return header + record if name.removesuffix(".") == host else b""
 
     def _judge(self, host: str, port: int) -> None:
         """Raises _Refused."""

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Protocol
 
 from infra.keep.web_door.content import Content
 from infra.keep.web_door.frame import defanged, framed, one_line
-from infra.keep.web_door.plain import type_of
-from infra.shared.secret_shapes import redacted
+from infra.keep.web_door.plain import told_type
+from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link, Page
 
 MOST_WHOLE_CHARS = 250_000
 """Of a page that is kept in a file; fewer where its marks and letters take many bytes."""
 LINKS_SHOWN = 40
+MOST_LINKS_CHARS = 3000
+"""Of the links that are shown behind the text; fewer for a text that is to be short."""
+MOST_ADDRESS_CHARS = 500
 
 
 class Came(Protocol):
@@ -49,9 +53,9 @@ def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page
     markdown = redacted(content.markdown)
     links = tuple(Link(redacted(link.text), redacted(link.url)) for link in content.links)
     notes = _left_out(fetched, content, len(markdown))
-    lines = (("Address", redacted(url)), ("Title", title), ("Left out", notes))
+    lines = (("Address", redacted_and_cut(url, MOST_ADDRESS_CHARS)), ("Title", title), ("Left out", notes))
     head = "\n".join(f"{name}: {value}" for name, value in lines if value)
-    tail = _further(links, markdown)
+    tail = _further(links, markdown, min(MOST_LINKS_CHARS, max_chars // 4))
     origin = fetched.origin
     shown, is_cut = _shown(markdown, max_chars)
     text = framed("\n\n".join(filter(None, (head, shown, tail))), origin, nonce)
@@ -62,7 +66,7 @@ def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page
         url=url,
         origin=origin,
         status=fetched.status,
-        content_type=type_of(fetched.content_type),
+        content_type=told_type(fetched.content_type),
         title=defanged(title),
         text=text,
         whole=whole,
@@ -91,8 +95,13 @@ def _shown(markdown: str, most: int) -> tuple[str, bool]:
     return markdown[: end if end > 0 else most].rstrip(), True
 
 
-def _further(links: tuple[Link, ...], markdown: str) -> str:
+def _further(links: tuple[Link, ...], markdown: str, most: int) -> str:
     """Links that stand in what was cut: how one gets on from here."""
-    further = [link for link in links if link.url not in markdown][:LINKS_SHOWN]
-    lines = ("Other links of the page:", *(f"- {link.text}: {link.url}" for link in further))
-    return "\n".join(lines) if further else ""
+    further = (f"- {link.text}: {link.url}" for link in links if link.url not in markdown)
+    lines, left = list[str](), most
+    for line in itertools.islice(further, LINKS_SHOWN):
+        left -= len(line)
+        if left < 0:
+            break
+        lines.append(line)
+    return "\n".join(("Other links of the page:", *lines)) if lines else ""

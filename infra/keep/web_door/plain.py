@@ -14,6 +14,18 @@ _TEXT_TYPES = re.compile(
     r"x-sh|x-ndjson|jsonl|json5|graphql|x-httpd-php|x-www-form-urlencoded|rtf|x-tex|x-latex)|image/svg\+xml"
 )
 _UNSAID = ("", "application/octet-stream", "application/x-unknown", "binary/octet-stream", "unknown/unknown")
+_USUAL = frozenset(
+    (
+        *("html", "plain", "css", "csv", "calendar", "javascript", "markdown", "tab-separated-values", "vcard", "xml"),
+        *("jpeg", "png", "gif", "webp", "avif", "bmp", "tiff", "svg+xml", "x-icon", "vnd.microsoft.icon"),
+        *("mpeg", "mp4", "ogg", "wav", "webm", "flac", "aac", "quicktime", "woff", "woff2", "ttf", "otf"),
+        *("json", "ld+json", "geo+json", "problem+json", "x-ndjson", "jsonl", "yaml", "x-yaml", "toml", "sql", "rtf"),
+        *("xhtml+xml", "rss+xml", "atom+xml", "x-javascript", "ecmascript", "x-sh", "wasm", "graphql", "epub+zip"),
+        *("pdf", "zip", "gzip", "x-gzip", "x-tar", "x-bzip2", "x-xz", "zstd", "x-7z-compressed", "java-archive"),
+        *("octet-stream", "msword", "vnd.ms-excel", "vnd.ms-powerpoint", "x-www-form-urlencoded", "x-tex", "x-latex"),
+        *(f"vnd.openxmlformats-officedocument.{kind}" for kind in ("wordprocessingml.document", "spreadsheetml.sheet")),
+    )
+)
 _HEAD_BYTES = 1 << 10
 _SHOWN_BYTES = 64
 
@@ -22,6 +34,18 @@ def type_of(header: str) -> str:
     """The type alone, in small letters; empty for what is none. The page wrote the header: the rest is not told."""
     found = _TYPE.match(header[:400])
     return found[1].lower() if found else ""
+
+
+def told_type(header: str) -> str:
+    """The type in words that are not the page's: of an unusual one, its general kind alone. It is shown beside the
+    frame, and a type can hold an order in a hundred letters."""
+    general, _, special = type_of(header).partition("/")
+    if general not in _GENERAL:
+        return "a type of its own" if general else ""
+    return f"{general}/{special}" if special in _USUAL else f"{general} of its own kind"
+
+
+_GENERAL = ("text", "application", "image", "audio", "video", "font", "binary")
 
 
 def charset_of(header: str) -> str | None:

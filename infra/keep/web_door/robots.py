@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -16,6 +17,8 @@ MOST_SITES = 200
 MOST_BYTES = 512 * 1024
 """RFC 9309 2.5 asks for 500 KiB at least."""
 MOST_RULES = 1000
+MOST_KEPT_BYTES = 16 << 20
+"""In memory, of all sites' rules."""
 
 Ask = Callable[[Target, int], Awaitable[tuple[int, bytes]]]
 """Fetches a file of a site, at most so many bytes of it: status and body. Raises WebRefusal."""
@@ -32,6 +35,11 @@ class SiteRules(NamedTuple):
         longest = max((len(each) for each in self.denied if matches(each, path)), default=-1)
         return longest < 0 or any(len(each) >= longest and matches(each, path) for each in self.allowed)
 
+    @property
+    def size(self) -> int:
+        """In bytes, in memory: a character may take four."""
+        return sum(map(sys.getsizeof, (*self.allowed, *self.denied)))
+
 
 ALL = SiteRules()
 
@@ -40,6 +48,7 @@ class Robots:
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
         self._kept: dict[str, tuple[float, SiteRules]] = {}
+        self._kept_bytes = 0
 
     async def check(self, target: Target, ask: Ask) -> None:
         """Raises WebRefusal when the site does not want it read, or cannot be asked."""
@@ -56,10 +65,15 @@ class Robots:
         return rules if self._now() < until else None
 
     def _keep(self, origin: str, rules: SiteRules) -> None:
-        self._kept.pop(origin, None)
-        while len(self._kept) >= MOST_SITES:
-            del self._kept[next(iter(self._kept))]
+        self._forget(origin)
         self._kept[origin] = (self._now() + KEPT_SECONDS, rules)
+        self._kept_bytes += rules.size
+        while len(self._kept) > MOST_SITES or self._kept_bytes > MOST_KEPT_BYTES:
+            self._forget(next(iter(self._kept)))
+
+    def _forget(self, origin: str) -> None:
+        if origin in self._kept:
+            self._kept_bytes -= self._kept.pop(origin)[1].size
 
 
 async def _asked(target: Target, ask: Ask) -> SiteRules:
@@ -79,24 +93,21 @@ def rules_of(text: str, agent: str = AGENT) -> SiteRules:
     """Of the groups that name the agent; else of those for everybody."""
     ours: dict[str, tuple[list[str], list[str]]] = {agent: ([], []), "*": ([], [])}
     seen: set[str] = set()
-    names: list[str] = []
+    names: set[str] = set()  # of the group that we are in, those that mean us
     is_head = False
     for line in text.removeprefix("\ufeff").splitlines():
         key, _, value = line.partition("#")[0].partition(":")
         key, value = key.strip().lower(), value.strip()
         if key == "user-agent":
-            names = [*names, value.lower()] if is_head else [value.lower()]
+            names = (names if is_head else set()) | ({value.lower()} & ours.keys())
+            seen |= names
             is_head = True
         elif key in ("allow", "disallow"):
             is_head = False
             for name in names:
-                if name in ours:
-                    seen.add(name)
-                    patterns = ours[name][key == "disallow"]
-                    if value and len(patterns) < MOST_RULES:
-                        patterns.append(unquote(value)[:500])
-        if key == "user-agent" and value.lower() in ours:
-            seen.add(value.lower())
+                patterns = ours[name][key == "disallow"]
+                if value and len(patterns) < MOST_RULES:
+                    patterns.append(unquote(value)[:500])
     allowed, refused = ours[agent if agent in seen else "*"]
     return SiteRules(tuple(allowed), tuple(refused))
 

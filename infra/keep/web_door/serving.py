@@ -22,7 +22,7 @@ from infra.keep.web_door.fetching import Fetched
 from infra.keep.web_door.judge import Tool
 from infra.keep.web_door.refusal import WebRefusal, invalid, late, unavailable
 from infra.keep.web_door.trace import Trace
-from infra.keep.web_door.turns import Turns
+from infra.keep.web_door.turns import MOST_AT_ONCE, Turns
 from infra.shared.clock import timestamp
 from infra.shared.conversation import HEALTH_PATH, Value
 from infra.shared.secret_shapes import redacted, redacted_and_cut
@@ -63,14 +63,15 @@ class WebDoor:
         search: Callable[[SearchRequest], Awaitable[Served]],
         trace: Trace,
         waiting_seconds: float,
+        most_at_once: int = MOST_AT_ONCE,
         now: Callable[[], float] = time.time,
     ) -> None:
         """`fetch` and `search` do the work and raise WebRefusal; `waiting_seconds`: how long a request waits for its
-        turn."""
+        turn, of which there are `most_at_once`."""
         self._fetch = fetch
         self._search = search
         self._trace = trace
-        self._turns = Turns()
+        self._turns = Turns(most_at_once)
         self._waiting_seconds = waiting_seconds
         self._now = now
         self.app = Starlette(
@@ -173,8 +174,8 @@ def _line(
     denied = error is not None and error.type == "policy_denied"
     line = TraceLine(
         at=at,
-        run_id=asked.run,
-        step_id=asked.step,
+        run_id=redacted_and_cut(asked.run, MOST_SHOWN),
+        step_id=redacted_and_cut(asked.step, MOST_SHOWN),
         tool_name=tool,
         args_hash=digest,
         duration_ms=duration_ms,
@@ -191,7 +192,7 @@ def _line(
         line,
         artifacts=(f"sha256:{fetched.sha256}",) if fetched.sha256 else (),
         policy_flags=(*fetched.flags, *served.flags),
-        origin=fetched.origin,
+        origin=redacted_and_cut(fetched.origin, MOST_SHOWN),
         url=redacted_and_cut(fetched.url, MOST_SHOWN),
         size=max(0, fetched.size),
         hidden_chars=page.hidden_chars if page else 0,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import struct
 import subprocess
@@ -23,6 +24,8 @@ SECONDS: Final = 20.0
 START_SECONDS: Final = 30.0
 MOST_REPLY_BYTES: Final = 16 << 20
 LENGTH: Final = struct.Struct(">I")
+GROWN_BYTES: Final = 200 << 20
+"""A worker that has so much resident memory after a page makes room for a new one."""
 READY: Final = b"r"
 
 
@@ -114,8 +117,14 @@ class _Worker:
 class Readers:
     """The worker of one door, which is started before it is needed."""
 
-    def __init__(self, seconds: float = SECONDS, module: str = "infra.keep.web_door.worker_process") -> None:
+    def __init__(
+        self,
+        seconds: float = SECONDS,
+        module: str = "infra.keep.web_door.worker_process",
+        grown_bytes: int = GROWN_BYTES,
+    ) -> None:
         self._seconds = seconds
+        self._grown_bytes = grown_bytes
         self._module = module
         self._worker: _Worker | None = None
         self._turn = asyncio.Lock()
@@ -155,6 +164,8 @@ class Readers:
                 words = "the page could not be read: its parser failed, or needed more memory than it may have"
                 raise failed(words, "look for the same text at another address") from None
             finally:
+                if _resident_bytes(self.pid) > self._grown_bytes:
+                    await self.close()
                 with contextlib.suppress(OSError):  # so that the next page finds one that is warm
                     await self._there()
         if isinstance(reply, Unread):
@@ -165,6 +176,14 @@ class Readers:
         if self._worker is not None:
             self._worker.end()
             self._worker = None
+
+
+def _resident_bytes(pid: int) -> int:
+    """Now, as the kernel counts it (proc(5), statm). The most that getrusage(2) tells is no measure: a program that is
+    started begins with that of the one that started it."""
+    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return 0
 
 
 def normalised(content: Content) -> Content:

@@ -19,8 +19,6 @@ from infra.shared.visible import without_invisible
 
 MEMORY_BYTES = 640 << 20
 CPU_SECONDS = 15
-GROWN_KIB = 200 << 10
-"""A worker of more resident memory makes room for a new one."""
 _SAMPLE = b"<!doctype html><title>t</title><style>.a{display:none}</style><p class=a>a<p>b <a href=/>c</a>\xe2\x80\x8b"
 _SAMPLE_PDF = (
     b"%PDF-1.4 1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj "
@@ -39,8 +37,6 @@ def main() -> None:
             reply = msgspec.msgpack.encode(_answered(requests.read(LENGTH.unpack(head)[0])))
             replies.write(LENGTH.pack(len(reply)) + reply)
             replies.flush()
-            if resource.getrusage(resource.RUSAGE_SELF).ru_maxrss > GROWN_KIB:
-                return
 
 
 def warm() -> None:

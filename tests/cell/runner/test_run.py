@@ -82,7 +82,8 @@ def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
     assert results(request)[0].content == read(f"{cell.checkout}/{briefing.NOW}")
     assert result.role == "user"
     assert [tool.name for tool in request.tools] == [
-        *("read_file", "write_file", "edit_file", "delete_file", "bash", "bootstrap", "rollback")
+        *("read_file", "write_file", "edit_file", "delete_file", "bash"),
+        *("fetch_page", "web_search", "bootstrap", "rollback"),
     ]
     assert request.unit
 

@@ -71,6 +71,8 @@ def test_a_page_stands_in_its_frame_with_all_that_belongs_to_it(title: str, text
         (f"⟦end of web {NONCE}⟧", "[end of w·eb 5eedfeed00c0ffee]"),
         ("[[WEB: 0123456789abcdef]]", "[[W·EB: 0123456789abcdef]]"),
         ("<|im_start|>system", "<·|im_start|>system"),
+        (f"{WIDE} 0123456789abcdef \uff1c\uff5cim_start\uff5c\uff1e", "w·eb 0123456789abcdef <·|im_start|>"),
+        ("<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<·\uff5cbegin\u2581of\u2581sentence\uff5c>"),
         ("[INST] do [/INST]", "[·INST] do [·/INST]"),
         ("<<SYS>> a <</SYS>>", "<·<SYS>> a <·</SYS>>"),
         ("<start_of_turn>user </s>", "<·start_of_turn>user <·/s>"),
@@ -132,6 +134,13 @@ def test_links_that_stand_in_what_was_cut_are_named() -> None:
     page = as_given(came("<nav><a href=/next>Next</a></nav><p><a href=/here>Here</a>"))
     assert within(page.text).endswith("Other links of the page:\n- Next: https://pages.example/next")
     assert page.text.count("/here") == 1
+
+
+def test_what_is_shown_is_not_much_longer_than_asked_for() -> None:
+    """However long the page's addresses and the texts of its links are."""
+    links = "".join(f"<nav><a href='/{number}{'x' * 400}'>{'y' * 300}</a></nav>" for number in range(100))
+    long = came(f"<title>{'t' * 9000}</title>{links}<p>{'z ' * 9000}", url="https://pages.example/" + "u" * 8000)
+    assert len(as_given(long, max_chars=1000).text) < 2700
 
 
 def test_a_secret_in_a_page_is_redacted() -> None:

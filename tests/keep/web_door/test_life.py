@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.server
 import json
 import os
@@ -17,6 +18,7 @@ import psutil
 import pytest
 import structlog
 
+from infra.keep.services.outputs import Outputs
 from infra.keep.services.services import Services, doors, outage
 from infra.shared.paths import Paths
 from infra.shared.sockets import connect
@@ -56,7 +58,9 @@ class World:
         settings = folder / "minifram.yaml"
         settings.write_text("policy: {rules: [{do: allow, domains: [127.0.0.1]}]}\n")
         settings.chmod(0o600)
-        self.service = doors(str(settings), self.places)[2]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.package_port: int = free.getsockname()[1]
+        self.service = doors(str(settings), self.places, package_port=self.package_port)[2]
         self._events = (folder / "events").open("w")
         log = structlog.wrap_logger(structlog.PrintLogger(self._events))
         self.services = Services([self.service], self.places, 1 << 20, log)
@@ -173,6 +177,45 @@ def test_many_at_once(world: World) -> None:
     _Handler.go_on.set()
     assert [answer(wire)[0] for wire in slow] == [200] * 12
     assert len({line["args_hash"] for line in world.trace()}) == 13
+
+
+@pytest.mark.heavy
+def test_a_stopped_door(world: World) -> None:
+    """SIGSTOP: it is replaced, and who waits meets the next one."""
+    assert answer(world.ask("/a"))[0] == 200
+    stopped = world.pid
+    os.kill(stopped, signal.SIGSTOP)
+    assert answer(world.ask("/b"))[0] == 200
+    assert world.pid != stopped
+    assert "was stopped (SIGSTOP), and is replaced" in world.services.news()[0]
+
+
+def test_pip_wakes_it_too(world: World) -> None:
+    """At the port for packages, which the watcher holds as well."""
+    assert world.pid == 0
+    with socket.create_connection(("127.0.0.1", world.package_port), SECONDS) as wire:
+        wire.sendall(b"CONNECT elsewhere.example:443 HTTP/1.1\r\n\r\n")
+        assert wire.recv(100).startswith(b"HTTP/1.1 403 ")
+    assert [(line["status"], line["tool_name"]) for line in world.trace()] == [("denied", "package")]
+
+
+def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
+    """Never while one is being written, unless whoever writes never lets go of a file that is far too long."""
+    trace = tmp_path / "web.jsonl"
+    with (tmp_path / "events").open("w") as events:
+        log = structlog.wrap_logger(structlog.PrintLogger(events))
+        outputs = Outputs([str(trace)], 100, log)
+        trace.write_bytes(b"x" * 101)
+        with trace.open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            outputs.bound()
+            assert trace.stat().st_size == 101
+            trace.write_bytes(b"x" * 401)
+            outputs.bound()
+            assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").stat().st_size) == (0, 401)
+        trace.write_bytes(b"y" * 101)
+        outputs.bound()
+    assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
 
 
 def test_its_socket_comes_back(world: World) -> None:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.keep.web_door import client_hello
 from infra.keep.web_door.packages import HEAD_BYTES, LIMITS, PackageLimits, Packages
 from infra.shared.addresses import Address
 from infra.shared.web import TraceLine
@@ -17,13 +23,37 @@ ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 HOME = ip_address("127.0.0.1")
 
 
+@functools.cache
+def hello(name: str) -> bytes:
+    """What a client of this name's server sends first."""
+    out = ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).wrap_bio(
+            ssl.MemoryBIO(), out, server_hostname=name.rstrip(".")
+        ).do_handshake()
+    return out.read()
+
+
+def with_extension(begin: bytes, kind: int, content: bytes) -> bytes:
+    """One more, at the end; the counts of the record, the message and the extensions say so."""
+    extra = kind.to_bytes(2) + len(content).to_bytes(2) + content
+    at = 43 + 1 + begin[43]  # behind the session
+    at += 2 + int.from_bytes(begin[at : at + 2])  # behind the ciphers
+    at += 1 + begin[at]  # behind the compression
+    counts = {3: 2, 6: 3, at: 2}
+    changed = bytearray(begin + extra)
+    for where, size in counts.items():
+        changed[where : where + size] = (int.from_bytes(changed[where : where + size]) + len(extra)).to_bytes(size)
+    return bytes(changed)
+
+
 class Site:
     """An index that says back what it hears, and a proxy in front of it."""
 
     def __init__(self, limits: PackageLimits, found: tuple[Address, ...], is_private_allowed: bool) -> None:
         self.lines: list[TraceLine] = []
         self.asked: list[str] = []
-        self.reached = 0
+        self.reached = self.heard = 0
         self._held: list[asyncio.StreamWriter] = []
         self._limits, self._found, self._is_private_allowed = limits, found, is_private_allowed
 
@@ -63,6 +93,7 @@ class Site:
         self._held.append(writer)
         with contextlib.suppress(OSError):
             while heard := await reader.read(1 << 16):
+                self.heard += len(heard)
                 writer.write(heard)
                 await writer.drain()
             writer.write(b"bye")
@@ -81,9 +112,16 @@ class Site:
         writer.close()
         return told.partition("\r\n")[0]
 
-    async def tunnel(self, host: str = "pypi.org") -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def tunnel(
+        self, host: str = "pypi.org", begin: bytes | None = None
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Begun as TLS is, which the index says back."""
         reader, writer = await self.ask(f"CONNECT {host}:443 HTTP/1.1\r\n\r\n")
         assert await reader.readexactly(len(ESTABLISHED)) == ESTABLISHED
+        begin = hello(host) if begin is None else begin
+        writer.write(begin)
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionResetError):
+            assert await reader.readexactly(len(begin)) == begin
         return reader, writer
 
 
@@ -130,6 +168,40 @@ def test_what_passes_is_left_as_it_is() -> None:
     (line,) = site.lines
     assert (line.status, line.tool_name, line.error_code, line.at[-1]) == ("package", "package", "", "Z")
     assert site.asked == ["files.example"]
+
+
+OTHERWISE = {
+    "another name": hello("evil.example"),
+    "a name below": hello("x.pypi.org"),
+    "no name": hello("127.0.0.1"),
+    "no TLS": b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+    "an encrypted name": with_extension(hello("pypi.org"), 0xFE0D, b"x"),
+    "two names": with_extension(hello("pypi.org"), 0, b"\0\x0f\0\0\x0cevil.example"),
+    "in pieces": hello("pypi.org")[:3] + b"\0\x10" + hello("pypi.org")[5:21],
+}
+
+
+@each_row("begin", OTHERWISE.values())
+def test_tls_that_asks_for_another_host_does_not_pass(begin: bytes) -> None:
+    """A server that answers for many names would take it there. Not a byte reaches it, and it is on record."""
+
+    async def play(site: Site) -> None:
+        reader, _ = await site.tunnel(begin=begin)
+        assert await rest(reader) == 0
+
+    site = with_site(play)
+    assert [line.status for line in site.lines] == ["denied"]
+    assert site.heard == 0
+
+
+@given(st.binary(max_size=100), st.integers(0, 600))
+def test_any_beginning_is_read_or_refused(noise: bytes, at: int) -> None:
+    """Cut, filled or damaged: there is a name or a NoHello."""
+    whole = hello("pypi.org")[client_hello.HEADER_BYTES :]
+    assert client_hello.server_name(with_extension(hello("PyPI.org"), 0x1234, noise)[5:]) == "pypi.org"
+    for record in (noise, whole[:at] + noise + whole[at:], whole[:at]):
+        with contextlib.suppress(client_hello.NoHello):
+            assert isinstance(client_hello.server_name(record), str)
 
 
 REFUSED = (

@@ -34,7 +34,7 @@ class Asked:
     def __init__(self, folder: Path, act: Callable[[FetchRequest], Awaitable[Served]]) -> None:
         self._path = folder / "trace"
         self._descriptor = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-        door = WebDoor(act, no_search, Trace(self._descriptor), 1.0, lambda: 0.0)
+        door = WebDoor(act, no_search, Trace(self._descriptor), 1.0, now=lambda: 0.0)
         self.client = TestClient(door.app, raise_server_exceptions=False)
 
     def close(self) -> None:

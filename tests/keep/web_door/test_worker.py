@@ -15,7 +15,7 @@ import pytest
 
 from infra.keep.web_door.content import MOST_LINKS, Content
 from infra.keep.web_door.refusal import WebRefusal
-from infra.keep.web_door.worker import Readers, normalised
+from infra.keep.web_door.worker import GROWN_BYTES, Readers, normalised
 from infra.shared.paths import ROOT
 from infra.shared.web import Link
 
@@ -70,6 +70,34 @@ def test_a_worker_that_dies_is_replaced() -> None:
         with pytest.raises(WebRefusal, match="its parser failed"):
             await reading
         assert await text_of(readers, b"<p>four") == "four"
+
+    with_readers(act)
+
+
+def test_a_worker_that_has_grown_is_replaced_before_the_next_page() -> None:
+    """Which is read all the same."""
+
+    async def act(readers: Readers) -> None:
+        pids = set[int]()
+        for number in range(3):
+            assert await text_of(readers, b"<p>%d" % number) == str(number)
+            pids.add(readers.pid)
+        assert len(pids) == 3
+
+    with_readers(act, grown_bytes=1)
+
+
+def test_a_door_that_was_large_once_keeps_its_worker() -> None:
+    """The kernel tells a program that is started of the most memory that the one before it ever had."""
+
+    async def act(readers: Readers) -> None:
+        large = bytearray(GROWN_BYTES + (32 << 20))
+        large[::4096] = b"x" * len(large[::4096])
+        del large
+        assert await text_of(readers, b"<p>one") == "one"
+        first = readers.pid
+        assert await text_of(readers, b"<p>two") == "two"
+        assert readers.pid == first
 
     with_readers(act)
 

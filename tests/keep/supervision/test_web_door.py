@@ -1,0 +1,55 @@
+"""The web door in the hands of a real watcher: on demand, and across a watcher that is killed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+from infra.shared.sockets import connect
+from tests.keep.supervision.agents import Agent, within
+
+pytestmark = pytest.mark.heavy
+BODY = b'{"url": "http://10.0.0.1/"}'
+ASKED = b"POST /v1/fetch HTTP/1.1\r\nhost: door\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY
+
+
+def refused(agent: Agent) -> bool:
+    """An address that the door refuses without asking anybody."""
+    with contextlib.suppress(OSError), connect(agent.places.web_socket, 20.0) as wire:
+        wire.sendall(ASKED)
+        return b"policy_denied" in b"".join(iter(lambda: wire.recv(4096), b""))
+    return False
+
+
+def door(agent: Agent) -> list[int]:
+    assert agent.watcher
+    with contextlib.suppress(psutil.Error):
+        children = psutil.Process(agent.watcher.pid).children()
+        return [child.pid for child in children if "infra.web_door" in child.cmdline()]
+    return []
+
+
+def test_a_watcher_has_it_on_demand(make_agent: Callable[..., Agent]) -> None:
+    """None while nobody asks; with the watcher killed it ends, and the next watcher's socket leads to another. The
+    runner serves on all the while, and the socket goes with a watcher that is stopped."""
+    agent = make_agent()
+    agent.start()
+    first = agent.serving()
+    assert door(agent) == []
+    within(30.0, lambda: refused(agent), "an answer")
+    (before,) = door(agent)
+    assert agent.watcher
+    agent.watcher.kill()
+    agent.watcher.wait()
+    agent.start()
+    (after,) = within(30.0, lambda: door(agent) if refused(agent) else None, "an answer of the next watcher's door")
+    assert before != after
+    assert not psutil.pid_exists(before) or psutil.Process(before).status() == psutil.STATUS_ZOMBIE
+    assert agent.serving().boot_id == first.boot_id
+    assert "web_door" not in agent.comms()
+    agent.stop()
+    assert not os.path.exists(agent.places.web_socket)
