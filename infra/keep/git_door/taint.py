@@ -50,19 +50,27 @@ def at_push(var: str, git: Git, at: float) -> TaintState:
     return state
 
 
-def note_push(var: str, git: Git, updates: Sequence[Update], taken: bool, at: float) -> None:
-    """A push was judged, tainted work's. Raises OSError, GitError."""
+def brought(state: TaintState, git: Git, update: Update) -> Update:
+    """With the commits of tainted pushes that it brings onto main. `git` sees what is pushed. Raises GitError."""
+    undecided = {push.commit for push in state.pushes if machine.is_undecided(push)}
+    if update.ref != MAIN_REF or not (undecided and update.new and update.old and update.names_commit):
+        return update
+    coming = git("rev-list", update.new, f"^{update.old}", "--").split()
+    return update._replace(tainted=tuple(undecided.intersection(coming)))
+
+
+def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Update], taken: bool, at: float) -> None:
+    """A push was judged as that of work tainted by these origins, also when that ends meanwhile. Raises OSError,
+    GitError."""
     with _locked(var):
         before = state_file.read(var)
-        if before.now is None:
-            return
         pushes, touched = list[TaintedPush](), dict[str, None]()
         for update in updates:
             guarded = [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
             shown = tuple(guarded[:MOST_PUSHED_PATHS])
-            pushes.append(TaintedPush(at, update.ref, update.new or "", before.now.origins, shown, taken))
-        _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched))))
+            pushes.append(TaintedPush(at, update.ref, update.new or "", origins, shown, taken))
+        _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched)), origins))
 
 
 def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:

@@ -10,7 +10,7 @@ that file on main himself: no untainted run is to land what a tainted one left."
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from infra.shared.folding import folded
@@ -143,10 +143,21 @@ def holding(state: TaintState, entries: Mapping[str, str | None], origins: tuple
     return state._replace(held={**state.held, **new}) if new else state
 
 
-def pushed(state: TaintState, pushes: Sequence[TaintedPush], entries: Mapping[str, str | None]) -> TaintState:
-    """Tainted pushes were judged; `entries`: the guarded files that they touch, with what main has there."""
-    origins = state.now.origins if state.now else ()
-    return holding(state, entries, origins)._replace(pushes=(*state.pushes, *pushes)[-MOST_PUSHES:])
+def pushed(
+    state: TaintState, pushes: Sequence[TaintedPush], entries: Mapping[str, str | None], origins: tuple[str, ...]
+) -> TaintState:
+    """Pushes of work tainted by these origins were judged; `entries`: the guarded files that they touch, with what main
+    has there. Many pushes of other files do not push those out."""
+    known = (*state.pushes, *pushes)
+    undecided = [push for push in known if is_undecided(push)][-MOST_PUSHES:]
+    others = [push for push in known if not is_undecided(push)][-MOST_PUSHES:]
+    kept = sorted((*undecided, *others), key=lambda push: push.at)
+    return holding(state, entries, origins)._replace(pushes=tuple(kept))
+
+
+def is_undecided(push: TaintedPush) -> bool:
+    """It lies in the repository and changes what is guarded: the PM has decided when main has it."""
+    return push.taken and bool(push.guarded)
 
 
 def decided(state: TaintState, entries: Mapping[str, str]) -> TaintState:
@@ -187,9 +198,10 @@ def _began(run: str) -> float | None:
         return None
 
 
-def problem_with_guarded(state: TaintState, changed: Iterable[str]) -> str:
-    """Why these changes may not come onto main without the PM's word; empty when they may."""
-    if state.now is None and not state.held:
+def problem_with_guarded(state: TaintState, changed: Iterable[str], brings: Collection[str] = ()) -> str:
+    """Why these changes may not come onto main without the PM's word; empty when they may. `brings`: the commits that
+    come with them, as far as tainted work pushed them."""
+    if state.now is None and not state.held and not brings:
         return ""
     guarded = [path for path in changed if is_guarded(path)]
     if guarded and state.now:
@@ -197,12 +209,16 @@ def problem_with_guarded(state: TaintState, changed: Iterable[str]) -> str:
     for path in guarded:
         if hold := hold_on(state.held, path):
             return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
+    for push in state.pushes if guarded else ():
+        if push.commit in brings and is_undecided(push):
+            who = f"work that had read the web ({origins_words(push.origins)})"
+            return f"{_shown(guarded)} changes, and {push.commit[:12]}, which comes with it, was pushed by {who}"
     return ""
 
 
-def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str) -> str | None:
+def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str, brings: Collection[str] = ()) -> str | None:
     """The same in the words that the agent reads. `mind` takes this rule too, once it is part of every prompt."""
-    problem = problem_with_guarded(state, changed)
+    problem = problem_with_guarded(state, changed, brings)
     if not problem:
         return None
     return (

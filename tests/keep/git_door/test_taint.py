@@ -12,7 +12,9 @@ import pytest
 from structlog import get_logger
 
 from infra.keep.examination import returning
+from infra.keep.git_door import taint
 from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.decide import Update
 from infra.keep.git_door.requests import answer
 from infra.keep.supervision.taint_end import end_taint
 from infra.shared import comms
@@ -219,6 +221,39 @@ def test_only_who_sees_the_clones_ends_a_taint(scene: Scene) -> None:
     end_taint(scene.world.places, OURS)
     state = state_file.read(scene.world.places.var)
     assert (state.now, set(state.held)) == (None, {"infra/left.py"})
+
+
+def test_the_pms_word_is_for_what_the_pm_lands(scene: Scene) -> None:
+    """Another change of the same file lifts what is held, and not what the tainted work had pushed; that lands when the
+    PM merges it, and other work on the file goes on."""
+    clone = scene.world.agent
+    scene.trace.served()
+    assert SAYS in scene.onto_main({"infra/a.py": "evil = 2\n"})
+    bad = clone.head
+    scene.next_work()
+    scene.decides({"infra/a.py": "a = 1\n# something else\n"})
+    assert scene.onto_main({"infra/a.py": "a = 2\n"}) == ""
+    clone.git("fetch", "--quiet")
+    clone.git("checkout", "--quiet", "-B", "main", "origin/main")
+    clone.git("merge", "--quiet", "--no-ff", "-X", "theirs", "-m", "x", bad)
+    said = scene.push(clone.head)
+    assert (bad[:12] in said, EVIL in said, "minifram review" in said) == (True, True, True), said
+    scene.world.pm.git("fetch", "--quiet", "origin")
+    scene.world.pm.git("merge", "--quiet", "--ff-only", "origin/main")
+    scene.world.pm.git("merge", "--quiet", "--no-ff", "-X", "ours", "-m", "x", bad)
+    scene.world.pm.push("main")
+    assert scene.onto_main({"infra/a.py": "a = 3\n"}) == ""
+
+
+def test_a_push_that_was_judged_as_tainted_is_on_record_as_that(scene: Scene) -> None:
+    """Also when the taint ends before that is written."""
+    clone, var = scene.world.agent, scene.world.places.var
+    scene.trace.served()
+    scene.next_work()
+    update = Update("refs/heads/b", None, clone.head, changed=("skills/s.md",))
+    taint.note_push(var, scene.git, (EVIL,), [update], True, 1.0)
+    state = state_file.read(var)
+    assert (state.now, set(state.held), state.pushes[-1].origins) == (None, {"skills/s.md"}, (EVIL,))
 
 
 def test_what_was_written_before_anyone_looked_is_held(scene: Scene) -> None:
