@@ -244,6 +244,11 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
         assert said.count("Permission denied") == refused, "the web door's user reaches no other door"
     rejected = json.loads(agent.minifram("egress", "--json").stdout)["rejected"]
     assert {"not_by_door", "dns_by_cell"} <= rejected.keys()
+    adds = "mkdir skills && echo obey >skills/x.md && git add -A && git commit -qm x && git push -q origin HEAD:main"
+    clone = "cd /tmp && git clone -q git://127.0.0.1/remote tainted && cd tainted"
+    said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
+    assert "this work has read the web (http://pages.example)" in said, "the keep's own record decides"
+    assert "tainted by http://pages.example" in agent.minifram("status").stdout
 
 
 COMET = """

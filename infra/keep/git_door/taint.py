@@ -27,6 +27,7 @@ from infra.shared.taint.machine import (
     TaintedPush,
     TaintState,
 )
+from infra.shared.text import cut
 from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 Left = Callable[[float], Iterable[str] | None]
 """Guarded files of the cell's clones that are not as main has them and were written since a moment; None when that
 cannot be told."""
+SHOWN_CHARS = 300
+"""Of a path in the record of a push."""
 MAIN_REF = f"refs/heads/{MAIN}"
 
 
@@ -68,7 +71,7 @@ def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Up
         for update in updates:
             guarded = [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
-            shown = tuple(guarded[:MOST_PUSHED_PATHS])
+            shown = tuple(cut(path, SHOWN_CHARS) for path in guarded[:MOST_PUSHED_PATHS])
             pushes.append(TaintedPush(at, update.ref, update.new or "", origins, shown, taken))
         _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched)), origins))
 

@@ -21,7 +21,7 @@ from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 UNKNOWN = "an unknown origin"
 MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
 SHOWN_ORIGINS = 3
-MOST_PUSHES, MOST_PUSHED_PATHS = 200, 50
+MOST_PUSHES, MOST_PUSHED_PATHS = 200, 20
 MOST_PAST = 200
 MOST_HELD = 500
 """Files that are held one by one; of more, what holds them at the top, and of more still, all that is guarded."""
@@ -206,8 +206,9 @@ def problem_with_guarded(state: TaintState, changed: Iterable[str], brings: Coll
     guarded = [path for path in changed if is_guarded(path)]
     if guarded and state.now:
         return f"{_shown(guarded)} changes, and this work has read the web ({origins_words(state.now.origins)})"
+    held = _by_folded_name(state.held) if guarded else {}
     for path in guarded:
-        if hold := hold_on(state.held, path):
+        if hold := _hold_on(held, path):
             return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
     for push in state.pushes if guarded else ():
         if push.commit in brings and is_undecided(push):
@@ -227,15 +228,16 @@ def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str, brin
     )
 
 
-def hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
+def _by_folded_name(held: Mapping[str, Hold]) -> dict[str, Hold]:
+    return {_folded(path): hold for path, hold in held.items()}
+
+
+def _hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
     """Of a file, or of a directory above it, whatever letters they are written in."""
-    if not held:
-        return None
-    by_name = {_folded(each): hold for each, hold in held.items()}
     parts = _folded(path).split("/")
     names = ["/".join(parts[: n + 1]) for n in range(len(parts))]
     names += [OTHERS] if parts[0] not in GUARDED else []
-    return next((by_name[name] for name in names if name in by_name), None)
+    return next((held[name] for name in names if name in held), None)
 
 
 def origins_words(origins: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from infra.shared.clock import moment
 from infra.shared.safe_files import OLDER, opened_file
+from infra.shared.secret_shapes import redacted
 from infra.shared.taint.machine import MOST_ORIGIN_CHARS, UNKNOWN, Mark
 
 PIECE_BYTES = 8 << 20
@@ -107,7 +108,7 @@ def _served(lines: Iterable[bytes], known: float) -> dict[str, float]:
         elif said.get("status") not in NOT_SERVED or ANSWERED in (said.get("policy_flags") or ()):
             origin = said.get("origin") or _origin_of(said.get("url"))
             is_one = isinstance(origin, str) and len(origin) <= MOST_ORIGIN_CHARS and _ORIGIN.fullmatch(origin)
-            found.setdefault(str(origin) if is_one else UNKNOWN, _when(line, known))
+            found.setdefault(redacted(str(origin)) if is_one else UNKNOWN, _when(line, known))
     return found
 
 

@@ -14,7 +14,6 @@ from infra.shared.taint.machine import (
     decided,
     ended,
     goes_on_from_tainted,
-    hold_on,
     holding,
     looked,
     problem_with_guarded,
@@ -84,7 +83,7 @@ def test_taint_lasts_until_its_work_is_reported_and_other_work_is_asked_for(even
 def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
     state = ended(served(TaintState(), (EVIL,), "a", 1.0), {"infra/a.py": "one", "skills": "two"}, 2.0)
     assert problem_with_guarded(state, ["src/x", "Infra/A.py"])
-    assert hold_on(state.held, "SKILLS/x/y.md")
+    assert problem_with_guarded(state, ["SKILLS/x/y.md"])
     assert not problem_with_guarded(state, ["infra/b.py"])
     assert decided(state, {"infra/a.py": "one", "skills": "three"}).held.keys() == {"infra/a.py"}
     many = holding(state, {f"infra/{number}": "" for number in range(MOST_HELD)}, (EVIL,))
@@ -94,7 +93,7 @@ def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
     assert decided(filled, {"infra": "now", "skills": "two"}) == filled
     wide = holding(filled, {f"{number}.py": "" for number in range(MOST_HELD)}, (EVIL,))
     assert wide.held.keys() == set(EVERYTHING)
-    assert [hold_on(wide.held, path) is not None for path in ("infra/x", "system.MD", "x.py")] == [True] * 3
+    assert [problem_with_guarded(wide, [path]) != "" for path in ("infra/x", "system.MD", "x.py")] == [True] * 3
 
 
 def test_a_run_that_goes_on_is_as_tainted_as_the_run_was() -> None:

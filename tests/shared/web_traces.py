@@ -13,6 +13,7 @@ EVIL = "https://evil.example"
 class WebTrace:
     def __init__(self, places: Paths) -> None:
         self.path = Path(places.web_trace)
+        self.path.parent.mkdir(exist_ok=True)
         self.older = Path(f"{places.web_trace}.1")
 
     def served(self, origin: str = EVIL, status: str = "ok", **more: object) -> None:
