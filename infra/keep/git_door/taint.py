@@ -55,11 +55,15 @@ def at_push(var: str, git: Git, at: float) -> TaintState:
 
 def brought(state: TaintState, git: Git, update: Update) -> Update:
     """With the commits of tainted pushes that it brings onto main. `git` sees what is pushed. Raises GitError."""
-    undecided = {push.commit for push in state.pushes if machine.is_undecided(push)}
+    undecided = [push for push in state.pushes if machine.is_undecided(push)]
     if update.ref != MAIN_REF or not (undecided and update.new and update.old and update.names_commit):
         return update
-    coming = git("rev-list", update.new, f"^{update.old}", "--").split()
-    return update._replace(tainted=tuple(undecided.intersection(coming)))
+    tips = {push.commit for push in undecided}
+    others = {push.before for push in undecided if push.before} - tips
+    asked = "".join(f"{each}\n" for each in (*tips, *(f"^{each}" for each in (*others, update.old))))
+    theirs = git("rev-list", "--ignore-missing", "--stdin", stdin=asked.encode()).split()
+    coming = git("rev-list", update.new, f"^{update.old}", "--").split() if theirs else ()
+    return update._replace(tainted=tuple(set(theirs).intersection(coming)))
 
 
 def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Update], taken: bool, at: float) -> None:
@@ -72,8 +76,13 @@ def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Up
             guarded = [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
             shown = tuple(cut(path, SHOWN_CHARS) for path in guarded[:MOST_PUSHED_PATHS])
-            pushes.append(TaintedPush(at, update.ref, update.new or "", origins, shown, taken))
+            pushes.append(TaintedPush(at, update.ref, _tip(update), origins, shown, taken, update.old or ""))
         _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched)), origins))
+
+
+def _tip(update: Update) -> str:
+    """Of a tag, the commit that it came with."""
+    return update.new_commits[0].id if update.new_commits else update.new or ""
 
 
 def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:

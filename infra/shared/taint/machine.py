@@ -71,6 +71,8 @@ class TaintedPush(NamedTuple):
     origins: tuple[str, ...]
     guarded: tuple[str, ...]
     taken: bool
+    before: str = ""
+    """What the ref was at, which other work had pushed; empty when it was new."""
 
 
 class Past(NamedTuple):
@@ -210,10 +212,10 @@ def problem_with_guarded(state: TaintState, changed: Iterable[str], brings: Coll
     for path in guarded:
         if hold := _hold_on(held, path):
             return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
-    for push in state.pushes if guarded else ():
-        if push.commit in brings and is_undecided(push):
-            who = f"work that had read the web ({origins_words(push.origins)})"
-            return f"{_shown(guarded)} changes, and {push.commit[:12]}, which comes with it, was pushed by {who}"
+    if guarded and brings:
+        origins = dict.fromkeys(origin for push in state.pushes if is_undecided(push) for origin in push.origins)
+        who = f"work that had read the web ({origins_words(tuple(origins))})"
+        return f"{_shown(guarded)} changes, and {min(brings)[:12]}, which comes with it, was pushed by {who}"
     return ""
 
 

@@ -12,7 +12,7 @@ from infra.shared.taint import trace
 from infra.shared.taint.machine import EVERYTHING, UNKNOWN, Hold, Mark, Past, Taint, TaintedPush, TaintState, served
 
 SCHEMA = "minifram.taint/1"
-MOST_BYTES = 8 << 20
+MOST_BYTES = 64 << 20
 NAME, LOCK, TRACE = "taint.json", "taint.lock", "web.jsonl"
 """In the keep's var; the trace as `Paths.web_trace` has it."""
 

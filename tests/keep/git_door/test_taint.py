@@ -229,8 +229,10 @@ def test_the_pms_word_is_for_what_the_pm_lands(scene: Scene) -> None:
     PM merges it, and other work on the file goes on."""
     clone = scene.world.agent
     scene.trace.served()
-    assert SAYS in scene.onto_main({"infra/a.py": "evil = 2\n"})
-    bad = clone.head
+    main, bad = clone.head, clone.commit({"infra/a.py": "evil = 2\n"})
+    clone.git("tag", "-a", "-m", "x", "snap", clone.commit({"src/b.py": "b = 1\n"}))
+    clone.push("snap:refs/tags/snapshot/x")
+    clone.git("reset", "--quiet", "--hard", main)
     scene.next_work()
     scene.decides({"infra/a.py": "a = 1\n# something else\n"})
     assert scene.onto_main({"infra/a.py": "a = 2\n"}) == ""
