@@ -3,6 +3,7 @@ stands in an address was written by the agent, or by a page."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -45,7 +46,7 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
         counted[line.status] += 1
         last = line.at
         if line.status in ("ok", "package"):
-            hosts[urlsplit(line.origin).hostname or line.origin] += 1
+            hosts[_host(line.origin)] += 1
         elif line.status == "denied":
             reasons.update(line.policy_flags[:1] or ("policy",))
     state = _state(home) if is_running else "down with its agent"
@@ -59,6 +60,12 @@ def read_web(home: AgentPaths, is_running: bool) -> WebUse:
         dict(reasons.most_common(HOSTS)),
         last,
     )
+
+
+def _host(origin: str) -> str:
+    with contextlib.suppress(ValueError):  # whoever took the door over may have written anything
+        return urlsplit(origin).hostname or origin
+    return origin
 
 
 def _lines(home: AgentPaths) -> Iterator[TraceLine]:

@@ -33,8 +33,10 @@ _CLOSED = tuple(
     ipaddress.ip_network(network)
     for network in (
         "168.63.129.16/32",  # a cloud's own services, at a public address
+        "192.0.0.0/24",  # protocols of the IETF, RFC 6890; a cloud had its own services there
         "192.88.99.0/24",  # relays of 6to4, RFC 7526
         "64:ff9b:1::/48",  # local NAT64, RFC 8215
+        "100:0:0:1::/64",  # leads nowhere, RFC 9780
         "fec0::/10",  # site-local, RFC 3879
         "5f00::/16",  # segment routing, RFC 9602
         "3fff::/20",  # documentation, RFC 9637

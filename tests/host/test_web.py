@@ -23,6 +23,7 @@ TRACE = (
     line("ok", "https://a.example:8443"),
     line("ok", "https://b.example", "rule 2"),
     line("package", "https://pypi.org:443"),
+    line("ok", "https://[no/address"),
     line("denied", "", "private_address"),
     line("denied", "", "private_address", "redirect"),
     line("denied"),
@@ -43,11 +44,11 @@ def test_the_trace_is_counted(tmp_path: Path) -> None:
     used = read_web(home, True)
     assert used == WebUse(
         "waits for its first request",
-        5,
+        6,
         1,
         3,
         1,
-        {"a.example": 4, "b.example": 1, "pypi.org": 1},
+        {"a.example": 4, "b.example": 1, "pypi.org": 1, "https://[no/address": 1},
         {"private_address": 2, "policy": 1},
         AT,
     )
@@ -66,5 +67,10 @@ def test_status_shows_it(desk: Desk) -> None:
     Path(desk.home().places.web_trace).parent.mkdir(parents=True, exist_ok=True)
     Path(desk.home().places.web_trace).write_text("".join(TRACE[:-1]))
     shown = desk.run("status").out
-    assert "door down with its agent · 3 served of 3 hosts, 3 denied, 1 failed, 1 connection for packages" in shown
-    assert desk.run("status", "--json").json["web"]["hosts"] == {"a.example": 2, "b.example": 1, "pypi.org": 1}
+    assert "door down with its agent · 4 served of 4 hosts, 3 denied, 1 failed, 1 connection for packages" in shown
+    assert desk.run("status", "--json").json["web"]["hosts"] == {
+        "a.example": 2,
+        "b.example": 1,
+        "pypi.org": 1,
+        "https://[no/address": 1,
+    }

@@ -35,7 +35,9 @@ def _answer(given: argparse.Namespace, socket_path: str) -> str:
         return shown_results(web_client.search(socket_path, SearchRequest(" ".join(given.words))))
     most = max(LEAST_CHARS, min(given.max_chars, MOST_CHARS))
     page = web_client.fetch(socket_path, FetchRequest(given.url, given.raw, most))
-    _, note = kept_whole(Spill(ROOT), page)
+    kept, note = kept_whole(Spill(ROOT), page)
+    for path in kept:  # it may be read from anywhere
+        note = note.replace(path, f"{ROOT}/{path}")
     return shown(page, note)
 
 

@@ -59,7 +59,10 @@ class Service:
     input: str = ""
     """A file that is its stdin, opened by us."""
     trace: str = ""
-    """A file that takes its stdout instead of `output`."""
+    """A file that takes its stdout instead of `output`. One that it has no longer costs it its life: nobody would read
+    what it records."""
+    trace_held: tuple[int, int] | None = None
+    """Device and inode of the file that it has."""
     listening: Listening | None = None
     """On demand: it is started when somebody waits there, and no runner depends on it."""
     is_idle: bool = False
@@ -135,6 +138,7 @@ def begin(service: Service, var: str) -> int:
             stderr=output,
             pass_fds=held.fds() if held else (),
         )
+        service.trace_held = _inode(os.fstat(trace.fileno()))
     try:
         service.pidfd = os.pidfd_open(process.pid)
     except OSError:  # it runs, but we could not follow it: it must not keep its socket from the next
@@ -143,6 +147,17 @@ def begin(service: Service, var: str) -> int:
         raise
     service.process = process
     return process.pid
+
+
+def _has_trace(service: Service) -> bool:
+    try:
+        return _inode(os.stat(service.trace)) == service.trace_held
+    except OSError:
+        return False
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 class Services:
@@ -167,6 +182,8 @@ class Services:
         for service in self._all:
             if service.process and service.process.poll() is not None:
                 self._bury(service, f"exit {service.process.returncode}", now)
+            if service.process and service.trace and not service.is_replaced and not _has_trace(service):
+                self._replace(service, service.process, f"lost its record ({service.trace} was moved or removed)")
             if service.process and service.check:
                 self._ask(service, service.process, service.check, now)
             if service.process is None and now >= service.due and self._is_wanted(service, now):

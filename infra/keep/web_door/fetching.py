@@ -16,6 +16,8 @@ from infra.keep.web_door.target import Target, redirected
 from infra.keep.web_door.unpacking import Unpacking
 
 MOST_REDIRECTS = 10
+MOST_PARTS, PARTS_AT_ONCE = 50_000, 100
+"""Of a body: a part of one byte costs as much as one of many, and others are served in between."""
 REDIRECTS = (301, 302, 303, 307, 308)
 READ_TYPES = frozenset(
     (
@@ -152,8 +154,14 @@ async def _body(target: Target, response: httpx2.Response, most: int) -> tuple[b
     unpacking = Unpacking(response.headers.get("content-encoding", "").strip().lower(), most)
     if not isinstance(response.stream, httpx2.AsyncByteStream):
         raise AssertionError("unreachable: the transport is asynchronous")
+    parts = 0
     try:
         async for part in response.stream:
+            parts += 1
+            if parts > MOST_PARTS:
+                raise failed(f"{target.origin} sends its page in over {MOST_PARTS:,} parts", "use another source")
+            if parts % PARTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
             unpacking.take(part)
             if unpacking.is_full:
                 break

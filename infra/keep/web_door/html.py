@@ -16,11 +16,13 @@ from infra.shared.web import MOST_URL_CHARS, Link
 
 AROUND = "nav, aside, footer, [role=navigation], [role=complementary], [role=contentinfo]"
 CONTROLS = "input, select, button, textarea"
+MOST_HTML_CHARS = 4 << 20
+"""Of what is left of a page, with its tags."""
 MOST_DEPTH = 400
 """The parser's time grows with the square of the depth."""
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 _CLOSED_BY_THE_NEXT = "p|li|dt|dd|tr|td|th|thead|tbody|tfoot|option|optgroup|colgroup|rp|rt|body|html|head"
-_TAG = re.compile(rf"<(/?)(?!(?:{_VOID}|{_CLOSED_BY_THE_NEXT})[\s/>])[a-zA-Z][^\s/>]*[^>]*>", re.IGNORECASE)
+_TAG = re.compile(rf"<(/?)(?!(?:{_VOID}|{_CLOSED_BY_THE_NEXT})[\s/>])[a-zA-Z][^<>]*>", re.IGNORECASE)
 _GAPS = re.compile(r"[\x00-\x20\x7f]")
 _FEW_TAGS = 2 * MOST_DEPTH
 _OPTIONS = ConversionOptions(
@@ -49,8 +51,10 @@ def read_html(text: str, url: str) -> Content:
         node.decompose()
     for node in document.css(CONTROLS):
         node.decompose()
-    markdown = convert(document.html or "", _OPTIONS).content or ""
-    notes = []
+    seen = document.html or ""
+    del document, around
+    markdown = convert(seen[:MOST_HTML_CHARS], _OPTIONS).content or ""
+    notes = [f"all after the first {MOST_HTML_CHARS:,} characters of its source"] if len(seen) > MOST_HTML_CHARS else []
     if around_chars:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
     if is_torn:

@@ -17,6 +17,7 @@ EFFECT = "read"
 """Of both tools."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"
 _INSTEAD = "do without this address, or ask the PM in your report"
+MOST_SHOWN = 300
 _FIRST_FREE_PORT = 1024
 
 

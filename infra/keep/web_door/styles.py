@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 MOST_CSS_CHARS = 1 << 18
+MOST_VALUE_CHARS = 200
 MOST_RULES = 300
 """Of those that could hide something, and of those that could show it again."""
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
@@ -42,7 +43,7 @@ def declarations(text: str) -> dict[str, str]:
         name, colon, value = each.partition(":")
         name = name.strip().lower()
         if colon and name in _WANTED:
-            value = " ".join(value.lower().split())
+            value = " ".join(value[:MOST_VALUE_CHARS].lower().split())
             if "!important" in value or "!important" not in found.get(name, ""):
                 found[name] = value
     return found

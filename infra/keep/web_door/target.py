@@ -73,9 +73,8 @@ def redirected(target: Target, location: str) -> Target:
     """Where a redirect leads. Raises WebRefusal."""
     try:
         return target_of(urljoin(target.url, location.strip()))
-    except (ValueError, WebRefusal):  # whose words hold the address, which the site wrote
-        words = f"{target.origin} redirects to where no page can be: to no http or https URL that names a host"
-    raise failed(words, "use another source")
+    except (ValueError, WebRefusal):  # what it says may hold words of the site's
+        raise failed(f"{target.origin} redirects to where no page can be", "use another source") from None
 
 
 def _host(written: str, shown: str) -> str:

@@ -152,10 +152,10 @@ class Readers:
 
     async def read(self, body: bytes, content_type: str, url: str, raw: bool) -> Content:
         """Normalised. Raises WebRefusal."""
-        request = msgspec.msgpack.encode(Body(body, content_type, url, raw))
         async with self._turn:
             try:
                 worker = await self._there()
+                request = msgspec.msgpack.encode(Body(body, content_type, url, raw))  # a copy: of one page at a time
                 reply = await worker.ask(request, self._seconds)
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"

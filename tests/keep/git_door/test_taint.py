@@ -16,6 +16,7 @@ from infra.keep.git_door import taint
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.decide import Update
 from infra.keep.git_door.requests import answer
+from infra.keep.services.outputs import LOST
 from infra.keep.supervision.taint_end import end_taint
 from infra.shared import comms
 from infra.shared.clock import timestamp
@@ -367,6 +368,14 @@ def _rotated(scene: Scene) -> None:
     scene.trace.rotate()
 
 
+def _not_copied_whole(scene: Scene) -> None:
+    scene.trace.served(status="denied")
+    assert scene.tainted_by() == ()
+    scene.trace.older.write_bytes(scene.trace.path.read_bytes())
+    scene.trace.served()
+    scene.trace.path.write_bytes(LOST)
+
+
 def _never_read(scene: Scene) -> None:
     scene.trace.served(status="denied")
     scene.trace.rotate()
@@ -380,7 +389,7 @@ def _state_broken(scene: Scene) -> None:
     Path(f"{scene.world.places.var}/{state_file.NAME}").write_text("{}")
 
 
-@pytest.mark.parametrize("spoil", [_torn, _gone, _rotated, _never_read, _unreadable, _state_broken])
+@pytest.mark.parametrize("spoil", [_torn, _gone, _rotated, _not_copied_whole, _never_read, _unreadable, _state_broken])
 def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], None]) -> None:
     """Of an unknown origin; and a push is judged by that before any request was."""
     spoil(scene)

@@ -18,7 +18,7 @@ import psutil
 import pytest
 import structlog
 
-from infra.keep.services.outputs import Outputs
+from infra.keep.services.outputs import LOST, Outputs
 from infra.keep.services.services import Services, doors, outage
 from infra.shared.paths import Paths
 from infra.shared.sockets import connect
@@ -212,10 +212,25 @@ def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
             assert trace.stat().st_size == 101
             trace.write_bytes(b"x" * 401)
             outputs.bound()
-            assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").stat().st_size) == (0, 401)
+            assert (trace.read_bytes(), (tmp_path / "web.jsonl.1").stat().st_size) == (LOST, 401)
         trace.write_bytes(b"y" * 101)
         outputs.bound()
-    assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
+        assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
+        trace.write_bytes(b"z" * 101)
+        (tmp_path / "web.jsonl.1").unlink()
+        (tmp_path / "web.jsonl.1").mkdir()  # no copy can be made
+        outputs.bound()
+        assert trace.read_bytes() == LOST
+
+
+def test_a_trace_that_is_moved_away_is_begun_anew(world: World) -> None:
+    """By a new door: what the old one records, nobody reads."""
+    assert answer(world.ask("/a"))[0] == 200
+    first = world.pid
+    os.rename(world.places.web_trace, f"{world.places.web_trace}.moved")
+    within(SECONDS, lambda: not psutil.pid_exists(first) or None, "the old door's end")
+    assert answer(world.ask("/b"))[0] == 200
+    assert [line["url"] for line in world.trace()] == [f"{world.site}/b"]
 
 
 def test_its_socket_comes_back(world: World) -> None:

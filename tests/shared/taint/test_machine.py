@@ -80,6 +80,12 @@ def test_taint_lasts_until_its_work_is_reported_and_other_work_is_asked_for(even
         assert state_file.decode(state_file.encode(state)) == state
 
 
+def test_work_that_is_not_known_is_not_over() -> None:
+    """The page could not be read when text was served, and a report ticks whatever it does."""
+    state = reported(served(TaintState(), (EVIL,), None, 1.0), ())
+    assert looked(state, ["b"])[1] is False
+
+
 def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
     state = ended(served(TaintState(), (EVIL,), "a", 1.0), {"infra/a.py": "one", "skills": "two"}, 2.0)
     assert problem_with_guarded(state, ["src/x", "Infra/A.py"])
