@@ -81,7 +81,9 @@ def main(words: list[str] | None = None) -> int:
         tasks.add(asyncio.ensure_future(readers.start()))
         if PACKAGES in sockets:
             inner = settings.policy.private_networks == ALLOW
-            packages = Packages(web.package_hosts, names.found, trace.record, is_private_allowed=inner)
+            packages = Packages(
+                web.package_hosts, names.found, trace.record, denied=judge.denied, is_private_allowed=inner
+            )
             tasks.add(asyncio.ensure_future(packages.serve(sockets[PACKAGES])))
 
     serve(door.app, listening, begin, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)

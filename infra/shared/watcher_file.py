@@ -81,6 +81,8 @@ class SignalRequest(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     identity: str
     """Inode and modification time of the file: the same file is never acted on twice."""
+    why: str = ""
+    """The reason of the start that follows, when nobody's signal is."""
 
 
 class Trouble(msgspec.Struct, frozen=True, kw_only=True):

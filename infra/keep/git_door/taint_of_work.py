@@ -44,7 +44,7 @@ def look_aside(context: DoorContext) -> None:
 def work_is_done(context: DoorContext) -> None:
     """A report has ticked directives. Never raises: what is not noted stays tainted."""
     try:
-        taint.end_work(context.places.var, context.git())
+        taint.end_work(context.places.var, context.git(), context.wall_seconds())
     except (OSError, GitError, comms.CommsError) as error:
         context.log.error("taint.not_ended", reason=redacted(str(error)))
 

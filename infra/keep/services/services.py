@@ -195,7 +195,7 @@ class Services:
         try:
             service.listening.open()
         except OSError as error:
-            service.started = now
+            service.started, service.is_idle = now, False  # until it is due, nobody who waits is looked at
             self._bury(service, str(error), now)
             return False
         service.is_idle = not service.listening.is_waited_at()

@@ -60,6 +60,7 @@ class Observer:
             self._look_for_death,
             self._look_for_signals,
             self._look_at_main,
+            self._look_at_web_work,
             self._look_at_preparation,
             # While an examination holds the cell, the runner is neither asked nor measured.
             self._look_at_examination,
@@ -232,6 +233,9 @@ class Observer:
         self._parts.enqueue(*seen)
         if seen:
             end_taint(self._parts.places, self._parts.zones.cell)
+
+    def _look_at_web_work(self, state: State, at: float) -> None:
+        self._parts.enqueue(*self._parts.web_work.look(self._parts.following.runner))
 
     def _look_at_preparation(self, state: State, at: float) -> None:
         parts = self._parts

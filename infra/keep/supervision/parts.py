@@ -37,6 +37,7 @@ from infra.keep.supervision.reports import Reports
 from infra.keep.supervision.shared_main import SharedMain
 from infra.keep.supervision.stale_locks import StaleLocks
 from infra.keep.supervision.wake import Wake
+from infra.keep.supervision.web_work import WebWork
 from infra.keep.supervision.zones import Zones
 from infra.shared.control import longest_promise
 from infra.shared.repository.page_text import PageBounds
@@ -88,6 +89,7 @@ class Parts:
         self.limit_watch = LimitWatch(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
         self.attempts = Attempts(self.launcher.clones.files, zones.places, log)
         self.stale_locks = StaleLocks(zones.places, log)
+        self.web_work = WebWork(zones.places.var)
         self.absence = Absence()
 
     def enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:

@@ -5,10 +5,17 @@ them."""
 
 from __future__ import annotations
 
+import hashlib
+
 HEADER_BYTES = 5
 MOST_BYTES = 1 << 14
 """Of a record, behind its header."""
-_HANDSHAKE, _CLIENT_HELLO = 22, 1
+ANSWER_BYTES = 43
+"""Of a server's answer, that tell whether it asks for another ClientHello."""
+_CHANGE_CIPHER, _HANDSHAKE = 20, 22
+_CLIENT_HELLO, _SERVER_HELLO = 1, 2
+_RETRY = hashlib.sha256(b"HelloRetryRequest").digest()
+"""In the place of a server's random number (RFC 8446 §4.1.3)."""
 _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
@@ -22,6 +29,21 @@ def length_of(header: bytes) -> int:
     if len(header) != HEADER_BYTES or header[0] != _HANDSHAKE or not 0 < length <= MOST_BYTES:
         raise NoHello("what was sent does not begin as TLS does")
     return length
+
+
+def says_nothing(header: bytes) -> bool:
+    """A record that TLS 1.3 may put before its second ClientHello, for the sake of others on the way: one byte."""
+    return header[:1] == bytes([_CHANGE_CIPHER]) and header[3:] == b"\0\1"
+
+
+def is_answer(begin: bytes) -> bool:
+    """Whether it may be one that asks for another ClientHello, when more of it has come."""
+    return begin[:1] in (b"", bytes([_HANDSHAKE]))
+
+
+def asks_again(begin: bytes) -> bool:
+    """Whether the server asks for another ClientHello, which names whom it is for anew."""
+    return is_answer(begin) and begin[5:6] == bytes([_SERVER_HELLO]) and begin[11:ANSWER_BYTES] == _RETRY
 
 
 def server_name(record: bytes) -> str:

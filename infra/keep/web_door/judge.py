@@ -4,6 +4,7 @@ A rule that denies or asks matches a host by its name and by what it resolves to
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from infra.keep.web_door.refusal import denied
@@ -72,6 +73,17 @@ class Judge(NamedTuple):
                 shown = target.host if target.host == str(address) else f"{target.host} is at {address}, which"
                 words = f"{shown} is an address of a private network or of this machine (policy.private_networks)"
                 raise denied(words, _INSTEAD, PRIVATE)
+
+    def denied(self, host: str, found: Sequence[Address]) -> str:
+        """For what is no call of a tool, and whose hosts the PM named elsewhere: why the first rule about this host
+        that holds for every tool denies it; empty when none does."""
+        for number, rule in enumerate(self.policy.rules, 1):
+            if rule.tools or rule.effects or rule.commands or rule.paths:
+                continue
+            hosts = (host,) if rule.do == ALLOW else (host, *map(str, found))
+            if any(host_matches(rule.domains, each) for each in hosts):
+                return _why(number, rule) if rule.do == DENY else ""
+        return ""
 
     def names(self, host: str) -> bool:
         """Whether the PM's settings name it, or a name above it, as one that may be reached."""

@@ -31,6 +31,8 @@ _CONNECT = re.compile(r"CONNECT ([^\s:]{1,300}):([0-9]{1,5}) HTTP/1\.[01]")
 
 Resolve = Callable[[str], Awaitable[Sequence[Address]]]
 """Every address of a name. Raises OSError."""
+Denied = Callable[[str, Sequence[Address]], str]
+"""Why the PM's rules deny a host that was found at these addresses; empty when they do not."""
 
 
 class PackageLimits(NamedTuple):
@@ -66,6 +68,7 @@ class Packages:
         record: Callable[[TraceLine], Awaitable[None]],
         limits: PackageLimits = LIMITS,
         *,
+        denied: Denied = lambda host, found: "",
         is_private_allowed: bool = False,
         port: int = TLS_PORT,
     ) -> None:
@@ -73,6 +76,7 @@ class Packages:
         self._resolve = resolve
         self._record = record
         self._limits = limits
+        self._denied = denied
         self._is_private_allowed = is_private_allowed
         self._port = port
         self._open = 0
@@ -111,13 +115,10 @@ class Packages:
             return
         try:
             writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            hello = await self._hello(reader, host)
-            if hello:
-                await self._record(_line(began, host, "package"))
-                theirs[1].write(hello)
+            if await self._is_greeted(reader, writer, *theirs, began, host):
                 await self._relay(reader, writer, *theirs)
-            else:
-                await self._record(_line(began, host, "denied", "policy_denied"))
+                return
+            await self._record(_line(began, host, "denied", "policy_denied"))
         finally:
             theirs[1].close()
 
@@ -128,16 +129,55 @@ class Packages:
         except asyncio.LimitOverrunError:
             raise _Refused(431, "validation_error", f"the request has more than {HEAD_BYTES} bytes") from None
 
-    async def _hello(self, reader: asyncio.StreamReader, host: str) -> bytes:
+    async def _is_greeted(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        far_reader: asyncio.StreamReader,
+        far_writer: asyncio.StreamWriter,
+        began: float,
+        host: str,
+    ) -> bool:
+        """Passes on what TLS begins with, for as long as no other than `host` is asked for; gives whether none was, and
+        none can be any more. Raises OSError, IncompleteReadError."""
+        hello = await self._hello(reader, host)
+        if not hello:
+            return False
+        await self._record(_line(began, host, "package"))
+        far_writer.write(hello)
+        # Nothing more is taken from the client before it is known what the index says to that.
+        answer = await self._answer_of(far_reader)
+        writer.write(answer)
+        if client_hello.asks_again(answer):
+            hello = await self._hello(reader, host, is_second=True)
+            far_writer.write(hello)
+        return bool(hello)
+
+    async def _hello(self, reader: asyncio.StreamReader, host: str, is_second: bool = False) -> bytes:
         """What TLS begins with; empty when it asks for another than `host`. Raises OSError, IncompleteReadError."""
+        before = b""
         async with asyncio.timeout(self._limits.head_seconds):
             try:
                 header = await reader.readexactly(client_hello.HEADER_BYTES)
+                if is_second and client_hello.says_nothing(header):
+                    before = header + await reader.readexactly(1)
+                    header = await reader.readexactly(client_hello.HEADER_BYTES)
                 record = await reader.readexactly(client_hello.length_of(header))
                 name = client_hello.server_name(record)
             except client_hello.NoHello:
                 return b""
-        return header + record if name.removesuffix(".") == host else b""
+        return before + header + record if name.removesuffix(".") == host else b""
+
+    async def _answer_of(self, far_reader: asyncio.StreamReader) -> bytes:
+        """How it begins. Raises OSError when there is none in time."""
+        begin = b""
+        async with asyncio.timeout(self._limits.head_seconds):
+            while len(begin) < client_hello.ANSWER_BYTES and client_hello.is_answer(begin):
+                piece = await far_reader.read(PIECE_BYTES)
+                if not piece:
+                    break
+                begin += piece
+        return begin
 
     def _judge(self, host: str, port: int) -> None:
         """Raises _Refused."""
@@ -147,6 +187,12 @@ class Packages:
         if port != TLS_PORT:
             why = f"port {port} of {host} is closed; packages come from {TLS_PORT} alone"
             raise _Refused(403, "policy_denied", why)
+        self._obey(host, ())
+
+    def _obey(self, host: str, found: Sequence[Address]) -> None:
+        """Raises _Refused."""
+        if why := self._denied(host, found):
+            raise _Refused(403, "policy_denied", f"the PM's policy denies {host} ({why})")
 
     async def _connect(self, host: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Raises _Refused."""
@@ -155,6 +201,7 @@ class Packages:
                 found = await self._resolve(host)
         except OSError as error:
             raise _Refused(502, "execution_error", f"{host} is not found: {_words(error)}") from None
+        self._obey(host, found)
         for address in found:
             if is_inner(address) and not self._is_private_allowed:
                 raise _Refused(403, "policy_denied", f"{host} is at {address}, an address of a private network")
@@ -174,7 +221,8 @@ class Packages:
         far_reader: asyncio.StreamReader,
         far_writer: asyncio.StreamWriter,
     ) -> None:
-        """Until both sides have ended, one has gone, or a bound is reached."""
+        """Until both sides have ended and heard it all, one has gone, or a bound is reached. Nothing is left then, also
+        of what one of them never read: closing alone would wait for that, for ever."""
         limits, loop = self._limits, asyncio.get_running_loop()
         end = loop.time() + limits.seconds
 
@@ -182,7 +230,7 @@ class Packages:
             return min(end, loop.time() + limits.idle_seconds)
 
         try:
-            async with asyncio.timeout_at(patient()) as waiting, asyncio.TaskGroup() as both:
+            async with asyncio.timeout_at(patient()) as waiting:
 
                 async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter, most: int) -> None:
                     while piece := await source.read(PIECE_BYTES):
@@ -196,10 +244,17 @@ class Packages:
                         await sink.drain()
                     sink.write_eof()
 
-                both.create_task(copy(reader, far_writer, limits.bytes_up))
-                both.create_task(copy(far_reader, writer, limits.bytes_down))
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(copy(reader, far_writer, limits.bytes_up))
+                    both.create_task(copy(far_reader, writer, limits.bytes_down))
+                for each in (writer, far_writer):
+                    each.close()
+                    await each.wait_closed()
         except* OSError:
             pass
+        finally:
+            for each in (writer, far_writer):
+                each.transport.abort()
 
 
 def _asked(head: bytes) -> tuple[str, int]:

@@ -18,8 +18,14 @@ MOST_LOOKUPS = 32
 """At once. One that was given up ends in its own time, as getaddrinfo(3) cannot be interrupted."""
 
 
+def _aside(work: Callable[[], None]) -> None:
+    """Raises RuntimeError when the container has no room for a thread."""
+    threading.Thread(target=work, daemon=True).start()  # not of a pool, whose threads an exit would wait for
+
+
 class Resolver:
-    def __init__(self) -> None:
+    def __init__(self, aside: Callable[[Callable[[], None]], None] = _aside) -> None:
+        self._aside = aside
         self._under_way = 0
 
     async def addresses(self, host: str) -> tuple[Address, ...]:
@@ -65,6 +71,9 @@ class Resolver:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(over, found, trouble)
 
+        try:
+            self._aside(look)
+        except RuntimeError as error:
+            raise OSError(socket.EAI_AGAIN, str(error)) from None
         self._under_way += 1
-        threading.Thread(target=look, daemon=True).start()  # not of a pool, whose threads an exit would wait for
         return await answer

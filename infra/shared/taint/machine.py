@@ -54,6 +54,8 @@ class Taint(NamedTuple):
     """The directives that were open at the last look; none: the next ones."""
     over: bool = False
     """A report has ticked them all."""
+    over_at: float = 0.0
+    """When; seconds since the epoch."""
 
 
 class Hold(NamedTuple):
@@ -118,12 +120,12 @@ def looked(state: TaintState, open_ids: Iterable[str] | None) -> tuple[TaintStat
     return (state if tied == now.tied else state._replace(now=now._replace(tied=tied))), False
 
 
-def reported(state: TaintState, open_ids: Iterable[str]) -> TaintState:
+def reported(state: TaintState, open_ids: Iterable[str], at: float) -> TaintState:
     """A report was written that ticked directives; these are open now."""
     now = state.now
     if now is None or not now.tied or not set(now.tied).isdisjoint(open_ids):
         return state
-    return state._replace(now=now._replace(over=True))
+    return state._replace(now=now._replace(over=True, over_at=at))
 
 
 def ended(state: TaintState, left: Mapping[str, str | None], at: float) -> TaintState:

@@ -72,6 +72,7 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("not well", events.Probed(BOOT, "why")),
     ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
     ("the runner died", events.Died(BOOT, "SIGKILL")),
+    ("work that read the web is over", events.WebWorkOver(BOOT)),
     ("bootstrap is asked for", events.Asked(SignalRequest(name="bootstrap", target="better", identity="1"))),
     ("rollback is asked for", events.Asked(SignalRequest(name="rollback", target="main~1", identity="1"))),
     ("a signal is refused", events.SignalRefused("why")),

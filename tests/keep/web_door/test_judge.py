@@ -50,6 +50,29 @@ def test_addresses_that_are_not_public(found: str, expected: str) -> None:
     assert verdict(Judge(Policy()), "http://example.org/", found) == expected
 
 
+@each_row(
+    "host, found, expected",
+    [
+        ("pypi.org", PUBLIC, ""),
+        ("evil.pypi.org", PUBLIC, "rule 3 of policy.rules: no"),
+        ("a.evil.pypi.org", PUBLIC, "rule 3 of policy.rules: no"),
+        ("good.evil.pypi.org", PUBLIC, ""),
+        ("pypi.org", "203.0.113.9", "rule 4 of policy.rules"),
+        ("shell.example", PUBLIC, ""),
+    ],
+)
+def test_rules_that_deny_a_host_of_packages(host: str, found: str, expected: str) -> None:
+    """Those that are about hosts, whichever the tool: by the name, and by its address."""
+    rules = (
+        Rule(ALLOW, domains=("good.evil.pypi.org",)),
+        Rule(DENY, tools=("bash",), domains=("shell.example",)),
+        Rule(DENY, domains=("evil.pypi.org",), why="no"),
+        Rule(DENY, domains=("203.0.113.0/24",)),
+        Rule(DENY),
+    )
+    assert Judge(Policy(rules=rules)).denied(host, (ip_address(found),)) == expected
+
+
 RULES = (
     Rule(DENY, domains=("bad.example",), why="no"),
     Rule(DENY, domains=("203.0.112.0/24",)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import http.server
+import io
 import json
 import os
 import signal
@@ -233,6 +234,28 @@ def test_a_trace_that_is_moved_away_is_begun_anew(world: World) -> None:
     assert [line["url"] for line in world.trace()] == [f"{world.site}/b"]
 
 
+def test_a_socket_that_cannot_be_opened(tmp_path: Path) -> None:
+    """Is tried again by the clock; that somebody waits at the other one wakes nobody until then."""
+    places = Paths(*(str(tmp_path / name) for name in ("bot", "remote", "run", "var")))
+    for place in places:
+        os.mkdir(place)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    service = doors("", places, package_port=port)[2]
+    services = Services([service], places, 1 << 20, structlog.wrap_logger(structlog.PrintLogger(io.StringIO())))
+    services.tend(0.0)
+    assert len(services.pidfds()) == 2
+    assert services.next_due() is None
+    os.unlink(places.web_socket)
+    os.mkdir(places.web_socket)
+    with socket.create_connection(("127.0.0.1", port)):
+        for now in (1.0, 2.0, 3.0):
+            services.tend(now)
+        assert services.pidfds() == []
+        assert services.next_due() == service.due > 3.0
+    services.end(1.0)
+
+
 def test_its_socket_comes_back(world: World) -> None:
     """Somebody removed it before anybody asked."""
     os.unlink(world.places.web_socket)
@@ -240,3 +263,4 @@ def test_its_socket_comes_back(world: World) -> None:
     assert answer(world.ask("/a"))[0] == 200
     others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
     assert len(others) == 1  # the parser has a process of its own
+    assert Path(f"/proc/{others[0].pid}/oom_score_adj").read_text() == "1000\n", "no page takes the runner's memory"

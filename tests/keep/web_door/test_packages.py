@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from ipaddress import ip_address
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,10 +19,11 @@ from infra.keep.web_door import client_hello
 from infra.keep.web_door.packages import HEAD_BYTES, LIMITS, PackageLimits, Packages
 from infra.shared.addresses import Address
 from infra.shared.web import TraceLine
+from tests.egress.index import certificate
 from tests.shared.rows import each_row
 
 ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
-HOME = ip_address("127.0.0.1")
+HOME, DENIED = ip_address("127.0.0.1"), ip_address("203.0.113.9")
 
 
 @functools.cache
@@ -48,12 +51,13 @@ def with_extension(begin: bytes, kind: int, content: bytes) -> bytes:
 
 
 class Site:
-    """An index that says back what it hears, and a proxy in front of it."""
+    """An index that says back what it hears, or `first` instead of what comes first, and a proxy in front of it."""
 
     def __init__(self, limits: PackageLimits, found: tuple[Address, ...], is_private_allowed: bool) -> None:
         self.lines: list[TraceLine] = []
         self.asked: list[str] = []
         self.reached = self.heard = 0
+        self.first = b""
         self._held: list[asyncio.StreamWriter] = []
         self._limits, self._found, self._is_private_allowed = limits, found, is_private_allowed
 
@@ -61,12 +65,13 @@ class Site:
     async def running(self) -> AsyncIterator[None]:
         index = await asyncio.start_server(self._echo, "127.0.0.1")
         listening = socket.create_server(("127.0.0.1", 0))
-        self._port = listening.getsockname()[1]
+        self.port = listening.getsockname()[1]
         proxy = Packages(
             ("pypi.org", "files.example"),
             self._resolve,
             self._record,
             self._limits,
+            denied=lambda host, found: "rule 1" if host == "bad.pypi.org" or DENIED in found else "",
             is_private_allowed=self._is_private_allowed,
             port=index.sockets[0].getsockname()[1],
         )
@@ -75,7 +80,7 @@ class Site:
                 yield
             finally:
                 for writer in self._held:
-                    writer.close()
+                    writer.transport.abort()
                     with contextlib.suppress(OSError):
                         await writer.wait_closed()
 
@@ -94,13 +99,14 @@ class Site:
         with contextlib.suppress(OSError):
             while heard := await reader.read(1 << 16):
                 self.heard += len(heard)
-                writer.write(heard)
+                writer.write(self.first or heard)
+                self.first = b""
                 await writer.drain()
             writer.write(b"bye")
             writer.close()
 
     async def ask(self, head: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         self._held.append(writer)
         writer.write(head.encode())
         return reader, writer
@@ -194,6 +200,58 @@ def test_tls_that_asks_for_another_host_does_not_pass(begin: bytes) -> None:
     assert site.heard == 0
 
 
+def retried(folder: Path) -> tuple[bytes, bytes, bytes]:
+    """A client's hello for pypi.org, the answer of a server that asks for another one, and that one."""
+    key, shown = certificate(folder)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(key)
+    server.set_ecdh_curve("secp384r1")  # of which a client shows no share at first
+    client = ssl.create_default_context(cafile=shown)
+    there, back, asks, answers = (ssl.MemoryBIO() for _ in range(4))
+    asking = client.wrap_bio(back, there, server_hostname="pypi.org")
+    answering = server.wrap_bio(asks, answers, server_side=True)
+
+    def said(by: ssl.SSLObject, out: ssl.MemoryBIO) -> bytes:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            by.do_handshake()
+        return out.read()
+
+    first = said(asking, there)
+    asks.write(first)
+    answer = said(answering, answers)
+    back.write(answer)
+    return first, answer, said(asking, there)
+
+
+def test_a_second_hello_asks_for_the_same_host(tmp_path: Path) -> None:
+    """When the index asks for another one (HelloRetryRequest), a server would go by the name in that."""
+    first, answer, second = retried(tmp_path)
+    assert b"pypi.org" in second
+
+    def met(second: bytes, at_once: bool) -> Site:
+        async def play(site: Site) -> None:
+            site.first = answer
+            reader, writer = await site.ask("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+            writer.write(first + second if at_once else first)
+            assert await reader.readexactly(len(ESTABLISHED + answer)) == ESTABLISHED + answer
+            if not at_once:
+                writer.write(second)
+            writer.write_eof()
+            await rest(reader)
+
+        return with_site(play)
+
+    for at_once in (True, False):
+        site = met(second, at_once)
+        assert [line.status for line in site.lines] == ["package"]
+        assert site.heard == len(first + second)
+        for other in (second.replace(b"pypi.org", b"evil.org"), second[:-40], b"\x14\x03\x03\0\1\1" * 2 + second):
+            site = met(other, at_once)
+            assert site.heard == len(first)
+            assert site.lines[0].status == "package"
+    assert [line.status for line in met(second.replace(b"pypi.org", b"evil.org"), True).lines] == ["package", "denied"]
+
+
 @given(st.binary(max_size=100), st.integers(0, 600))
 def test_any_beginning_is_read_or_refused(noise: bytes, at: int) -> None:
     """Cut, filled or damaged: there is a name or a NoHello."""
@@ -213,6 +271,7 @@ REFUSED = (
     ("CONNECT 2130706433:443", "403 '2130706433' is"),
     ("GET http://pypi.org/simple/", "405 only CONNECT host:443 is known here"),
     ("CONNECT me@pypi.org:443", "403 'me@pypi.org' is not a name of a host"),
+    ("CONNECT bad.pypi.org:443", "403 the PM's policy denies bad.pypi.org (rule 1)"),
     ("CONNECT gone.pypi.org:443", "502 gone.pypi.org is not found: no such name"),
 )
 
@@ -254,6 +313,13 @@ def test_one_private_address_among_several_is_enough(address: str) -> None:
     assert [(line.status, line.error_code) for line in site.lines] == [("denied", "policy_denied")]
 
 
+def test_an_address_that_the_pm_denies() -> None:
+    async def play(site: Site) -> None:
+        assert "the PM's policy denies pypi.org (rule 1)" in await site.told("CONNECT pypi.org:443 HTTP/1.1\r\n\r\n")
+
+    assert with_site(play, found=(HOME, DENIED)).reached == 0
+
+
 def test_bytes_time_and_connections_are_bounded() -> None:
     """Too much sent or fetched, silence, a request that never ends or is too long, one connection more: each ends, and
     the next one is served."""
@@ -279,6 +345,25 @@ def test_bytes_time_and_connections_are_bounded() -> None:
     with_site(play, bounded)
     with_site(_too_long, PackageLimits(seconds=0.5, idle_seconds=5.0))
     with_site(_too_large, PackageLimits(bytes_down=50_000))
+
+
+def test_what_nobody_reads_is_dropped() -> None:
+    """A tunnel whose client reads nothing leaves no connection behind, nor what was kept for it."""
+
+    async def play(site: Site) -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(client, ("127.0.0.1", site.port))
+            with contextlib.suppress(OSError):  # it is hung up on in the middle
+                await loop.sock_sendall(client, b"CONNECT pypi.org:443 HTTP/1.1\r\n\r\n" + b"x" * (64 << 20))
+            while len(os.listdir("/proc/self/fd")) > before + 1:  # the client's own
+                await asyncio.sleep(0.01)
+        assert site.reached == 1
+
+    with_site(play, PackageLimits(bytes_up=1 << 30, idle_seconds=0.3))
 
 
 async def _too_long(site: Site) -> None:

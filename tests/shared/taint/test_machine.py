@@ -75,14 +75,14 @@ def test_taint_lasts_until_its_work_is_reported_and_other_work_is_asked_for(even
             state = ended(state, {}, at)
         if event == "done" and open_ids:
             open_ids.clear()
-            state, waits = reported(state, open_ids), tainted
+            state, waits = reported(state, open_ids, 2.0), tainted
         assert (state.now is not None) == tainted, (event, id)
         assert state_file.decode(state_file.encode(state)) == state
 
 
 def test_work_that_is_not_known_is_not_over() -> None:
     """The page could not be read when text was served, and a report ticks whatever it does."""
-    state = reported(served(TaintState(), (EVIL,), None, 1.0), ())
+    state = reported(served(TaintState(), (EVIL,), None, 1.0), (), 2.0)
     assert looked(state, ["b"])[1] is False
 
 

@@ -33,6 +33,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return succession.next_up(state, f"restart: the outage is over ({what})", now)
         case events.MustEnd(boot_id, why) if state.runner and state.is_current(boot_id) and state.may_fail():
             return runs.end(replace(state, failed=f"{state.runner.title} was ended: {why}"), state.runner, now)
+        case events.WebWorkOver(boot_id) if state.runner and state.is_current(boot_id) and state.may_fail():
+            return _replaced(state, state.runner, f"web {boot_id}", now, "restart: the work before had read the web")
         case events.Observed(title, text):
             return state.noted(text, now), [Tell(report_titles.watcher(title), text)]
         case events.Asked(request):
@@ -134,9 +136,9 @@ def _main(state: State, event: events.MainEvent, now: Instant) -> Decision:
     return state, []
 
 
-def _replaced(state: State, runner: Runner, identity: str, now: Instant) -> Decision:
+def _replaced(state: State, runner: Runner, identity: str, now: Instant, why: str = "") -> Decision:
     """By main."""
-    request = SignalRequest(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity)
+    request = SignalRequest(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity, why=why)
     return runs.end(replace(state, request=request), runner, now)
 
 

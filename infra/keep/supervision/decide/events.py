@@ -98,6 +98,13 @@ class Observed(NamedTuple):
     text: str
 
 
+# Taint.
+class WebWorkOver(NamedTuple):
+    """Work that had read the web was reported, and this boot had begun before that."""
+
+    boot_id: str
+
+
 # Signals.
 class Asked(NamedTuple):
     request: SignalRequest
@@ -154,7 +161,7 @@ class StopAsked(NamedTuple):
 BootEvent = Started | Preparing | LaunchReady | Launched | LaunchFailed | Died
 MainEvent = MainSeen | RolledBack | RetryAsked
 Measured = Probed | OutageOver | MustEnd | Observed
-Event = BootEvent | Measured | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
+Event = BootEvent | Measured | WebWorkOver | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
 
 
 # Actions.

@@ -140,7 +140,7 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
     if request.name == SignalName.ROLLBACK.value:
         return state, [Sweep(), RollBack(request.target)]
     if request.target == MAIN:
-        return state, [Sweep(), LookAtMain(BOOTSTRAP)]
+        return state, [Sweep(), LookAtMain(request.why or BOOTSTRAP)]
     lately = [hop for at, *hop in state.hops if at >= now.monotonic - HOPS_SECONDS]
     if (hops := lately.count([request.target, state.main.id])) < state.patience.hops:
         return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]
