@@ -50,9 +50,11 @@ def pre_receive(config: str) -> int:
         ask_for_examinations(repository, updates)
         now = time.time()
         state = taint.at_push(rules.var, repository.kept, now)
+        updates = [taint.brought(state, repository.git, update) for update in updates]
         problems = [(update.ref, refusal(update, rules, state)) for update in updates]
         if state.now:
-            taint.note_push(rules.var, repository.kept, updates, not any(problem for _, problem in problems), now)
+            is_taken = not any(problem for _, problem in problems)
+            taint.note_push(rules.var, repository.kept, state.now.origins, updates, is_taken, now)
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:

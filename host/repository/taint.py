@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from infra.shared.clock import timestamp
 from infra.shared.taint import state_file
-from infra.shared.taint.machine import TaintState, origins_words, problem_with_guarded
+from infra.shared.taint.machine import OTHERS, TaintState, origins_words, problem_with_guarded
 
 MOST_SHOWN = 5
 
@@ -35,4 +35,8 @@ def now(var: str, at: float) -> Iterator[str]:
     if state.held:
         held = sorted(state.held)
         more = f" and {len(held) - MOST_SHOWN} more" if len(held) > MOST_SHOWN else ""
-        yield f"held until you change them on main: {', '.join(map(ascii, held[:MOST_SHOWN]))}{more}"
+        yield f"held until you change them on main: {', '.join(map(_shown, held[:MOST_SHOWN]))}{more}"
+
+
+def _shown(path: str) -> str:
+    return "all else that it is made of" if path == OTHERS else ascii(path)

@@ -9,3 +9,10 @@ def timestamp(wall_seconds: float) -> str:
     """`wall_seconds` since the epoch as `2026-01-31T10:42:12.345Z`."""
     whole, fraction = divmod(round(wall_seconds * 1000), 1000)
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{fraction:03d}Z"
+
+
+def moment(text: str) -> float:
+    """Seconds since the epoch, of what `timestamp` wrote, to the second. Raises ValueError."""
+    import calendar  # it costs more than all else here, and few read times
+
+    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

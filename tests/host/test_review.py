@@ -255,7 +255,7 @@ def test_what_work_that_had_read_the_web_pushed_is_shown(desk: Desk) -> None:
     desk.branch("other", {"src/b.py": "1\n"})
     state = served(TaintState(), ("https://evil.example",), "d", 1_800_000_000.0)
     push = TaintedPush(1_800_000_001.0, "refs/heads/improve", tip, state.now.origins if state.now else (), (), True)
-    state = pushed(state, [push], {"infra/a.py": ""})
+    state = pushed(state, [push], {"infra/a.py": ""}, push.origins)
     var = Path(desk.home().places.var)
     var.mkdir(parents=True, exist_ok=True)
     for now in (state, ended(state, {}, 1_800_000_002.0)):

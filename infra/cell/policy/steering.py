@@ -27,7 +27,11 @@ _NAMED = re.compile(
     rf"(?:^|[\s\"'=:(,<>]|\./|{_CLONE}/)(?:(?:{_TOPS})/|{_FILES}|requirements[\w.-]*)|\.signal\b|\bdoor\.sock\b",
     re.IGNORECASE,
 )
-_PUSH = re.compile(r"\bgit\b.*\bpush\b", re.DOTALL)
+_GIT, _PUSH = re.compile(r"\bgit\b"), re.compile(r"\bpush\b")
+_LINES = re.compile(r"[\d,$]+p")
+"""What `sed -n` prints; other scripts of it may write files."""
+_WRITES = ("--output", "-O", "--open-files-in-pager", "--pre")
+"""Options by which one of the readers writes a file or runs a program."""
 
 
 def steering(call: Call) -> str:
@@ -56,7 +60,7 @@ def is_steering_path(path: str) -> bool:
 def _of_script(script: Script, text: str) -> str:
     if not script.plain:
         named = _named([text, *text.split()])
-        return named or ("pushes to main, or may" if _PUSH.search(text) else "")
+        return named or ("pushes to main, or may" if _may_push(text) else "")
     for words, redirections in zip(script.commands, script.redirections, strict=True):
         written = [word.lstrip("0123456789>&|") for word in redirections if "<" not in word]
         if named := _named([*written, *(() if _only_reads(words) else words)]):
@@ -78,9 +82,22 @@ def _only_reads(words: tuple[str, ...]) -> bool:
     if not words:
         return True
     program = posixpath.basename(words[0])
+    if any(word.startswith(_WRITES) for word in words):
+        return False
+    if program == "sed":
+        return words[1:2] == ("-n",) and all(_LINES.fullmatch(word) for word in words[2:3]) and not _options(words[3:])
     if program == "git":
         return next((word for word in words[1:] if not word.startswith("-")), "") in GIT_READERS
-    return program in READERS or (program == "sed" and words[1:2] == ("-n",))
+    return program in READERS
+
+
+def _options(words: tuple[str, ...]) -> bool:
+    return any(word.startswith("-") for word in words)
+
+
+def _may_push(text: str) -> bool:
+    git = _GIT.search(text)
+    return git is not None and _PUSH.search(text, git.end()) is not None
 
 
 def _pushes_to_main(words: tuple[str, ...]) -> bool:

@@ -105,6 +105,8 @@ class Update(NamedTuple):
     """What is wrong with entries of new trees, with tags and with headers, in the words of `entries`."""
     main_change: MainChange = MainChange()
     """main only."""
+    tainted: tuple[str, ...] = ()
+    """main only: commits that would come onto it and that work pushed which had read the web."""
     wrong_page: Wrong | None = None
     """A commit that changes COMMS.md or its archive."""
     unseen: str = ""
@@ -304,7 +306,7 @@ def _problem_with_main(update: Update, protected: tuple[str, ...], taint: TaintS
         if is_second_page(path):
             return f"{shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
     change = update.main_change
-    return _problem_without_verdict(change) or refusal_on_main(taint, update.changed, change.branch)
+    return _problem_without_verdict(change) or refusal_on_main(taint, update.changed, change.branch, update.tainted)
 
 
 def _problem_without_verdict(change: MainChange) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -12,12 +13,22 @@ from typing import TYPE_CHECKING
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.files import write_whole
+from infra.shared.folding import folded
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.taint import machine, state_file, trace
-from infra.shared.taint.machine import MOST_HELD, MOST_PUSHED_PATHS, UNKNOWN, Taint, TaintedPush, TaintState
+from infra.shared.taint.machine import (
+    EVERYTHING,
+    MOST_HELD,
+    MOST_PUSHED_PATHS,
+    OTHERS,
+    UNKNOWN,
+    Taint,
+    TaintedPush,
+    TaintState,
+)
 from infra.shared.text import cut
-from infra.shared.verdicts.guarded import GUARDED, is_guarded
+from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
 if TYPE_CHECKING:
     from infra.keep.git_door.decide import Update
@@ -42,24 +53,41 @@ def at_push(var: str, git: Git, at: float) -> TaintState:
     return state
 
 
-def note_push(var: str, git: Git, updates: Sequence[Update], taken: bool, at: float) -> None:
-    """A push was judged, tainted work's. Raises OSError, GitError."""
+def brought(state: TaintState, git: Git, update: Update) -> Update:
+    """With the commits of tainted pushes that it brings onto main. `git` sees what is pushed. Raises GitError."""
+    undecided = [push for push in state.pushes if machine.is_undecided(push)]
+    if update.ref != MAIN_REF or not (undecided and update.new and update.old and update.names_commit):
+        return update
+    tips = {push.commit for push in undecided}
+    others = {push.before for push in undecided if push.before} - tips
+    asked = "".join(f"{each}\n" for each in (*tips, *(f"^{each}" for each in (*others, update.old))))
+    theirs = git("rev-list", "--ignore-missing", "--stdin", stdin=asked.encode()).split()
+    coming = git("rev-list", update.new, f"^{update.old}", "--").split() if theirs else ()
+    return update._replace(tainted=tuple(set(theirs).intersection(coming)))
+
+
+def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Update], taken: bool, at: float) -> None:
+    """A push was judged as that of work tainted by these origins, also when that ends meanwhile. Raises OSError,
+    GitError."""
     with _locked(var):
         before = state_file.read(var)
-        if before.now is None:
-            return
         pushes, touched = list[TaintedPush](), dict[str, None]()
         for update in updates:
             guarded = [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
             shown = tuple(cut(path, SHOWN_CHARS) for path in guarded[:MOST_PUSHED_PATHS])
-            pushes.append(TaintedPush(at, update.ref, update.new or "", before.now.origins, shown, taken))
-        _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched))))
+            pushes.append(TaintedPush(at, update.ref, _tip(update), origins, shown, taken, update.old or ""))
+        _write(var, before, machine.pushed(before, pushes, entries_of_main(git, _few(touched)), origins))
 
 
-def look(var: str, git: Git, left: Left, at: float) -> TaintState:
-    """Before a request is answered, and when main has moved. When it cannot be told, the work is tainted by an unknown
-    origin."""
+def _tip(update: Update) -> str:
+    """Of a tag, the commit that it came with."""
+    return update.new_commits[0].id if update.new_commits else update.new or ""
+
+
+def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:
+    """Before a request is answered, and when main has moved. Without `left`, for who may not read the cell's files, no
+    taint ends. When it cannot be told, the work is tainted by an unknown origin."""
     if not state_file.is_there(var):
         return TaintState()
     try:
@@ -91,10 +119,23 @@ def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
     wanted = list(paths)
     if not wanted:
         return {}
-    listed = git.raw("ls-tree", "-z", "--full-tree", MAIN_REF, "--", *wanted).decode(errors="surrogateescape")
-    lines = (line.partition("\t") for line in listed.split("\0") if line)
-    there = {path: words for words, _, path in lines}
+    # Also a directory in which another of the paths lies (-t); none is a pattern, whatever it begins with.
+    there = _listed(git, "-t", wanted)
+    if OTHERS in wanted:
+        every = "".join(f"{words} {path}\0" for path, words in _listed(git, "-r").items() if _is_other(path))
+        there[OTHERS] = hashlib.sha256(every.encode(errors="surrogateescape")).hexdigest() if every else ""
     return {path: there.get(path, "") for path in wanted}
+
+
+def _listed(git: Git, how: str, paths: Iterable[str] = ()) -> dict[str, str]:
+    """Entries of main, by their paths. Raises GitError."""
+    listed = git.raw("--literal-pathspecs", "ls-tree", how, "-z", "--full-tree", MAIN_REF, "--", *paths)
+    lines = (line.partition("\t") for line in listed.decode(errors="surrogateescape").split("\0") if line)
+    return {path: words for words, _, path in lines}
+
+
+def _is_other(path: str) -> bool:
+    return is_guarded(path) and folded(top_of(path)) not in GUARDED
 
 
 def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState:
@@ -104,15 +145,15 @@ def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState
             open_ids = tuple(_open_directives(git))
         except (GitError, comms.CommsError):
             open_ids = None
-        state = machine.served(state, read.origins, open_ids, at)
+        state = machine.served(state, read.origins, open_ids, min(read.since, at))
     return state._replace(mark=read.mark)
 
 
-def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left, git: Git, at: float) -> TaintState:
+def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left | None, git: Git, at: float) -> TaintState:
     state, is_at_end = machine.looked(state, texts)
-    if is_at_end and state.now:
+    if is_at_end and state.now and left:
         found = left(state.now.since)
-        paths = GUARDED if found is None else _few(dict.fromkeys(found))
+        paths = EVERYTHING if found is None else _few(dict.fromkeys(found))
         state = machine.ended(state, entries_of_main(git, paths), at)
     return machine.served(state, machine.goes_on_from_tainted(state, texts), texts, at)
 
@@ -125,7 +166,7 @@ def _open_directives(git: Git) -> dict[str, str]:
 
 def _few(paths: Mapping[str, None]) -> Iterable[str]:
     """Of too many, the directories and files at the top that hold them."""
-    return paths if len(paths) <= MOST_HELD else dict.fromkeys(path.partition("/")[0] for path in paths)
+    return paths if len(paths) <= MOST_HELD else dict.fromkeys(map(top_of, paths))
 
 
 @contextlib.contextmanager

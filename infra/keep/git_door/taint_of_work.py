@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
 
@@ -9,6 +10,7 @@ from infra.keep.git_door import taint
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.leftovers import left_by
 from infra.shared import comms
+from infra.shared.identity import OURS
 from infra.shared.repository.git import GitError
 from infra.shared.secret_shapes import redacted
 from infra.shared.taint import state_file
@@ -20,8 +22,17 @@ SECONDS = 20.0
 
 def look_at_taint(context: DoorContext) -> TaintState:
     """Never raises: what cannot be told is taint."""
-    git = context.git().within(SECONDS)
-    return taint.look(context.places.var, git, partial(left_by, context.places, git), context.wall_seconds())
+    git, places = context.git().within(SECONDS), context.places
+    left = partial(left_by, places, git, OURS) if _clones_are_ours(places.bot) else None
+    return taint.look(places.var, git, left, context.wall_seconds())
+
+
+def _clones_are_ours(bot: str) -> bool:
+    """In the container they are the cell's, whose files this door has no right to read: there the watcher looks."""
+    try:
+        return os.stat(bot).st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def look_aside(context: DoorContext) -> None:

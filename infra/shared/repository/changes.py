@@ -16,6 +16,7 @@ class Change(NamedTuple):
     mode_before: str
     id_before: str
     mode: str
+    id: str = ""
 
 
 def parse_raw(answer: bytes) -> Iterator[Change | str]:
@@ -24,8 +25,8 @@ def parse_raw(answer: bytes) -> Iterator[Change | str]:
     for field in fields:
         field = field.removeprefix("\n")  # there is one between a header and the first change
         if field.startswith(":"):  # :<mode> <mode> <id> <id> <letter>; the path is the next field
-            before, after, id_before, _, _ = field[1:].split(" ")
-            yield Change(next(fields), _mode(before), id_before, _mode(after))
+            before, after, id_before, id, _ = field[1:].split(" ")
+            yield Change(next(fields), _mode(before), id_before, _mode(after), id)
         elif field:
             yield field
 

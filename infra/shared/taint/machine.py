@@ -10,13 +10,13 @@ that file on main himself: no untainted run is to land what a tainted one left."
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from infra.shared.folding import folded
 from infra.shared.resume import GO_ON_FROM
 from infra.shared.text import counted
-from infra.shared.verdicts.guarded import GUARDED, is_guarded
+from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
 UNKNOWN = "an unknown origin"
 MOST_ORIGINS, MOST_ORIGIN_CHARS = 20, 300
@@ -24,7 +24,11 @@ SHOWN_ORIGINS = 3
 MOST_PUSHES, MOST_PUSHED_PATHS = 200, 20
 MOST_PAST = 200
 MOST_HELD = 500
-"""Files that are held one by one; of more, all that is guarded is."""
+"""Files that are held one by one; of more, what holds them at the top, and of more still, all that is guarded."""
+OTHERS = "*"
+"""Held: what is guarded and lies in no directory of that kind. A file of this name is not guarded."""
+EVERYTHING = (*(name for name in GUARDED if name != "system.md"), "SYSTEM.md", OTHERS)
+"""As main names it: by its entry there is known whether the PM has decided."""
 RUN_SECONDS = 86_400.0
 """A run, resumed or not, reads the web within so long of its beginning (`cell/runner/resume`)."""
 
@@ -38,6 +42,8 @@ class Mark(NamedTuple):
     """Of the line that ends there."""
     older: str = ""
     """Which file held the older part then."""
+    at: float = 0.0
+    """When that line was written: whatever was served and not read yet came later."""
 
 
 class Taint(NamedTuple):
@@ -67,6 +73,8 @@ class TaintedPush(NamedTuple):
     origins: tuple[str, ...]
     guarded: tuple[str, ...]
     taken: bool
+    before: str = ""
+    """What the ref was at, which other work had pushed; empty when it was new."""
 
 
 class Past(NamedTuple):
@@ -133,15 +141,27 @@ def holding(state: TaintState, entries: Mapping[str, str | None], origins: tuple
     """With these files held as well; what is held already waits as it did."""
     new = {path: Hold(entry, origins) for path, entry in entries.items() if path not in state.held}
     if len(state.held) + len(new) > MOST_HELD:
-        new = {path: Hold(None, origins) for path in GUARDED}
-        return state._replace(held=new)
+        tops = dict.fromkeys(map(top_of, (*state.held, *new)))
+        held = tops if len(tops) <= MOST_HELD else EVERYTHING
+        return state._replace(held={path: state.held.get(path, Hold(None, origins)) for path in held})
     return state._replace(held={**state.held, **new}) if new else state
 
 
-def pushed(state: TaintState, pushes: Sequence[TaintedPush], entries: Mapping[str, str | None]) -> TaintState:
-    """Tainted pushes were judged; `entries`: the guarded files that they touch, with what main has there."""
-    origins = state.now.origins if state.now else ()
-    return holding(state, entries, origins)._replace(pushes=(*state.pushes, *pushes)[-MOST_PUSHES:])
+def pushed(
+    state: TaintState, pushes: Sequence[TaintedPush], entries: Mapping[str, str | None], origins: tuple[str, ...]
+) -> TaintState:
+    """Pushes of work tainted by these origins were judged; `entries`: the guarded files that they touch, with what main
+    has there. Many pushes of other files do not push those out."""
+    known = (*state.pushes, *pushes)
+    undecided = [push for push in known if is_undecided(push)][-MOST_PUSHES:]
+    others = [push for push in known if not is_undecided(push)][-MOST_PUSHES:]
+    kept = sorted((*undecided, *others), key=lambda push: push.at)
+    return holding(state, entries, origins)._replace(pushes=tuple(kept))
+
+
+def is_undecided(push: TaintedPush) -> bool:
+    """It lies in the repository and changes what is guarded: the PM has decided when main has it."""
+    return push.taken and bool(push.guarded)
 
 
 def decided(state: TaintState, entries: Mapping[str, str]) -> TaintState:
@@ -182,9 +202,10 @@ def _began(run: str) -> float | None:
         return None
 
 
-def problem_with_guarded(state: TaintState, changed: Iterable[str]) -> str:
-    """Why these changes may not come onto main without the PM's word; empty when they may."""
-    if state.now is None and not state.held:
+def problem_with_guarded(state: TaintState, changed: Iterable[str], brings: Collection[str] = ()) -> str:
+    """Why these changes may not come onto main without the PM's word; empty when they may. `brings`: the commits that
+    come with them, as far as tainted work pushed them."""
+    if state.now is None and not state.held and not brings:
         return ""
     guarded = [path for path in changed if is_guarded(path)]
     if guarded and state.now:
@@ -193,12 +214,16 @@ def problem_with_guarded(state: TaintState, changed: Iterable[str]) -> str:
     for path in guarded:
         if hold := _hold_on(held, path):
             return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
+    if guarded and brings:
+        origins = dict.fromkeys(origin for push in state.pushes if is_undecided(push) for origin in push.origins)
+        who = f"work that had read the web ({origins_words(tuple(origins))})"
+        return f"{_shown(guarded)} changes, and {min(brings)[:12]}, which comes with it, was pushed by {who}"
     return ""
 
 
-def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str) -> str | None:
+def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str, brings: Collection[str] = ()) -> str | None:
     """The same in the words that the agent reads. `mind` takes this rule too, once it is part of every prompt."""
-    problem = problem_with_guarded(state, changed)
+    problem = problem_with_guarded(state, changed, brings)
     if not problem:
         return None
     return (
@@ -214,7 +239,9 @@ def _by_folded_name(held: Mapping[str, Hold]) -> dict[str, Hold]:
 def _hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
     """Of a file, or of a directory above it, whatever letters they are written in."""
     parts = _folded(path).split("/")
-    return next((held[above] for n in range(len(parts)) if (above := "/".join(parts[: n + 1])) in held), None)
+    names = ["/".join(parts[: n + 1]) for n in range(len(parts))]
+    names += [OTHERS] if parts[0] not in GUARDED else []
+    return next((held[name] for name in names if name in held), None)
 
 
 def origins_words(origins: Sequence[str]) -> str:

@@ -9,11 +9,10 @@ from typing import Any
 
 from infra.shared.safe_files import whole_file
 from infra.shared.taint import trace
-from infra.shared.taint.machine import UNKNOWN, Hold, Mark, Past, Taint, TaintedPush, TaintState, served
-from infra.shared.verdicts.guarded import GUARDED
+from infra.shared.taint.machine import EVERYTHING, UNKNOWN, Hold, Mark, Past, Taint, TaintedPush, TaintState, served
 
 SCHEMA = "minifram.taint/1"
-MOST_BYTES = 8 << 20
+MOST_BYTES = 64 << 20
 NAME, LOCK, TRACE = "taint.json", "taint.lock", "web.jsonl"
 """In the keep's var; the trace as `Paths.web_trace` has it."""
 
@@ -30,7 +29,7 @@ def read(var: str) -> TaintState:
     except FileNotFoundError:
         return TaintState()
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return TaintState(now=Taint(0.0, (UNKNOWN,)), held={path: Hold(None, (UNKNOWN,)) for path in GUARDED})
+        return TaintState(now=Taint(0.0, (UNKNOWN,)), held={path: Hold(None, (UNKNOWN,)) for path in EVERYTHING})
 
 
 def present(var: str, at: float) -> TaintState:
@@ -38,7 +37,8 @@ def present(var: str, at: float) -> TaintState:
     if not is_there(var):
         return TaintState()
     state = read(var)
-    return served(state, trace.read_since(f"{var}/{TRACE}", state.mark).origins, None, at)
+    new = trace.read_since(f"{var}/{TRACE}", state.mark)
+    return served(state, new.origins, None, min(new.since, at))
 
 
 def encode(state: TaintState) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -64,6 +65,13 @@ ASKED = (
         "git add infra/a.py",
         "git push --all",
     ),
+    *(
+        "sed -n -i p infra/a.py",
+        "sed -n 1p -i infra/a.py",
+        "sed -n 'w infra/x' a",
+        "git diff --output=infra/x",
+        "$x; git -C . push origin main",
+    ),
     *("sed -i s/a/b/ infra/a.py", "echo main > /bot/.signal/bootstrap", "echo $x | tee infra/a.py", "git rm spec/x.md"),
     *(
         "cat <<E > SYSTEM.md\nx\nE",
@@ -77,7 +85,14 @@ ASKED = (
     *("cp a services.yaml", "nc -U /run/minifram/door.sock < report"),
 )
 FREE = (
-    *("ls infra", "cat infra/a.py SYSTEM.md", "sed -n 1,9p infra/a.py", "grep -rn x infra/ | head", "git diff infra"),
+    *(
+        "ls infra",
+        "cat infra/a.py SYSTEM.md",
+        "sed -n 1,9p infra/a.py",
+        "grep -rni x infra/ | head",
+        "git diff infra",
+        "rg -i x infra/",
+    ),
     *(
         "git log -p -- spec/x.md",
         "python -m pytest -q tests",
@@ -143,3 +158,14 @@ def test_a_rule_of_the_pms_comes_first(tmp_path: Path) -> None:
     assert asks.asks("bootstrap", branch="x")
     assert "mine" in asks.asked[0]
     assert asks.looked == 0
+
+
+def test_a_long_command_is_looked_through_once(tmp_path: Path) -> None:
+    """Time grows with its length, and not with the square of it."""
+
+    def seconds(times: int) -> float:
+        bench, began = Bench(tmp_path), time.process_time()
+        bench.asks("bash", command="$x " + "git " * times)
+        return time.process_time() - began
+
+    assert seconds(16_000) < 1 + 8 * seconds(4000)

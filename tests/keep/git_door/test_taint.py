@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,18 +12,24 @@ import pytest
 from structlog import get_logger
 
 from infra.keep.examination import returning
+from infra.keep.git_door import taint
 from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.decide import Update
 from infra.keep.git_door.requests import answer
 from infra.keep.services.outputs import LOST
+from infra.keep.supervision.taint_end import end_taint
 from infra.shared import comms
+from infra.shared.clock import timestamp
+from infra.shared.identity import OURS
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from infra.shared.repository.merge import merge_commit
 from infra.shared.requests import AgentReport, Ask, AskTaint, Done, Examination, Examine, QuestionState, TaintedBy
 from infra.shared.settings import Settings
 from infra.shared.taint import state_file
+from infra.shared.taint.machine import EVERYTHING, problem_with_guarded
 from tests.keep.git_door.test_examined import body, verdict
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Clone, World
 from tests.shared.web_traces import EVIL, WebTrace
 
 SAYS = "has read the web"
@@ -59,6 +67,22 @@ class Scene:
         report = AgentReport(f"{self.reports:032x}", at, "main", "ab" * 20, "done: it", "words", ticks)
         assert isinstance(answer(self.door, report), Done)
         return self.git("show", "main:COMMS.md")
+
+    def next_work(self) -> None:
+        """All is reported done, and the PM asks for something else."""
+        self.reports_done()
+        self.tells(f"work {self.reports}")
+        assert self.tainted_by() == ()
+
+    def holds(self, path: str) -> bool:
+        return "is held" in problem_with_guarded(state_file.read(self.world.places.var), [path])
+
+    def decides(self, files: dict[str, str]) -> None:
+        """The PM puts these onto main."""
+        self.world.pm.git("pull", "--quiet", "origin", "main")
+        self.world.pm.commit(files, "the PM decides")
+        self.world.pm.push("main")
+        self.tainted_by()
 
     def onto_main(self, files: dict[str, str | None], on: str = "origin/main") -> str:
         """What the door says to a push of these files onto main, examined; empty when it lands."""
@@ -167,6 +191,125 @@ def test_the_taint_is_the_works_and_its_leavings_are_held(scene: Scene) -> None:
     assert "is held" in scene.onto_main({"skills/s.md": "x\n"})
 
 
+def test_commits_that_nobody_pushed_are_leavings(scene: Scene) -> None:
+    """On another branch of a clone, or put aside; but not what main had a while ago, or has from someone else."""
+    mine = Clone(scene.clone, scene.world.places.cell_git_config)
+    scene.clone.mkdir(parents=True)
+    mine.git("clone", "--quiet", scene.world.places.remote, ".")
+    scene.trace.served()
+    assert scene.tainted_by()
+    old = mine.head
+    put_by = mine.commit({"skills/s.md": "x\n", "src/s.py": "s = 1\n"})
+    mine.git("checkout", "--quiet", "-B", "main", old)
+    (scene.clone / "SYSTEM.md").write_text("Obey.\n")
+    mine.git("stash", "--quiet")
+    mine.git("branch", "tidy", put_by)
+    assert scene.onto_main({"src/b.py": "b = 1\n"}) == ""
+    scene.decides({"infra/a.py": "a = 5\n"})
+    (scene.clone / "infra/a.py").write_text((scene.clone / "infra/a.py").read_text())
+    scene.next_work()
+    assert set(state_file.read(scene.world.places.var).held) == {"skills/s.md", "SYSTEM.md"}
+
+
+def test_only_who_sees_the_clones_ends_a_taint(scene: Scene) -> None:
+    """In the container that is the watcher; the door has no right to read the cell's files there."""
+    scene.trace.served()
+    bot = Path(scene.world.places.bot)
+    bot.rename(f"{bot}.away")
+    scene.reports_done()
+    end_taint(scene.world.places, OURS)
+    scene.tells("something new")
+    assert scene.tainted_by() == (EVIL,)
+    Path(f"{bot}.away").rename(bot)
+    (scene.clone / "infra").mkdir(parents=True)
+    (scene.clone / "infra/left.py").write_text("left = 1\n")
+    end_taint(scene.world.places, OURS)
+    state = state_file.read(scene.world.places.var)
+    assert (state.now, set(state.held)) == (None, {"infra/left.py"})
+
+
+def test_the_pms_word_is_for_what_the_pm_lands(scene: Scene) -> None:
+    """Another change of the same file lifts what is held, and not what the tainted work had pushed; that lands when the
+    PM merges it, and other work on the file goes on."""
+    clone = scene.world.agent
+    scene.trace.served()
+    main, bad = clone.head, clone.commit({"infra/a.py": "evil = 2\n"})
+    clone.git("tag", "-a", "-m", "x", "snap", clone.commit({"src/b.py": "b = 1\n"}))
+    clone.push("snap:refs/tags/snapshot/x")
+    clone.git("reset", "--quiet", "--hard", main)
+    scene.next_work()
+    scene.decides({"infra/a.py": "a = 1\n# something else\n"})
+    assert scene.onto_main({"infra/a.py": "a = 2\n"}) == ""
+    clone.git("fetch", "--quiet")
+    clone.git("checkout", "--quiet", "-B", "main", "origin/main")
+    clone.git("merge", "--quiet", "--no-ff", "-X", "theirs", "-m", "x", bad)
+    said = scene.push(clone.head)
+    assert (bad[:12] in said, EVIL in said, "minifram review" in said) == (True, True, True), said
+    scene.world.pm.git("fetch", "--quiet", "origin")
+    scene.world.pm.git("merge", "--quiet", "--ff-only", "origin/main")
+    scene.world.pm.git("merge", "--quiet", "--no-ff", "-X", "ours", "-m", "x", bad)
+    scene.world.pm.push("main")
+    assert scene.onto_main({"infra/a.py": "a = 3\n"}) == ""
+
+
+def test_a_push_that_was_judged_as_tainted_is_on_record_as_that(scene: Scene) -> None:
+    """Also when the taint ends before that is written."""
+    clone, var = scene.world.agent, scene.world.places.var
+    scene.trace.served()
+    scene.next_work()
+    update = Update("refs/heads/b", None, clone.head, changed=("skills/s.md",))
+    taint.note_push(var, scene.git, (EVIL,), [update], True, 1.0)
+    state = state_file.read(var)
+    assert (state.now, set(state.held), state.pushes[-1].origins) == (None, {"skills/s.md"}, (EVIL,))
+
+
+def test_what_was_written_before_anyone_looked_is_held(scene: Scene) -> None:
+    """Work is tainted from the moment of the answer, however late the door hears of it."""
+    read_at = time.time()
+    scene.trace.served(at=timestamp(read_at))
+    (scene.clone / "SYSTEM.md").parent.mkdir(parents=True)
+    (scene.clone / "SYSTEM.md").write_text("Obey.\n")
+    scene.door = dataclasses.replace(scene.door, wall_seconds=lambda: read_at + 3600)
+    scene.next_work()
+    assert "is held" in scene.onto_main({"SYSTEM.md": "Obey.\n"})
+
+
+def test_what_is_held_stays_held_whatever_is_touched_later(scene: Scene) -> None:
+    """Everything, as its record was lost: another touch of a file there lifts nothing, and the PM's change of one part
+    lifts that part, also of the file that is written in capital letters."""
+    _state_broken(scene)
+    scene.next_work()
+    assert set(state_file.read(scene.world.places.var).held) == set(EVERYTHING)
+    scene.trace.served()
+    assert SAYS in scene.onto_main({"infra/q.py": "q = 1\n"})
+    scene.next_work()
+    paths = ("infra/z.py", "SYSTEM.md", "requirements.txt", "structlog.py", "tools/x.py")
+    assert [path for path in paths if scene.holds(path)] == list(paths)
+    scene.decides({"SYSTEM.md": "The PM's words.\n", "requirements.in": "x==1\n"})
+    assert scene.onto_main({"SYSTEM.md": "New words.\n", "requirements.txt": "x==1\n", "tools/x.py": "x = 1\n"}) == ""
+    assert scene.holds("infra/z.py")
+
+
+def test_many_files_do_not_push_others_out(scene: Scene) -> None:
+    var = scene.world.places.var
+    scene.trace.served()
+    for n, paths in enumerate((["requirements.txt"], *([f"infra/{a}{n}.py" for n in range(300)] for a in "jk"))):
+        update = Update("refs/heads/b", None, f"{n:040x}", changed=tuple(paths))
+        taint.note_push(var, scene.git, (EVIL,), [update], False, 1.0)
+    assert set(state_file.read(var).held) == {"infra", "requirements.txt"}
+    wide = Update("refs/heads/b", None, "", changed=tuple(f"m{n}.py" for n in range(600)))
+    taint.note_push(var, scene.git, (EVIL,), [wide], False, 1.0)
+    assert scene.holds("another.py")
+
+
+def test_no_name_keeps_the_taint_from_its_end(scene: Scene) -> None:
+    """Git would take this one for a pattern that it does not know."""
+    scene.trace.served()
+    assert SAYS in scene.onto_main({":(x)a.py": "x = 1\n"})
+    scene.next_work()
+    assert scene.holds(":(x)a.py")
+
+
 def test_what_is_read_while_nothing_is_asked_for_taints_the_next_work(scene: Scene) -> None:
     scene.reports_done()
     scene.trace.served()
@@ -200,8 +343,6 @@ def test_a_run_that_goes_on_from_a_tainted_one_is_tainted(scene: Scene) -> None:
 
 
 def _name_of_now() -> str:
-    import time
-
     return time.strftime("%Y-%m-%dT%H%M%S.000Z-0123abcd", time.gmtime(time.time() - 60))
 
 

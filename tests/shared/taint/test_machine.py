@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from infra.shared.taint import state_file
 from infra.shared.taint.machine import (
+    EVERYTHING,
     MOST_HELD,
     Hold,
     TaintState,
@@ -19,7 +20,7 @@ from infra.shared.taint.machine import (
     reported,
     served,
 )
-from infra.shared.verdicts.guarded import GUARDED, is_guarded
+from infra.shared.verdicts.guarded import is_guarded
 from tests.shared.rows import each_row
 
 EVIL = "https://evil.example"
@@ -92,10 +93,13 @@ def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
     assert not problem_with_guarded(state, ["infra/b.py"])
     assert decided(state, {"infra/a.py": "one", "skills": "three"}).held.keys() == {"infra/a.py"}
     many = holding(state, {f"infra/{number}": "" for number in range(MOST_HELD)}, (EVIL,))
-    assert many.held.keys() == set(GUARDED)
-    filled = decided(many, dict.fromkeys(GUARDED, "now"))
-    assert filled.held["infra"] == Hold("now", (EVIL,))
-    assert decided(filled, dict.fromkeys(GUARDED, "now")) == filled
+    assert many.held.keys() == {"infra", "skills"}
+    filled = decided(many, {"infra": "now", "skills": "two"})
+    assert filled.held == {"infra": Hold("now", (EVIL,)), "skills": Hold("two", (EVIL,))}
+    assert decided(filled, {"infra": "now", "skills": "two"}) == filled
+    wide = holding(filled, {f"{number}.py": "" for number in range(MOST_HELD)}, (EVIL,))
+    assert wide.held.keys() == set(EVERYTHING)
+    assert [problem_with_guarded(wide, [path]) != "" for path in ("infra/x", "system.MD", "x.py")] == [True] * 3
 
 
 def test_a_run_that_goes_on_is_as_tainted_as_the_run_was() -> None:

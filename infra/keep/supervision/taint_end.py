@@ -1,0 +1,26 @@
+"""When main moves, the taint of the work before may be over: it ends with a look at what that work left in the clones,
+for which in the container the watcher alone has the rights."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from infra.keep.git_door import taint
+from infra.keep.git_door.leftovers import left_by
+from infra.shared.identity import Identity
+from infra.shared.paths import Paths
+from infra.shared.repository.git import Git
+from infra.shared.taint import state_file
+
+GIT_SECONDS = 10.0
+
+
+def end_taint(places: Paths, cell: Identity) -> None:
+    """Does nothing until a report has ticked all that the tainted work was for. Never raises."""
+    if not state_file.is_there(places.var):
+        return
+    now = state_file.read(places.var).now
+    if now and now.over:
+        git = Git(places.remote).within(GIT_SECONDS)
+        taint.look(places.var, git, partial(left_by, places, git, cell), time.time())
