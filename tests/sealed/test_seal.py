@@ -14,6 +14,7 @@ import pytest
 from bench.sealed.agent import Inside, SealedAgent, born, until
 from bench.sealed.project import Project
 from infra.keep.seal.capabilities import FOR_WATCHING, bits
+from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from tests.egress import index
 from tests.egress.far_end import PUBLIC4
@@ -188,6 +189,15 @@ print(door.getresponse().read().decode())
 """
 
 
+REPORT = """
+import sys
+from infra.shared import door
+from infra.shared.requests import AgentReport
+report = AgentReport("ab" * 16, "2027-01-15T08:00:00.000Z", "main", "ab" * 20, "done: it", "words", (sys.argv[1],))
+print(door.ask("/run/minifram/door.sock", report, 60))
+"""
+
+
 def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
     With the doors alone it asks for no name and sends no packet; it reads a page by the web door, and pip installs."""
@@ -256,6 +266,14 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
     assert "this work has read the web (http://pages.example)" in said, "the keep's own record decides"
     assert "tainted by http://pages.example" in agent.minifram("status").stdout
+    agent.minifram("tell", "one thing")
+    (id,) = (each.id for each in comms.open_directives(agent.page()))
+    said = agent.as_agent(f"cd /opt/minifram && python3.11 -c '{REPORT}' {id}")
+    assert "- [x] one thing" in agent.page(), said
+    agent.minifram("tell", "another")
+    until(lambda: "tainted by" not in agent.minifram("status").stdout, "the watcher looks at what was left")
+    status = agent.minifram("status").stdout
+    assert "held until you change them on main: 'skills/x.md'\n" in status
 
 
 COMET = """

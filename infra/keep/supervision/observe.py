@@ -17,7 +17,6 @@ from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.state import Patience, Phase, State
 from infra.keep.supervision.decide.succession import KNOWN_GOOD_KEPT
 from infra.keep.supervision.parts import Parts, now
-from infra.keep.supervision.taint_end import end_taint
 from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.signals import SignalName
@@ -229,10 +228,8 @@ class Observer:
             return f"the clone of {request.target} cannot be reached: {error}"
 
     def _look_at_main(self, state: State, at: float) -> None:
-        seen = self._parts.main.look()
-        self._parts.enqueue(*seen)
-        if seen:
-            end_taint(self._parts.places, self._parts.zones.cell)
+        self._parts.enqueue(*self._parts.main.look())
+        self._parts.taint_end.look()
 
     def _look_at_web_work(self, state: State, at: float) -> None:
         self._parts.enqueue(*self._parts.web_work.look(self._parts.following.runner))

@@ -36,6 +36,7 @@ from infra.keep.supervision.preparation import Preparation
 from infra.keep.supervision.reports import Reports
 from infra.keep.supervision.shared_main import SharedMain
 from infra.keep.supervision.stale_locks import StaleLocks
+from infra.keep.supervision.taint_end import TaintEnd
 from infra.keep.supervision.wake import Wake
 from infra.keep.supervision.web_work import WebWork
 from infra.keep.supervision.zones import Zones
@@ -90,6 +91,7 @@ class Parts:
         self.attempts = Attempts(self.launcher.clones.files, zones.places, log)
         self.stale_locks = StaleLocks(zones.places, log)
         self.web_work = WebWork(zones.places.var)
+        self.taint_end = TaintEnd(zones.places, zones.cell)
         self.absence = Absence()
 
     def enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:
