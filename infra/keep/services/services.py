@@ -301,6 +301,7 @@ class Services:
                 process.kill()
                 process.wait()
         for service in self._all:
+            self._stop_asking(service)
             if service.listening:
                 service.listening.close()
 

@@ -73,7 +73,16 @@ class World:
 
     def begin(self) -> None:
         self._tending.start()
-        within(SECONDS, lambda: os.path.exists(self.places.web_socket) or None, "the socket")
+        self.listens()
+
+    def listens(self) -> None:
+        """Wait until somebody does at its socket, which is there a moment before; its mode is set last."""
+
+        def is_open() -> bool | None:
+            path = self.places.web_socket
+            return (os.path.exists(path) and os.stat(path).st_mode & 0o777 == 0o666) or None
+
+        within(SECONDS, is_open, "the socket")
 
     def end(self) -> None:
         self._stops = True
@@ -265,7 +274,7 @@ def test_a_socket_that_cannot_be_opened(tmp_path: Path) -> None:
 def test_its_socket_comes_back(world: World) -> None:
     """Somebody removed it before anybody asked."""
     os.unlink(world.places.web_socket)
-    within(SECONDS, lambda: os.path.exists(world.places.web_socket) or None, "the socket again")
+    world.listens()
     assert answer(world.ask("/a"))[0] == 200
     others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
     assert len(others) == 1  # the parser has a process of its own
