@@ -9,6 +9,7 @@ from infra.keep.supervision.decide.events import WebWorkOver
 from infra.keep.supervision.unchanged import Unchanged
 from infra.shared.active import Runner
 from infra.shared.taint import state_file
+from infra.shared.taint.machine import reported_at
 
 
 class WebWork:
@@ -25,8 +26,7 @@ class WebWork:
         if not state_file.is_there(self._var):
             return []
         if not self._unchanged.is_it():
-            now = state_file.read(self._var).now
-            self._over_at = now.over_at if now else 0.0
+            self._over_at = reported_at(state_file.read(self._var))
             self._unchanged.looked()
         if runner is None or runner.started >= self._over_at:
             return []

@@ -83,6 +83,8 @@ class Past(NamedTuple):
     since: float
     until: float
     origins: tuple[str, ...]
+    over_at: float = 0.0
+    """When it was reported."""
 
 
 class TaintState(NamedTuple):
@@ -128,12 +130,17 @@ def reported(state: TaintState, open_ids: Iterable[str], at: float) -> TaintStat
     return state._replace(now=now._replace(over=True, over_at=at))
 
 
+def reported_at(state: TaintState) -> float:
+    """When work that had read the web was reported last; 0 for never. It counts also when the next work has begun."""
+    return max([state.now.over_at if state.now else 0.0, *(past.over_at for past in state.past[-1:])])
+
+
 def ended(state: TaintState, left: Mapping[str, str | None], at: float) -> TaintState:
     """`left`: guarded files that the work left changed somewhere, with what main has there."""
     now = state.now
     if now is None:
         return state
-    past = (*state.past, Past(now.since, at, now.origins))[-MOST_PAST:]
+    past = (*state.past, Past(now.since, at, now.origins, now.over_at))[-MOST_PAST:]
     return holding(state, left, now.origins)._replace(now=None, past=past)
 
 

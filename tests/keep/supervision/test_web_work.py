@@ -7,7 +7,7 @@ from pathlib import Path
 from infra.keep.supervision.web_work import WebWork
 from infra.shared.active import Runner
 from infra.shared.taint import state_file
-from infra.shared.taint.machine import TaintState, reported, served
+from infra.shared.taint.machine import TaintState, ended, reported, served
 
 TAINTED = served(TaintState(), ("http://a.example",), ("d1",), 1.0)
 
@@ -33,5 +33,8 @@ def test_a_boot_before_the_report_is_told_and_none_after_it(tmp_path: Path) -> N
     ]
     path.write_bytes(state_file.encode(reported(TAINTED, (), 30.0)))
     assert [event.boot_id for event in web_work.look(second)] == [second.boot_id]
+    next_work = ended(reported(TAINTED, (), 50.0), {}, 51.0)
+    path.write_bytes(state_file.encode(served(next_work, ("http://a.example",), ("d2",), 52.0)))
+    assert [event.boot_id for event in web_work.look(third)] == [third.boot_id], "the next work came first"
     path.write_bytes(b"{")
     assert web_work.look(first) == []
