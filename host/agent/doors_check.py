@@ -1,4 +1,4 @@
-"""For `minifram doctor`: the doors of an agent without a container."""
+"""For `minifram doctor`: the doors of an agent."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ _NOBODY = "nobody listens"
 
 def check_doors(context: Context, home: AgentPaths) -> Iterator[Result]:
     """Whether the doors answer while the agent runs, and nothing else stands in their places while it does not."""
-    if sandbox_in_use(home) == PODMAN:
-        return  # they are in the container, and its watcher asks them
     running = is_running(home)
+    if sandbox_in_use(home) == PODMAN:  # the others are in the container, and its watcher asks them
+        if running:
+            yield _as_told(home)
+        return
     for name, path, question, expected in (
         ("git door", home.places.git_socket, b"", b"main "),
         ("model door", home.places.model_socket, b"GET /health HTTP/1.0\r\n\r\n", b"HTTP/1."),
@@ -42,14 +44,19 @@ def check_doors(context: Context, home: AgentPaths) -> Iterator[Result]:
 
 def _web_door(home: AgentPaths, running: bool) -> Iterator[Result]:
     """It is not asked: that would start it."""
-    path, used = home.places.web_socket, read_web(home, running)
+    path = home.places.web_socket
     if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
         yield Result("web door", FAIL, f"{path} is not a socket, and the door cannot open there; move it away")
     elif running and not os.path.lexists(path):
         yield Result("web door", WARN, f"there is no socket at {path}; the watcher makes it again within seconds")
     elif running:
-        level = WARN if used.state.startswith("died") else OK
-        yield Result("web door", level, f"{used.state}; its words are in {home.doors_log}")
+        yield _as_told(home)
+
+
+def _as_told(home: AgentPaths) -> Result:
+    """By the watcher's log."""
+    state = read_web(home, True).state
+    return Result("web door", WARN if state.startswith("died") else OK, f"{state}; its words are in {home.doors_log}")
 
 
 def _problem_with_door(path: str, question: bytes, expected: bytes) -> str | None:

@@ -266,6 +266,8 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
     assert "this work has read the web (http://pages.example)" in said, "the keep's own record decides"
     assert "tainted by http://pages.example" in agent.minifram("status").stdout
+    checked = json.loads(agent.minifram("doctor", "--json", check=False).stdout)["results"]
+    assert [each["text"][:7] for each in checked if each["check"] == "web door"] == ["running"]
     agent.minifram("tell", "one thing")
     (id,) = (each.id for each in comms.open_directives(agent.page()))
     said = agent.as_agent(f"cd /opt/minifram && python3.11 -c '{REPORT}' {id}")
