@@ -74,7 +74,7 @@ class BootRecord(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
 
-class SignalRequest(msgspec.Struct, frozen=True, kw_only=True):
+class SignalRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A signal that was claimed and is not yet carried out."""
 
     name: str

@@ -60,15 +60,15 @@ def report(context: DoorContext, request: AgentReport, taint: TaintState = UNTAI
             )
             return Later(f"the report could not be written onto main: {error}")
         if ends_work:
-            _end_work(context)
+            _end_work(context, taint)
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
 
 
-def _end_work(context: DoorContext) -> None:
+def _end_work(context: DoorContext, taint: TaintState) -> None:
     """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
     close_questions(context)
-    work_is_done(context)
+    work_is_done(context, taint)
     try:
         if context.witness:
             context.witness.work_done()

@@ -105,13 +105,13 @@ def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:
     return state
 
 
-def end_work(var: str, git: Git, at: float) -> None:
-    """A report has ticked directives. Raises OSError, GitError."""
+def end_work(var: str, git: Git, tied: Iterable[str], at: float) -> None:
+    """A report has ticked directives; `tied`: those of the work when it came. Raises OSError, GitError."""
     if not state_file.is_there(var):
         return
     with _locked(var):
         before = state_file.read(var)
-        _write(var, before, machine.reported(before, _open_directives(git), at))
+        _write(var, before, machine.reported(before, tied, _open_directives(git), at))
 
 
 def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:

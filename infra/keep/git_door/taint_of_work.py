@@ -41,10 +41,12 @@ def look_aside(context: DoorContext) -> None:
         threading.Thread(target=look_at_taint, args=(context,), daemon=True).start()
 
 
-def work_is_done(context: DoorContext) -> None:
-    """A report has ticked directives. Never raises: what is not noted stays tainted."""
+def work_is_done(context: DoorContext, before: TaintState) -> None:
+    """A report has ticked directives; `before`: as it was when the report came. Never raises: what is not noted stays
+    tainted."""
+    tied = before.now.tied if before.now else ()
     try:
-        taint.end_work(context.places.var, context.git(), context.wall_seconds())
+        taint.end_work(context.places.var, context.git(), tied, context.wall_seconds())
     except (OSError, GitError, comms.CommsError) as error:
         context.log.error("taint.not_ended", reason=redacted(str(error)))
 

@@ -56,6 +56,8 @@ class Taint(NamedTuple):
     """A report has ticked them all."""
     over_at: float = 0.0
     """When; seconds since the epoch."""
+    is_followed: bool = False
+    """The PM has written a directive after that, which may be done by now."""
 
 
 class Hold(NamedTuple):
@@ -118,14 +120,17 @@ def looked(state: TaintState, open_ids: Iterable[str] | None) -> tuple[TaintStat
         return state, False
     tied = tuple(sorted(open_ids))
     if now.over:
-        return state, bool(tied)
+        is_followed = now.is_followed or bool(tied)
+        return state._replace(now=now._replace(is_followed=is_followed)), is_followed
     return (state if tied == now.tied else state._replace(now=now._replace(tied=tied))), False
 
 
-def reported(state: TaintState, open_ids: Iterable[str], at: float) -> TaintState:
-    """A report was written that ticked directives; these are open now."""
+def reported(state: TaintState, tied: Iterable[str], open_ids: Iterable[str], at: float) -> TaintState:
+    """A report was written that ticked directives; `tied` were the work's before it, and these are open now. Somebody
+    may have looked in between, to whom no directive seemed to be the work's any more."""
     now = state.now
-    if now is None or not now.tied or not set(now.tied).isdisjoint(open_ids):
+    of_work = {*tied, *now.tied} if now else set[str]()
+    if now is None or now.over or not of_work or not of_work.isdisjoint(open_ids):
         return state
     return state._replace(now=now._replace(over=True, over_at=at))
 

@@ -71,6 +71,7 @@ OF_NOBODY: tuple[Event, ...] = (
     events.Observed("a limit", "much was written"),
     events.Probed(OTHER, "no answer"),
     events.MustEnd(OTHER, "too much"),
+    events.WebWorkOver(OTHER),
     events.OutageOver("the disk was full"),
 )
 NOT_ASKED: tuple[Event, ...] = (
@@ -444,6 +445,8 @@ class Play:
             well: list[Event] = [events.Probed(boot_id)] if self.alive.served else []
             self.inbox += [events.Probed(boot_id, "it was slow"), *well]
             self.inbox += [events.Probed(boot_id, "no answer")] * (2 if odd else 1)
+        elif chance < 0.216 and self.alive:
+            self.inbox += [events.WebWorkOver(self.alive.runner.boot_id)] * 2
         elif chance < 0.217 and self.alive and not self.alive.nature.good:
             self.inbox.append(events.MustEnd(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:

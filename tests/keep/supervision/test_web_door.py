@@ -77,7 +77,7 @@ def test_what_work_that_read_the_web_left_running_ends_with_it(make_agent: Calla
     agent.start()
     before = agent.serving()
     left = int(within(30.0, lambda: left_by(agent), "what it leaves"))
-    over = machine.reported(machine.served(TaintState(), ("http://a.example",), ("d1",), 1.0), (), time.time())
+    over = machine.reported(machine.served(TaintState(), ("http://a.example",), ("d1",), 1.0), ("d1",), (), time.time())
     path = Path(agent.places.var, state_file.NAME)
     path.write_bytes(state_file.encode(over))
     after = agent.serving(but=before.boot_id)

@@ -23,7 +23,7 @@ def test_a_boot_before_the_report_is_told_and_none_after_it(tmp_path: Path) -> N
     assert web_work.look(first) == []
     path.write_bytes(state_file.encode(TAINTED))
     assert web_work.look(first) == []
-    path.write_bytes(state_file.encode(reported(TAINTED, (), 20.0)))
+    path.write_bytes(state_file.encode(reported(TAINTED, ("d1",), (), 20.0)))
     assert [web_work.look(runner) != [] for runner in (None, first, first, second, third)] == [
         False,
         True,
@@ -31,9 +31,9 @@ def test_a_boot_before_the_report_is_told_and_none_after_it(tmp_path: Path) -> N
         False,
         False,
     ]
-    path.write_bytes(state_file.encode(reported(TAINTED, (), 30.0)))
+    path.write_bytes(state_file.encode(reported(TAINTED, ("d1",), (), 30.0)))
     assert [event.boot_id for event in web_work.look(second)] == [second.boot_id]
-    next_work = ended(reported(TAINTED, (), 50.0), {}, 51.0)
+    next_work = ended(reported(TAINTED, ("d1",), (), 50.0), {}, 51.0)
     path.write_bytes(state_file.encode(served(next_work, ("http://a.example",), ("d2",), 52.0)))
     assert [event.boot_id for event in web_work.look(third)] == [third.boot_id], "the next work came first"
     path.write_bytes(b"{")

@@ -74,16 +74,28 @@ def test_taint_lasts_until_its_work_is_reported_and_other_work_is_asked_for(even
         if is_at_end:
             state = ended(state, {}, at)
         if event == "done" and open_ids:
+            tied = tuple(open_ids)
             open_ids.clear()
-            state, waits = reported(state, open_ids, 2.0), tainted
+            if id == "b":  # somebody looks between the page and the state
+                state, _ = looked(state, open_ids)
+            state, waits = reported(state, tied, open_ids, 2.0), tainted
         assert (state.now is not None) == tainted, (event, id)
         assert state_file.decode(state_file.encode(state)) == state
 
 
 def test_work_that_is_not_known_is_not_over() -> None:
     """The page could not be read when text was served, and a report ticks whatever it does."""
-    state = reported(served(TaintState(), (EVIL,), None, 1.0), (), 2.0)
+    state = reported(served(TaintState(), (EVIL,), None, 1.0), (), (), 2.0)
     assert looked(state, ["b"])[1] is False
+
+
+def test_other_work_that_is_done_at_once_was_asked_for() -> None:
+    """Whoever ends the taint may look later than the door, which saw the directive."""
+    over = reported(served(TaintState(), (EVIL,), ["a"], 1.0), ("a",), (), 2.0)
+    assert looked(over, ())[1] is False
+    followed, _ = looked(over, ["b"])
+    done = reported(followed, ("b",), (), 3.0)
+    assert (done, looked(done, ())[1]) == (followed, True)
 
 
 def test_what_is_held_is_bounded_and_goes_file_by_file() -> None:
