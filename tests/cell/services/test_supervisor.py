@@ -148,12 +148,14 @@ def test_no_key_gets_into_its_log(place: Place) -> None:
     """Not in two writes, not without an end of line."""
     secret = "".join(random.Random(1).choices(string.ascii_letters + string.digits, k=36))
     key = f"ghp_{secret}"
-    parts = f"printf 'a {key[:20]}'; sleep 0.1; printf '{key[20:]} b\\nand {key}'; sleep 1000"
+    parts = f"printf 'a {key[:20]}'; sleep 0.1; printf '{key[20:]} b\\nand {key}'; touch said; sleep 1000"
     (place.directory / "says").write_text(parts)
     place.declare("services: [{name: web, command: [bash, says]}]")
     place.services.start()
     log = place.directory / LOGS / "web.log"
     wait_for(lambda: log.exists() and "b\n" in log.read_text(), "its first line")
+    # A shell writes line by line: it may not have come to the last one.
+    wait_for((place.directory / "said").exists, "all of it")
     place.services.close()
     wait_for(lambda: "and " in log.read_text(), "its last words")
     assert secret[:8] not in log.read_text()
