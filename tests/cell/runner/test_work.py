@@ -352,8 +352,9 @@ def test_an_exhausted_budget_is_told_once_a_day(cell: Cell) -> None:
     assert cell.open() == ["do it"]
 
 
-def _woken(run: Runner, times: int) -> bool:
-    return run.log().count('"runner.woken"') >= times and '"sleeping"' in run.doing()
+def _has_looked(run: Runner, cell: Cell) -> bool:
+    """At main as it is now, woken for that or not, and sleeps again."""
+    return f'"after": "{cell.main()}"' in run.log() and '"sleeping"' in run.doing()
 
 
 @heavy
@@ -363,13 +364,13 @@ def test_a_unit_that_was_cut_short_is_tried_again_for_the_pm_alone(cell: Cell) -
     cell.tell("do it")
     run = asleep(cell)
     wait_for(lambda: cell.reported("stopped (refusal)"), "the report")
-    wait_for(lambda: _woken(run, 1), "it has looked at its own report")
+    wait_for(lambda: _has_looked(run, cell), "it has looked at its own report")
     assert len(cell.model.requests) == 1
 
     cell.model.replies += [says("No.", REFUSAL), says("Now I will.")]
     cell.pm_changes({"src/other.md": "not a directive\n"}, "another push")
     wait_for(lambda: len(cell.reports()) == 2, "the second report")
-    wait_for(lambda: _woken(run, 3), "it has looked at that as well")
+    wait_for(lambda: _has_looked(run, cell), "it has looked at that as well")
     assert len(cell.model.requests) == 2
 
     cell.tell("please")
@@ -386,7 +387,7 @@ def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell)
     cell.tell("do it")
     run = cell.start(value)
     wait_for(lambda: cell.reported("awaiting_approval"), "the report")
-    wait_for(lambda: _woken(run, 1), "it has looked at its own reports")
+    wait_for(lambda: _has_looked(run, cell), "it has looked at its own reports")
     assert len(cell.model.requests) == 2
     cell.model.replies += [says("It is there.")]
 
@@ -403,7 +404,7 @@ def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell
     cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
     cell.tell("do it")
     run = cell.start(value)
-    wait_for(lambda: cell.reported("awaiting_approval") and _woken(run, 1), "it waits")
+    wait_for(lambda: cell.reported("awaiting_approval") and _has_looked(run, cell), "it waits")
     run.ask_to_end()
     assert run.ended() == 0
     if pushed:
