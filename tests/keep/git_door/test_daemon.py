@@ -108,8 +108,9 @@ def fetched(server: Server, version: bytes, request: bytes) -> bytes:
     """All that comes back when a client says so, whatever it is greeted with."""
     with server.connect() as wire:
         wire.sendall(pkt(b"git-upload-pack /remote.git\0host=x\0" + version))
-        wire.sendall(request)
-        wire.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(OSError):  # it may have refused, and gone, before it was told all
+            wire.sendall(request)
+            wire.shutdown(socket.SHUT_WR)
         with contextlib.suppress(ConnectionResetError):
             return b"".join(iter(lambda: wire.recv(65536), b""))
     return b""
