@@ -1,0 +1,62 @@
+"""`reflection/open_questions.md`: what the agent would like to know, as a list: `- Q-0001: How …?`. An answer stands
+below its question. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from infra.shared.text import cut, plain
+
+MOST_BYTES = 1 << 20
+ANSWER_CHARS = 2000
+_ITEM = re.compile(r"[-*] (?:\[(?P<box>[ xX])\] )?(?P<id>Q-[0-9]{1,9})[:.]?[ \t]+(?P<text>\S.*)")
+_ANSWER = re.compile(r"[ \t]+[-*] Answer\b")
+
+
+class OpenQuestion(NamedTuple):
+    id: str
+    text: str
+
+
+def open_questions(text: str) -> list[OpenQuestion]:
+    """Those without an answer, oldest first; of two with one id the first counts."""
+    lines = text.split("\n")
+    found: dict[str, OpenQuestion | None] = {}
+    for at, line in enumerate(lines):
+        match = _ITEM.fullmatch(line.rstrip())
+        if not match or match["id"] in found:
+            continue
+        below = lines[at + 1 : _end(lines, at)]
+        answered = match["box"] in ("x", "X") or any(map(_ANSWER.match, below))
+        words = "\n".join([match["text"], *(each.strip() for each in below)]).strip()
+        found[match["id"]] = None if answered else OpenQuestion(match["id"], words)
+    return [question for question in found.values() if question]
+
+
+def new_question(before: str, after: str) -> str:
+    """The id of the first open question that is not open so in `before`; empty when there is none."""
+    known = {(each.id, " ".join(each.text.split())) for each in open_questions(before)}
+    return next((each.id for each in open_questions(after) if (each.id, " ".join(each.text.split())) not in known), "")
+
+
+def with_answer(text: str, id: str, answer: str, day: str, run: str) -> str:
+    """With an answer below the question; all else stays byte for byte. The same text when there is no such question."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        match = _ITEM.fullmatch(line.rstrip())
+        if match and match["id"] == id:
+            words = " ".join(plain(cut(answer, ANSWER_CHARS)).split())
+            end = _end(lines, at)
+            while end > at + 1 and not lines[end - 1].strip():
+                end -= 1
+            return "\n".join([*lines[:end], f"  - Answer ({day}, run {run}): {words}", *lines[end:]])
+    return text
+
+
+def _end(lines: list[str], at: int) -> int:
+    """One past the last line of the item at `at`: what is indented below it."""
+    end = at + 1
+    while end < len(lines) and (not lines[end].strip() or lines[end][0] in " \t"):
+        end += 1
+    return end

@@ -1,0 +1,85 @@
+"""When two statements are the same, and when one repeats what was shown: by their words, without the forms that words
+take in a sentence. Pure. The one place that says so."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import unicodedata
+from collections.abc import Mapping
+
+_AROUND = "\"'`()[]{}*_\u201c\u201d\u2018\u2019\u00ab\u00bb"
+_BEHIND = ".,;:!?\u2026"
+_ARTICLES = frozenset(("a", "an", "the"))
+_VOWEL = re.compile(r"[aeiouy]")
+_JOINS = re.compile(r"&&|\|\||[;|\n]")
+_ALWAYS_TRUE = re.compile(r"(?:true|:|exit( 0)?|cd( .*)?|sleep .*|echo( .*)?|printf( .*)?|test( -n)? \S+|)\Z")
+_OF_MIND = re.compile(
+    r"(?:^|[\s\"'=:(<])(?:/agent\b|(?:\.{0,2}/)*(?:memory|logs|tasks|reflection|boot)/[\w.-]+)|/bot/mind\b"
+)
+
+
+@functools.lru_cache(maxsize=8192)
+def words_of(text: str) -> tuple[str, ...]:
+    """The words in order, each by its stem; numbers, paths, signs and other names of machines stay as they are, as
+    `3.1` is not `31` and `-1` is not `1`."""
+    plain = unicodedata.normalize("NFKC", text).casefold()
+    stripped = [word for word in map(_stripped, plain.split()) if word]
+    return tuple(_stem(word) for word in stripped if word not in _ARTICLES) or tuple(stripped)
+
+
+def normalised(text: str) -> str:
+    return " ".join(words_of(text))
+
+
+def key_of(subject: str, statement: str) -> str:
+    """Sixteen hexadecimal digits: the same for what says the same of the same thing."""
+    whole = f"{normalised(subject)}\0{normalised(statement)}"
+    return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:16]
+
+
+def repeats(statement: str, lines: Mapping[str, frozenset[str]]) -> str:
+    """The line, of these with their words, that has every word of the statement, so that it may come from there; empty
+    for none."""
+    words = frozenset(words_of(statement))
+    if not words:
+        return ""
+    return next((line for line, its_words in lines.items() if words <= its_words), "")
+
+
+def problem_with_check(command: str) -> str:
+    """Why the command shows nothing of the world, whatever it ends with; empty when it may.
+
+    It is no proof that the others do: a check can be weak in more ways than these, which are the usual ones."""
+    if _OF_MIND.search(command):
+        return "it reads the mind, and what stands there is no evidence of itself"
+    parts = [part.strip() for part in _JOINS.split(command)]
+    if all(_ALWAYS_TRUE.match(part) for part in parts):
+        return "it ends well whatever is true"
+    if re.search(r"(?:\|\||;|\n|&)\s*(?:true|:|exit 0|echo\b[^|;&]*)\s*\Z", command):
+        return "its end does not depend on what it looks at"
+    return ""
+
+
+def _stripped(word: str) -> str:
+    while (shorter := word.strip(_AROUND).rstrip(_BEHIND)) != word:
+        word = shorter
+    return word
+
+
+def _stem(word: str) -> str:
+    """The first steps of Porter's algorithm: plurals, `-ed`, `-ing`, a silent `e`."""
+    if len(word) < 4 or not (word.isascii() and word.isalpha()):
+        return word
+    if word.endswith("ies"):
+        word = f"{word[:-3]}y"
+    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    for ending in ("ing", "ed"):
+        stem = word.removesuffix(ending)
+        if stem != word and len(stem) > 2 and _VOWEL.search(stem):
+            doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz"
+            word = stem[:-1] if doubled else stem
+            break
+    return word[:-1] if len(word) > 3 and word.endswith("e") else word

@@ -1,0 +1,42 @@
+"""Open questions: which are open, and that an answer changes nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given
+
+from infra.shared.mind.questions import open_questions, with_answer
+from tests.shared.texts import any_text
+
+LIST = """# Open questions
+- Q-0001: How?
+- [x] Q-0002: done
+- [ ] Q-0003 What
+  of it?
+- Q-0004: answered
+  - Answer (2026-01-31, run r): so
+- Q-0001: again
+- no id
+"""
+
+
+def test_questions_without_an_answer_are_open() -> None:
+    """By their id, of which the first counts; what is indented belongs to one."""
+    assert [tuple(each) for each in open_questions(LIST)] == [("Q-0001", "How?"), ("Q-0003", "What\nof it?")]
+
+
+def test_an_answer_stands_below_its_question_on_one_line() -> None:
+    """Words of the model begin no item of their own; an unknown question changes nothing."""
+    text = with_answer(LIST, "Q-0003", "So.\n- Q-0009: more", "2026-01-31", "r")
+
+    assert "  of it?\n  - Answer (2026-01-31, run r): So. - Q-0009: more\n- Q-0004" in text
+    assert [each.id for each in open_questions(text)] == ["Q-0001"]
+    assert with_answer(LIST, "Q-0009", "x", "d", "r") == LIST
+
+
+@given(any_text())
+def test_any_file_is_read_and_keeps_all_its_words(text: str) -> None:
+    """Whatever it holds."""
+    for question in open_questions(f"{text}\n- Q-0001: How?\n{text}"):
+        assert question.id.startswith("Q-")
+    whole = f"{text}\n- Q-0001: How?"
+    assert with_answer(whole, "Q-0001", "so", "d", "r").replace("\n  - Answer (d, run r): so", "") == whole
