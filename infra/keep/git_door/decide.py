@@ -6,14 +6,15 @@ a loop would take a refusal for a reason to try again."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.git_door.entries import problem_with_top, shown
+from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
 from infra.keep.git_door.pages import Wrong
 from infra.keep.git_door.rules import Autonomy, Rules
-from infra.shared.branches import MAIN, MAX_PARTS, MIND, RESCUE, problem_with_branch
+from infra.keep.git_door.tags import TAGS, problem_with_tag
+from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
 from infra.shared.folding import folded
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.protection import protecting
@@ -32,7 +33,7 @@ MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
 MAX_LEAKS_SHOWN = 5
 """Secrets that one refusal names."""
 
-HEADS, TAGS, SNAPSHOTS = "refs/heads/", "refs/tags/", "refs/tags/snapshot/"
+HEADS = "refs/heads/"
 MAIN_REF = HEADS + MAIN
 LOGS = "logs"
 
@@ -105,6 +106,7 @@ class Update(NamedTuple):
     """What is wrong with entries of new trees, with tags and with headers, in the words of `entries`."""
     main_change: MainChange = MainChange()
     """main only."""
+    mind: MindChange = MindChange()
     tainted: tuple[str, ...] = ()
     """main only: commits that would come onto it and that work pushed which had read the web."""
     wrong_page: Wrong | None = None
@@ -123,6 +125,7 @@ def refusal(update: Update, rules: Rules, taint: TaintState = UNTAINTED) -> str 
         or _problem_with_entries(update)
         or _problem_with_pages(update.wrong_page)
         or _problem_with_main(update, rules.protected_files, taint)
+        or problem_with_mind(update.ref, update.changed, update.present, update.mind, taint)
     )
 
 
@@ -133,9 +136,7 @@ def _problem_with_name(update: Update, protected: Iterable[str]) -> str | None:
     if ref.startswith(HEADS):
         return _problem_with_branch(ref.removeprefix(HEADS), protected)
     if ref.startswith(TAGS):
-        if _SNAPSHOT.fullmatch(ref) and ref.count("/") < SNAPSHOTS.count("/") + MAX_PARTS:
-            return None
-        return "the only tags are snapshots: push it as refs/tags/snapshot/<name>, letters, digits and . _ + / -"
+        return problem_with_tag(ref)
     for prefix, words in _CLOSED.items():
         if ref == prefix or (prefix.endswith("/") and ref.startswith(prefix)):
             return words
@@ -160,7 +161,6 @@ def _problem_with_branch(branch: str, protected: Iterable[str]) -> str | None:
     return None
 
 
-_SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")
 _CLOSED = {
     "HEAD": "which branch is the first is the PM's to say; push a branch by its name",
     "refs/minifram/": "these refs are the keep's own records; push a branch instead",
@@ -193,8 +193,8 @@ def _problem_with_move(update: Update) -> str | None:
 
 
 def _problem_with_autonomy(update: Update, autonomy: Autonomy) -> str | None:
-    if update.ref == MAIN_REF and update.old is None:
-        return "main is the PM's to create; push a branch of another name"
+    if update.ref in (MAIN_REF, MIND_REF) and update.old is None:
+        return f"{update.ref.removeprefix(HEADS)} is the PM's to create; push a branch of another name"
     if autonomy is Autonomy.MERGE:
         return None
     frozen = autonomy is Autonomy.FROZEN
@@ -213,7 +213,7 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
     if update.unseen:
         return f"{update.unseen}; push it in smaller pieces, oldest commits first"
     for commit in update.new_commits:
-        if LOGS in commit.introduced:
+        if LOGS in commit.introduced and update.ref != MIND_REF:
             return (
                 f"commit {commit.id[:12]} adds or changes {LOGS}/, which is never committed; take it out of that "
                 f"commit too (git rm -r --cached {LOGS}, then git commit --amend or git rebase), and push again"

@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from typing import IO, NamedTuple
 
 from infra.keep.git_door import objects
-from infra.keep.git_door.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, TAGS, Commit, File, Leak, Update
+from infra.keep.git_door.decide import HEADS, MAIN_REF, MAX_COMMITS, MAX_REFS, Commit, File, Leak, Update
 from infra.keep.git_door.entries import DirectoryEntry, problem_with_entry, problems_with_tree, shown
 from infra.keep.git_door.examined import change_of_main
 from infra.keep.git_door.leaks import leaks_of_commit, leaks_of_object
+from infra.keep.git_door.mind_change import change_of_mind
 from infra.keep.git_door.objects import Suspects, TooLarge
 from infra.keep.git_door.pages import wrong_in
 from infra.keep.git_door.rules import Rules
+from infra.keep.git_door.tags import TAGS
 from infra.shared.people import Person
 from infra.shared.repository.changes import COMPARE, changes, parse_raw
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, TooMuch
@@ -198,6 +200,7 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -
         leaks=tuple(leaks),
         odd=tuple(odd),
         main_change=change_of_main(repository, old, new, changed) if is_main and old else update.main_change,
+        mind=change_of_mind(git, repository.kept, update.ref, old, new, changed),
         wrong_page=wrong_in(git, main.id if main.type == "commit" else None, commit.id, touched),
     )
 

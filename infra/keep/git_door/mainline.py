@@ -19,12 +19,16 @@ from watchdog.events import (
 from watchdog.observers import Observer
 
 from infra.keep.git_door.decide import MAIN_REF
+from infra.shared.branches import MIND
 from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import whole_file
 
-_FILES = (MAIN_REF, "packed-refs", "reftable/tables.list")
-"""Where the formats of repositories keep main."""
+MIND_REF = f"refs/heads/{MIND}"
+_FILES = (MAIN_REF, MIND_REF, "packed-refs", "reftable/tables.list")
+"""Where the formats of repositories keep main and the mind."""
 _SHA = re.compile(r"[0-9a-f]{40}\n?")
 _ASK_SECONDS = 5.0
+_REF_FILE_BYTES = 4 << 20
 
 Signature = tuple[tuple[int, int, int] | None, ...]
 
@@ -34,7 +38,7 @@ class Unreadable(Exception):
 
 
 def signature(remote: str) -> Signature:
-    """Something that differs when main may have moved."""
+    """Something that differs when main or the mind may have moved."""
     found = list[tuple[int, int, int] | None]()
     for name in _FILES:
         try:
@@ -47,24 +51,41 @@ def signature(remote: str) -> Signature:
 
 def read_main(remote: str) -> str | None:
     """The commit of main, None when there is no main. Raises Unreadable."""
+    return _read(remote, MAIN_REF)
+
+
+def read_mind(remote: str) -> str:
+    """The commit of the mind, by files alone: most agents of before have none, and git would be asked at each move of
+    main. Empty when there is none, or it cannot be told."""
+    for name, pattern in ((MIND_REF, rb"([0-9a-f]{40})\n?"), ("packed-refs", rb"(?:.*\n)?([0-9a-f]{40}) %b\n.*")):
+        try:
+            content = whole_file(f"{remote}/{name}", _REF_FILE_BYTES)
+        except OSError:
+            continue
+        if match := re.fullmatch(pattern.replace(b"%b", MIND_REF.encode()), content, re.DOTALL):
+            return match[1].decode()
+    return ""
+
+
+def _read(remote: str, ref: str) -> str | None:
     try:
         # Nonblocking, should it be a FIFO without a writer.
-        descriptor = os.open(f"{remote}/{MAIN_REF}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(f"{remote}/{ref}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             content = os.read(descriptor, 100).decode(errors="replace")
         finally:
             os.close(descriptor)
     except FileNotFoundError:  # packed, or there is none
         try:
-            return _git(remote)("rev-parse", "--verify", "--quiet", MAIN_REF)
+            return _git(remote)("rev-parse", "--verify", "--quiet", ref)
         except GitError as error:
             if error.status == 1:
                 return None
             raise Unreadable(str(error)) from None
     except OSError as error:
-        raise Unreadable(f"{MAIN_REF} cannot be read: {error.strerror}") from None
+        raise Unreadable(f"{ref} cannot be read: {error.strerror}") from None
     if not _SHA.fullmatch(content):
-        raise Unreadable(f"{MAIN_REF} holds {content[:60]!r}; expected a commit's sha1")
+        raise Unreadable(f"{ref} holds {content[:60]!r}; expected a commit's sha1")
     return content.strip()
 
 

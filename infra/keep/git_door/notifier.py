@@ -1,4 +1,5 @@
-"""Tells each listener on the git socket where main is: one line at once, one more whenever main has moved.
+"""Tells each listener on the git socket where main is, and where the mind, if there is one: one line at once, one more
+whenever one of them has moved.
 
 One loop, one thread, nothing that blocks: a client that is slow, talks or is gone costs the others nothing and is
 let go; it sees that, connects again, and gets the newest line at once."""
@@ -14,7 +15,7 @@ from functools import partial
 
 import structlog
 
-from infra.keep.git_door.mainline import Signature, Unreadable, read_main, signature
+from infra.keep.git_door.mainline import Signature, Unreadable, read_main, read_mind, signature
 
 MAX_CLIENTS = 500
 """Well below the usual limit of 1024 open files; beyond it the oldest client is let go."""
@@ -30,13 +31,14 @@ class Notifier:
         on_move: Callable[[], None] = lambda: None,
     ) -> None:
         """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again.
-        `on_move` is called when main has moved, and must not wait."""
+        `on_move` is called when one of them has moved, and must not wait."""
         self._on_move = on_move
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
         self._clients: dict[socket.socket, None] = {}  # a set in the order of coming
         self._main: str | None = None
+        self._mind = ""
         self._seen: Signature | None = None
         self._unreadable = ""
         self._stopping = False
@@ -93,11 +95,13 @@ class Notifier:
             self._unreadable = ""
             self._log.info("main.readable_again")
         self._seen = seen  # taken before reading: a move in between is seen at the next look
-        if main != self._main:
-            self._main = main
+        mind = read_mind(self._remote)
+        if (main, mind) != (self._main, self._mind):
+            event = "main.moved" if main != self._main else "mind.moved"
+            self._main, self._mind = main, mind
             for client in list(self._clients):
                 self._tell(client)
-            self._log.info("main.moved", main=main, clients=len(self._clients))
+            self._log.info(event, main=main, clients=len(self._clients), **({"mind": mind} if mind else {}))
             self._on_move()
 
     def _welcome(self) -> None:
@@ -115,7 +119,7 @@ class Notifier:
             self._tell(client)
 
     def _tell(self, client: socket.socket) -> None:
-        line = f"main {self._main or '-'}\n".encode()
+        line = f"main {self._main or '-'}{f' mind {self._mind}' if self._mind else ''}\n".encode()
         try:
             whole = client.send(line) == len(line)
         except OSError:

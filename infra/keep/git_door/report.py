@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 
+from infra.keep.git_door import work
 from infra.keep.git_door.ask import close_questions
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
 from infra.keep.git_door.taint_of_work import line_under_report, work_is_done
@@ -18,7 +20,7 @@ from infra.shared.repository.page import reported, write_reports
 from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
-from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
+from infra.shared.requests import NO_TASK, AgentReport, Done, Later, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.taint.machine import UNTAINTED, TaintState
 
@@ -53,13 +55,17 @@ def report(context: DoorContext, request: AgentReport, taint: TaintState = UNTAI
             bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
             # A claim of ticks alone, of what is not open, closes no question and begins no new record.
             ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
+            ends_task = bool(request.tasks) and work.is_done(context.places.var, git, request.tasks)
             main = write_reports(git, subject, [entry], [request.id], request.ticks, bounds)
         except (GitError, TipBusy, OSError, ValueError) as error:
             context.log.warning(
                 "report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000)
             )
             return Later(f"the report could not be written onto main: {error}")
-        if ends_work:
+        if ends_task:
+            with contextlib.suppress(OSError):  # the next task takes its place
+                work.begin(context.places.var, NO_TASK)
+        if ends_work or ends_task:
             _end_work(context, taint)
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)

@@ -6,11 +6,31 @@ from infra.keep.git_door.ask import ask
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.examine import examine
 from infra.keep.git_door.report import report
-from infra.keep.git_door.taint_of_work import look_at_taint
-from infra.shared.requests import AgentReport, Ask, AskTaint, Examine, Reply, Request, TaintedBy
+from infra.keep.git_door.taint_of_work import look_at_taint, work_begins
+from infra.keep.mind import heads
+from infra.shared.mind.kept import changes_in_words, read_kept
+from infra.shared.requests import (
+    AgentReport,
+    Ask,
+    AskMind,
+    AskTaint,
+    Examine,
+    MindState,
+    NoteHead,
+    Reply,
+    Request,
+    TaintedBy,
+)
+from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.taint.mind import held_of_mind
 
 
 def answer(context: DoorContext, request: Request) -> Reply:
+    match request:
+        case NoteHead():
+            return heads.note(context.places.var, request, context.wall_seconds())
+        case AskMind():
+            return _state_of_mind(context)
     taint = look_at_taint(context)
     match request:
         case AgentReport():
@@ -19,5 +39,15 @@ def answer(context: DoorContext, request: Request) -> Reply:
             return ask(context, request, taint)
         case Examine():
             return examine(context, request, taint)
-        case AskTaint():
-            return TaintedBy(taint.now.origins if taint.now else ())
+        case AskTaint(task):
+            taint = work_begins(context, task, taint) if task else taint
+            return TaintedBy(taint.now.origins if taint.now else (), held_of_mind(taint))
+
+
+def _state_of_mind(context: DoorContext) -> MindState:
+    try:
+        kept = read_kept(context.places.var)
+    except (OSError, ValueError) as error:
+        context.log.error("mind.state_not_readable", reason=redacted_and_cut(str(error), 500))
+        kept = None
+    return MindState(kept.drift, changes_in_words(kept)) if kept else MindState()

@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from infra.keep.git_door import work
 from infra.shared import approvals, comms
-from infra.shared.branches import MAIN
+from infra.shared.branches import MAIN, MIND
 from infra.shared.files import write_whole
 from infra.shared.folding import folded
 from infra.shared.repository.git import Git, GitError
@@ -19,6 +20,8 @@ from infra.shared.repository.page_text import PAGE
 from infra.shared.taint import machine, state_file, trace
 from infra.shared.taint.machine import (
     EVERYTHING,
+    MIND_ALL,
+    MIND_PREFIX,
     MOST_HELD,
     MOST_PUSHED_PATHS,
     OTHERS,
@@ -27,6 +30,7 @@ from infra.shared.taint.machine import (
     TaintedPush,
     TaintState,
 )
+from infra.shared.taint.mind import in_state, is_guarded_in_mind
 from infra.shared.text import cut
 from infra.shared.verdicts.guarded import GUARDED, is_guarded, top_of
 
@@ -38,7 +42,7 @@ Left = Callable[[float], Iterable[str] | None]
 cannot be told."""
 SHOWN_CHARS = 300
 """Of a path in the record of a push."""
-MAIN_REF = f"refs/heads/{MAIN}"
+MAIN_REF, MIND_REF = f"refs/heads/{MAIN}", f"refs/heads/{MIND}"
 
 
 def at_push(var: str, git: Git, at: float) -> TaintState:
@@ -73,7 +77,8 @@ def note_push(var: str, git: Git, origins: tuple[str, ...], updates: Sequence[Up
         before = state_file.read(var)
         pushes, touched = list[TaintedPush](), dict[str, None]()
         for update in updates:
-            guarded = [path for path in update.changed if is_guarded(path)]
+            is_mind = update.ref == MIND_REF
+            guarded = in_state(update.changed) if is_mind else [path for path in update.changed if is_guarded(path)]
             touched |= dict.fromkeys(guarded)
             shown = tuple(cut(path, SHOWN_CHARS) for path in guarded[:MOST_PUSHED_PATHS])
             pushes.append(TaintedPush(at, update.ref, _tip(update), origins, shown, taken, update.old or ""))
@@ -95,7 +100,7 @@ def look(var: str, git: Git, left: Left | None, at: float) -> TaintState:
             before = state_file.read(var)
             state = _with_served(before, var, git, at)
             if state.now or state.past:
-                state = _with_directives(state, _open_directives(git), left, git, at)
+                state = _with_directives(state, _open_work(var, git), left, git, at)
             if state.held:
                 state = machine.decided(state, entries_of_main(git, state.held))
             _write(var, before, state)
@@ -111,7 +116,7 @@ def end_work(var: str, git: Git, tied: Iterable[str], at: float) -> None:
         return
     with _locked(var):
         before = state_file.read(var)
-        _write(var, before, machine.reported(before, tied, _open_directives(git), at))
+        _write(var, before, machine.reported(before, tied, _open_work(var, git), at))
 
 
 def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
@@ -119,6 +124,9 @@ def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
     wanted = list(paths)
     if not wanted:
         return {}
+    if of_mind := [path for path in wanted if path.startswith(MIND_PREFIX)]:
+        others = entries_of_main(git, [path for path in wanted if not path.startswith(MIND_PREFIX)])
+        return others | _entries_of_mind(git, of_mind)
     # Also a directory in which another of the paths lies (-t); none is a pattern, whatever it begins with.
     there = _listed(git, "-t", wanted)
     if OTHERS in wanted:
@@ -127,9 +135,21 @@ def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
     return {path: there.get(path, "") for path in wanted}
 
 
-def _listed(git: Git, how: str, paths: Iterable[str] = ()) -> dict[str, str]:
+def _entries_of_mind(git: Git, wanted: Iterable[str]) -> dict[str, str]:
+    """The same of the branch `mind`, by paths with its prefix."""
+    if not git.ok("show-ref", "--verify", "--quiet", MIND_REF):
+        return dict.fromkeys(wanted, "")
+    paths = [path.removeprefix(MIND_PREFIX) for path in wanted if path != MIND_ALL]
+    there = {f"{MIND_PREFIX}{path}": words for path, words in _listed(git, "-t", paths, MIND_REF).items()}
+    every = _listed(git, "-r", (), MIND_REF)
+    guarded = "".join(f"{words} {path}\0" for path, words in every.items() if is_guarded_in_mind(path))
+    there[MIND_ALL] = hashlib.sha256(guarded.encode(errors="surrogateescape")).hexdigest()
+    return {path: there.get(path, "") for path in wanted}
+
+
+def _listed(git: Git, how: str, paths: Iterable[str] = (), ref: str = MAIN_REF) -> dict[str, str]:
     """Entries of main, by their paths. Raises GitError."""
-    listed = git.raw("--literal-pathspecs", "ls-tree", how, "-z", "--full-tree", MAIN_REF, "--", *paths)
+    listed = git.raw("--literal-pathspecs", "ls-tree", how, "-z", "--full-tree", ref, "--", *paths)
     lines = (line.partition("\t") for line in listed.decode(errors="surrogateescape").split("\0") if line)
     return {path: words for words, _, path in lines}
 
@@ -142,7 +162,7 @@ def _with_served(state: TaintState, var: str, git: Git, at: float) -> TaintState
     read = trace.read_since(f"{var}/{state_file.TRACE}", state.mark)
     if read.origins:
         try:
-            open_ids = tuple(_open_directives(git))
+            open_ids = tuple(_open_work(var, git))
         except (GitError, comms.CommsError):
             open_ids = None
         state = machine.served(state, read.origins, open_ids, min(read.since, at))
@@ -158,10 +178,13 @@ def _with_directives(state: TaintState, texts: Mapping[str, str], left: Left | N
     return machine.served(state, machine.goes_on_from_tainted(state, texts), texts, at)
 
 
-def _open_directives(git: Git) -> dict[str, str]:
-    """The open directives of main that are work, by their ids. Raises GitError, CommsError."""
+def _open_work(var: str, git: Git) -> dict[str, str]:
+    """The open directives of main that are work, by their ids, and the task that is under way. Raises GitError,
+    CommsError."""
     page = git.raw("cat-file", "blob", f"{MAIN_REF}:{PAGE}").decode(errors="surrogateescape")
-    return {each.id: each.text for each in comms.open_directives(page) if not approvals.answers_in(each)}
+    found = {each.id: each.text for each in comms.open_directives(page) if not approvals.answers_in(each)}
+    task = work.under_way(var)
+    return found | ({task: ""} if task else {})
 
 
 def _few(paths: Mapping[str, None]) -> Iterable[str]:

@@ -6,15 +6,16 @@ import os
 import threading
 from functools import partial
 
-from infra.keep.git_door import taint
+from infra.keep.git_door import taint, work
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.leftovers import left_by
-from infra.shared import comms
+from infra.shared import comms, watcher_file
 from infra.shared.identity import OURS
 from infra.shared.repository.git import GitError
+from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import redacted
 from infra.shared.taint import state_file
-from infra.shared.taint.machine import TaintState, origins_words
+from infra.shared.taint.machine import TaintState, origins_words, reported_at
 
 SECONDS = 20.0
 """For all git calls of one look."""
@@ -33,6 +34,32 @@ def _clones_are_ours(bot: str) -> bool:
         return os.stat(bot).st_uid == os.geteuid()
     except OSError:
         return False
+
+
+def work_begins(context: DoorContext, task: str, state: TaintState) -> TaintState:
+    """A run says on which task it begins; gives the taint as it is then. Never raises: what is not noted lasts
+    longer."""
+    var, git = context.places.var, context.git().within(SECONDS)
+    before = work.under_way(var)
+    if task == before:
+        return state
+    try:
+        restarted = _started_at(context) >= reported_at(state)
+        if not work.may_begin(task, before, work.tasks_on_mind(git), state, restarted):
+            return state
+        work.begin(var, task)
+    except (OSError, GitError) as error:
+        context.log.error("work.not_noted", reason=redacted(str(error)))
+        return state
+    return look_at_taint(context)
+
+
+def _started_at(context: DoorContext) -> float:
+    """When the runner was started; 0 when that cannot be told."""
+    try:
+        return watcher_file.decode(whole_file(context.places.watcher_state)).runner_started
+    except (OSError, ValueError):
+        return 0.0
 
 
 def look_aside(context: DoorContext) -> None:

@@ -18,7 +18,7 @@ import msgspec
 from infra.keep.ledger.budget import Budget, Cost, opened, settled
 from infra.keep.ledger.chain import linked
 from infra.keep.ledger.prices import nano_dollars
-from infra.shared.conversation import Usage
+from infra.shared.conversation import TASK, Usage
 from infra.shared.files import sync_directory
 
 _BLOCK = 1 << 20
@@ -43,6 +43,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     worst_tokens: Tokens
     run: str = ""
     """As the runner names the run that it belongs to; nothing is counted by it."""
+    label: str = TASK
+    """What the call is for, by the runner's word (`labels`). Lines of versions before have none."""
     chain: str = ""
     """Over this line and the one before it; filled in by who appends."""
 
@@ -68,6 +70,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     run: str = ""
     measured: bool = True
     """False: the provider never said what it charges, so the worst that it can be is written."""
+    label: str = TASK
     chain: str = ""
     """As above."""
 
@@ -133,6 +136,11 @@ class Ledger:
         """What the lines of `day` come to. Raises OSError."""
         with open(self._path, "rb") as file:
             return replay(lines_of_day(file.fileno(), day), day, limit)
+
+    def day(self, day: str) -> list[Line]:
+        """The lines of `day`. Raises OSError."""
+        with open(self._path, "rb") as file:
+            return lines_of_day(file.fileno(), day)
 
     def unit(self, unit: str, day: str, limit: Cost) -> Budget:
         """What the lines of this unit come to, on `day` and the day before. Raises OSError."""

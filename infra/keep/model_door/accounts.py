@@ -12,15 +12,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from infra.keep.ledger.budget import Budget, Cost, day_end, opened, problem_with_call, problem_with_unit, settled
-from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost
+from infra.keep.ledger.labels import labels_of, problem_with_exploration
+from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost, replay
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Spent, Usage, to_plain
+from infra.shared.conversation import TASK, Spent, Usage, to_plain
+from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.secret_shapes import redacted_and_cut
 
 SCHEMA = "minifram.budget/1"
 RUN_CHARACTERS = 200
+NO_EXPLORATION = ExplorationSettings()
 UNITS_KEPT = 50
 """In memory; the ledger knows the others."""
 
@@ -40,6 +43,7 @@ class Accounts:
         tariffs: Tariffs,
         wall_clock: Callable[[], float],
         on_unsynced: Callable[[BaseException], None] = lambda error: None,
+        exploration: ExplorationSettings = NO_EXPLORATION,
     ) -> None:
         """Reads today's sums; `on_unsynced` is told when the disk does not take a call's end. Raises OSError."""
         self._on_unsynced = on_unsynced
@@ -50,11 +54,12 @@ class Accounts:
         self._tariffs = tariffs
         self._wall_clock = wall_clock
         self._lock = asyncio.Lock()
-        self._budget = ledger.budget(self._now()[:10], limit)
+        self._exploration = exploration
+        self._budget, self._labels = self._of_day(self._now()[:10])
 
-    async def open(self, provider: str, model: str, unit: str, most: Usage, run: str = "") -> Opened:
-        """Reserve and write down a call; `run` is what the caller names it by. Raises CallFailure when it may not be
-        made."""
+    async def open(self, provider: str, model: str, unit: str, most: Usage, run: str = "", label: str = TASK) -> Opened:
+        """Reserve and write down a call; `run` is what the caller names it by, and `label` what the caller says that it
+        is for. Raises CallFailure when it may not be made."""
         worst = worst_cost(self._tariffs[provider, model], most)
         async with self._lock:
             budget, now = await self._today()
@@ -62,6 +67,9 @@ class Accounts:
             problem = problem_with_call(budget, reservation)
             if problem:
                 raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
+            problem = problem_with_exploration(self._labels, label, reservation, self._exploration)
+            if problem:
+                raise CallFailure("exploration_exhausted", problem, self._seconds_left(budget, Cost()))
             fits = reservation.within(self._unit_limit)  # else nobody need read what was spent
             of_unit = await self._unit(unit, budget.day) if fits else Budget(budget.day, self._unit_limit)
             problem = problem_with_unit(of_unit, reservation)
@@ -77,12 +85,15 @@ class Accounts:
                 model=model,
                 worst_usd=dollars(worst),
                 worst_tokens=reservation.tokens,
+                label=label,
             )
             try:
                 await asyncio.to_thread(self._ledger.append, line)
             except OSError as error:
                 raise CallFailure("unavailable", f"the ledger cannot be written ({error}); no call is made") from error
             self._budget = opened(budget, line.id, opening_cost(line))
+            of_label = self._labels.get(label) or Budget(budget.day, self._limit)
+            self._labels[label] = opened(of_label, line.id, opening_cost(line))
             self._units[unit] = opened(of_unit, line.id, opening_cost(line))
         return line
 
@@ -124,9 +135,12 @@ class Accounts:
             stop_reason=stop_reason,
             error=failure.type if failure else None,
             measured=failure.measured if failure else measured,
+            label=call.label,
         )
         async with self._lock:
             self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)
+            if of_label := self._labels.get(call.label):
+                self._labels[call.label] = settled(of_label, call.id, Cost(nano, tokens(used)), failure is not None)
             if call.unit in self._units:
                 of_unit = self._units[call.unit]
                 self._units[call.unit] = settled(of_unit, call.id, Cost(nano, tokens(used)), failure is not None)
@@ -143,6 +157,7 @@ class Accounts:
         """For people and `minifram status`. Raises OSError."""
         async with self._lock:
             budget, _ = await self._today()
+            labels = dict(self._labels)
         return {
             "schema": SCHEMA,
             "day": budget.day,
@@ -156,14 +171,24 @@ class Accounts:
             "calls": budget.calls,
             "failed_calls": budget.failed,
             "open_calls": len(budget.open),
+            "labels": {
+                label: {"usd": dollars(each.spent.nano_usd), "tokens": each.spent.tokens, "calls": each.calls}
+                for label, each in sorted(labels.items())
+            },
+            "exploration_usd": self._exploration.usd,
         }
 
     async def _today(self) -> tuple[Budget, str]:
         """The budget of this moment's day. On another day, later or by a clock put back earlier, the ledger knows."""
         now = self._now()
         if now[:10] != self._budget.day:
-            self._budget = await asyncio.to_thread(self._ledger.budget, now[:10], self._limit)
+            self._budget, self._labels = await asyncio.to_thread(self._of_day, now[:10])
         return self._budget, now
+
+    def _of_day(self, day: str) -> tuple[Budget, dict[str, Budget]]:
+        """Raises OSError."""
+        lines = self._ledger.day(day)
+        return replay(lines, day, self._limit), labels_of(lines, day)
 
     async def _unit(self, unit: str, day: str) -> Budget:
         """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again. So it is on

@@ -13,6 +13,7 @@ from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import ACTS_PATH, COMPLETE_PATH, COUNT_PATH, ERROR_TYPES, HEALTH_PATH, VISION_PATH
 
 BUDGET_PATH = "/v1/budget"
+PROBE_CHARS = 200
 ASKED_PATHS = (HEALTH_PATH, BUDGET_PATH, PROBE_PATH, ACTS_PATH)
 
 
@@ -34,6 +35,17 @@ async def _not_ours(_: Request, error: Exception) -> Response:
 async def _bug(_: Request, error: Exception) -> Response:
     """The exception goes on to the server after this, which logs it."""
     return _error("unavailable", f"the model door has a bug: {type(error).__name__}; see its log", None, 500)
+
+
+def read_probe(path: str) -> str:
+    """What the watcher wrote for probes; empty for nothing. Raises CallFailure."""
+    try:
+        with open(path, encoding="ascii") as file:
+            return file.read(PROBE_CHARS)
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise CallFailure("unavailable", f"what the watcher wrote for probes cannot be read: {error}") from None
 
 
 ERROR_HANDLERS: dict[Any, Any] = {CallFailure: _failed, HTTPException: _not_ours, Exception: _bug}

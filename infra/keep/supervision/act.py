@@ -12,13 +12,15 @@ from infra.keep.supervision.following import brief
 from infra.keep.supervision.launching import Candidate, NotLaunched
 from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
-from infra.shared.active import Runner
+from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 
 DOORS_GRACE_SECONDS = 3.0
 """The doors are our own programs and exit at once, so an orderly stop need not wait for two grace periods."""
+FALLBACK = "fallback:"
+"""How the reason of a launch begins that follows the failure of a branch."""
 PREPARATIONS = 3
 """The most preparations of one launch: install the environment, rehearse, and repeat one if the branch changed."""
 
@@ -56,6 +58,11 @@ class Actor:
             case events.Launch():
                 parts.launched_at = now().monotonic
                 self._launch, self._prepared = action, 0
+                self._keep_mind(action, state)
+                if parts.mind.drifted and action.level is not Level.SAFE:
+                    parts.enqueue(events.MindDrifted(parts.mind.drifted))
+                    parts.enqueue(events.LaunchFailed(action.branch, f"the mind has drifted: {parts.mind.drifted}"))
+                    return
                 self.prepare(state)
             case events.StartRunner(runner):
                 self._start(runner)
@@ -80,6 +87,15 @@ class Actor:
                 parts.services.end(min(parts.settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
                 parts.wake.close()
                 parts.log.info("watcher.left")
+
+    def _keep_mind(self, launch: events.Launch, state: State) -> None:
+        """Every way to another version comes through here, to a branch, to a main that was moved, and back."""
+        last = state.boots[-1] if state.boots else None
+        is_other = launch.level is Level.BRANCH or (last is not None and last.version != state.main.id)
+        fell_back = launch.level in (Level.GOOD, Level.SAFE) or launch.reason.startswith(FALLBACK)
+        what = f"{launch.branch}@{launch.commit[:12]}" if launch.commit else launch.branch
+        found = self._parts.mind.before_launch(what, is_other and not fell_back, launch.reason if fell_back else "")
+        self._parts.enqueue(*(events.Observed(*each) for each in found))
 
     def prepare(self, state: State) -> None:
         """Prepare the launch, or continue after a preparation. A preparation runs code in the cell that may have

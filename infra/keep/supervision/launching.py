@@ -30,7 +30,7 @@ from infra.shared.boot import Boot
 from infra.shared.paths import ROOT
 from infra.shared.repository.git import MACHINE_WORDS, GitError
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings, runner_acts, runner_limits, runner_policy
+from infra.shared.settings import Settings, runner_acts, runner_limits, runner_mind, runner_policy
 
 VERSION_SECONDS = 30.0
 """For reading the tree of a branch's commit."""
@@ -149,6 +149,7 @@ class Launcher:
             instead_of=launch.instead_of,
             prompt=f"{ROOT}/SYSTEM.md" if launch.level is Level.SAFE else "",
             policy=runner_policy(self._settings),
+            mind=runner_mind(self._settings),
             acts=runner_acts(self._settings),
         )
 

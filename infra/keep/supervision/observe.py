@@ -18,6 +18,7 @@ from infra.keep.supervision.decide.state import Patience, Phase, State
 from infra.keep.supervision.decide.succession import KNOWN_GOOD_KEPT
 from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
+from infra.shared.active import Level
 from infra.shared.branches import MAIN
 from infra.shared.signals import SignalName
 from infra.shared.subreaper import become_subreaper
@@ -230,6 +231,15 @@ class Observer:
     def _look_at_main(self, state: State, at: float) -> None:
         self._parts.enqueue(*self._parts.main.look())
         self._parts.taint_end.look()
+        self._look_at_mind(state, at)
+
+    def _look_at_mind(self, state: State, at: float) -> None:
+        mind, runner = self._parts.mind, state.runner
+        self._parts.enqueue(*(events.Observed(*found) for found in mind.look(at)))
+        # It may have been found while another version was on its way.
+        is_wrong = bool(mind.drifted) and runner is not None and runner.level is not Level.SAFE and state.may_fail()
+        if mind.drifted != state.drifted or is_wrong:
+            self._parts.enqueue(events.MindDrifted(mind.drifted))
 
     def _look_at_web_work(self, state: State, at: float) -> None:
         self._parts.enqueue(*self._parts.web_work.look(self._parts.following.runner))

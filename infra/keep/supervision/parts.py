@@ -11,6 +11,7 @@ from typing import NamedTuple
 import psutil
 import structlog
 
+from infra.keep.mind.keeper import MindKeeper
 from infra.keep.services import processes
 from infra.keep.services.front import DoorFiles
 from infra.keep.services.services import Services, outage
@@ -92,6 +93,7 @@ class Parts:
         self.stale_locks = StaleLocks(zones.places, log)
         self.web_work = WebWork(zones.places.var)
         self.taint_end = TaintEnd(zones.places, zones.cell)
+        self.mind = MindKeeper(zones.places, zones.cell, settings.mind, log)
         self.absence = Absence()
 
     def enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:

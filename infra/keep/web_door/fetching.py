@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
 
 import httpx2
 
@@ -15,6 +16,7 @@ from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import Target, redirected
 from infra.keep.web_door.unpacking import Unpacking
 
+Answer = TypeVar("Answer")
 MOST_REDIRECTS = 10
 MOST_PARTS, PARTS_AT_ONCE = 50_000, 100
 """Of a body: a part of one byte costs as much as one of many, and others are served in between."""
@@ -72,55 +74,68 @@ class Fetcher:
         """Raises WebRefusal."""
         try:
             async with asyncio.timeout(self._limits.seconds):
-                return await self._follow(target, tool)
+                return await self._page(target, tool)
         except TimeoutError:
             words = f"{target.origin} did not give the page within {self._limits.seconds:g} s (web.fetch_seconds)"
             raise late(words, "try again later, or use another source") from None
 
-    async def _follow(self, target: Target, tool: Tool) -> Fetched:
-        asked, flags = target.host, dict[str, None]()
-        for redirects in range(MOST_REDIRECTS + 1):
+    async def _page(self, target: Target, tool: Tool) -> Fetched:
+        flags = dict[str, None]()
+
+        async def admit(target: Target, permit: Permit) -> None:
+            flags.update(dict.fromkeys(permit.flags))
+            if self._robots and tool == "fetch_page":
+                await self._robots.check(target, lambda where, most: self._of_site(where, tool, most))
+
+        async def read(target: Target, response: httpx2.Response, redirects: int) -> Fetched:
+            flags.update({f"redirects {redirects}": None} if redirects else {})
+            return await self._read(target, response, redirects, tuple(flags))
+
+        if page := await self._follow(target, tool, MOST_REDIRECTS, admit, read):
+            return page
+        raise failed(f"{target.host} redirects more than {MOST_REDIRECTS} times", "use another source")
+
+    async def _of_site(self, target: Target, tool: Tool, most: int) -> tuple[int, bytes]:
+        """Status and body of a small file, by the same judge. Raises WebRefusal."""
+
+        async def admit(target: Target, permit: Permit) -> None:
+            pass
+
+        async def read(target: Target, response: httpx2.Response, redirects: int) -> tuple[int, bytes]:
+            return response.status_code, (await _body(target, response, most))[0]
+
+        return await self._follow(target, tool, MOST_REDIRECTS // 2, admit, read) or (404, b"")
+
+    async def _follow(
+        self,
+        target: Target,
+        tool: Tool,
+        most: int,
+        admit: Callable[[Target, Permit], Awaitable[None]],
+        read: Callable[[Target, httpx2.Response, int], Awaitable[Answer]],
+    ) -> Answer | None:
+        """What `read` makes of the first answer that is no redirect; None after too many. Each address is judged."""
+        asked = target.host
+        for redirects in range(most + 1):
             with after_an_answer(redirects > 0):
                 permit = self._judge.host(target, tool, asked if redirects else "")
-                flags |= dict.fromkeys(permit.flags)
-                if self._robots and tool == "fetch_page":
-                    await self._robots.check(target, lambda where, most: self._of_site(where, tool, most))
+                await admit(target, permit)
                 response = await self._ask(target, tool, permit)
             try:
                 with after_an_answer():
                     location = response.headers.get("location", "")
-                    if response.status_code in REDIRECTS and location:
-                        target = redirected(target, location)
-                        continue
-                    flags |= {f"redirects {redirects}": None} if redirects else {}
-                    return await self._read(target, response, redirects, tuple(flags))
+                    if response.status_code not in REDIRECTS or not location:
+                        return await read(target, response, redirects)
+                    target = redirected(target, location)
             finally:
                 await response.stream.aclose()  # type: ignore[union-attr]
-        raise failed(f"{asked} redirects more than {MOST_REDIRECTS} times", "use another source")
+        return None
 
     async def _ask(self, target: Target, tool: Tool, permit: Permit) -> httpx2.Response:
         found = await self._lookup(target.host)
         self._judge.addresses(target, found, tool, permit)
         with after_an_answer():  # or in the middle of one
             return await self._connections.ask(target, found, self._limits.seconds)
-
-    async def _of_site(self, target: Target, tool: Tool, most: int) -> tuple[int, bytes]:
-        """Status and body of a small file, by the same judge. Raises WebRefusal."""
-        asked = target.host
-        for redirects in range(MOST_REDIRECTS // 2 + 1):
-            with after_an_answer(redirects > 0):
-                permit = self._judge.host(target, tool, asked if redirects else "")
-                response = await self._ask(target, tool, permit)
-            try:
-                with after_an_answer():
-                    location = response.headers.get("location", "")
-                    if response.status_code in REDIRECTS and location:
-                        target = redirected(target, location)
-                        continue
-                    return response.status_code, (await _body(target, response, most))[0]
-            finally:
-                await response.stream.aclose()  # type: ignore[union-attr]
-        return 404, b""
 
     async def _read(self, target: Target, response: httpx2.Response, redirects: int, flags: tuple[str, ...]) -> Fetched:
         content_type, charset = _type_of(response.headers.get("content-type", ""))

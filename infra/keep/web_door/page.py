@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import Protocol
 
 from infra.keep.web_door.content import Content
+from infra.keep.web_door.fetching import Fetched
 from infra.keep.web_door.frame import defanged, framed, one_line
 from infra.keep.web_door.plain import told_type
 from infra.shared.secret_shapes import redacted, redacted_and_cut
@@ -20,33 +20,7 @@ MOST_LINKS_CHARS = 3000
 MOST_ADDRESS_CHARS = 500
 
 
-class Came(Protocol):
-    """What `fetching` gives."""
-
-    @property
-    def charset(self) -> str: ...
-    @property
-    def is_read(self) -> bool: ...
-
-    @property
-    def url(self) -> str: ...
-    @property
-    def origin(self) -> str: ...
-    @property
-    def status(self) -> int: ...
-    @property
-    def content_type(self) -> str: ...
-    @property
-    def body(self) -> bytes: ...
-    @property
-    def whole(self) -> bool: ...
-    @property
-    def sha256(self) -> str: ...
-    @property
-    def size(self) -> int: ...
-
-
-def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page:
+def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> Page:
     """`nonce` is known to nobody before."""
     url, taken = one_line(fetched.url, MOST_URL_CHARS)
     title = redacted(content.title)
@@ -79,7 +53,7 @@ def page_of(fetched: Came, content: Content, max_chars: int, nonce: str) -> Page
     )
 
 
-def _left_out(fetched: Came, content: Content, chars: int) -> str:
+def _left_out(fetched: Fetched, content: Content, chars: int) -> str:
     """In words; some are the worker's, whose word counts no more than the page's."""
     cut = () if fetched.whole else (f"all after the first {counted(len(fetched.body), 'byte')}",)
     long = (f"all after the first {MOST_WHOLE_CHARS:,} characters",) if chars > MOST_WHOLE_CHARS else ()

@@ -14,7 +14,7 @@ from infra.keep.web_door.search import search_results
 from infra.shared.text import counted
 
 if TYPE_CHECKING:
-    from infra.keep.web_door.page import Came
+    from infra.keep.web_door.fetching import Fetched
     from infra.keep.web_door.worker import Readers
     from infra.shared.web import FetchRequest, Page, SearchResults
 
@@ -31,7 +31,7 @@ class Rendering:
             words = "raw pages are not given out (web.keep_raw_html is false)"
             raise denied(words, "ask for the page without raw", "raw_html")
 
-    async def page(self, fetched: Came, asked: FetchRequest) -> Page:
+    async def page(self, fetched: Fetched, asked: FetchRequest) -> Page:
         """Raises WebRefusal."""
         self.refuse_raw(asked)
         if fetched.is_read:
@@ -43,11 +43,11 @@ class Rendering:
             content = Content("", "", notes=(about,))
         return page_of(fetched, content, asked.max_chars, self.nonce(fetched))
 
-    def found(self, fetched: Came) -> SearchResults:
+    def found(self, fetched: Fetched) -> SearchResults:
         """Raises WebRefusal."""
         return search_results(fetched.body, fetched.origin, self.nonce(fetched))
 
-    def nonce(self, fetched: Came) -> str:
+    def nonce(self, fetched: Fetched) -> str:
         """Nobody outside knows it before; the same page gets the same, so that a run that reads one again and again is
         seen to get nowhere."""
         said = f"{fetched.url}\0{fetched.sha256}".encode(errors="replace")

@@ -25,9 +25,13 @@ MOST_PUSHES, MOST_PUSHED_PATHS = 200, 20
 MOST_PAST = 200
 MOST_HELD = 500
 """Files that are held one by one; of more, what holds them at the top, and of more still, all that is guarded."""
+MIND_PREFIX = "mind:"
+"""Before the paths of the branch `mind`, which has its own rule (`taint/mind`)."""
+MIND_ALL = "mind:*"
+"""Held: all of the mind that is guarded there."""
 OTHERS = "*"
 """Held: what is guarded and lies in no directory of that kind. A file of this name is not guarded."""
-EVERYTHING = (*(name for name in GUARDED if name != "system.md"), "SYSTEM.md", OTHERS)
+EVERYTHING = (*(name for name in GUARDED if name != "system.md"), "SYSTEM.md", OTHERS, MIND_ALL)
 """As main names it: by its entry there is known whether the PM has decided."""
 RUN_SECONDS = 86_400.0
 """A run, resumed or not, reads the web within so long of its beginning (`cell/runner/resume`)."""
@@ -221,20 +225,27 @@ def problem_with_guarded(state: TaintState, changed: Iterable[str], brings: Coll
         return ""
     guarded = [path for path in changed if is_guarded(path)]
     if guarded and state.now:
-        return f"{_shown(guarded)} changes, and this work has read the web ({origins_words(state.now.origins)})"
+        return f"{shown_paths(guarded)} changes, and this work has read the web ({origins_words(state.now.origins)})"
     held = _by_folded_name(state.held) if guarded else {}
     for path in guarded:
         if hold := _hold_on(held, path):
-            return f"{_shown([path])} is held: work that had read the web ({origins_words(hold.origins)}) touched it"
+            return held_words(path, hold)
     if guarded and brings:
         origins = dict.fromkeys(origin for push in state.pushes if is_undecided(push) for origin in push.origins)
         who = f"work that had read the web ({origins_words(tuple(origins))})"
-        return f"{_shown(guarded)} changes, and {min(brings)[:12]}, which comes with it, was pushed by {who}"
+        return f"{shown_paths(guarded)} changes, and {min(brings)[:12]}, which comes with it, was pushed by {who}"
     return ""
 
 
+HELD = "is held: work that had read the web"
+
+
+def held_words(path: str, hold: Hold) -> str:
+    return f"{shown_paths([path])} {HELD} ({origins_words(hold.origins)}) touched it"
+
+
 def refusal_on_main(state: TaintState, changed: Iterable[str], branch: str, brings: Collection[str] = ()) -> str | None:
-    """The same in the words that the agent reads. `mind` takes this rule too, once it is part of every prompt."""
+    """The same in the words that the agent reads. The mind has a rule of its own (`taint/mind`)."""
     problem = problem_with_guarded(state, changed, brings)
     if not problem:
         return None
@@ -248,11 +259,19 @@ def _by_folded_name(held: Mapping[str, Hold]) -> dict[str, Hold]:
     return {_folded(path): hold for path, hold in held.items()}
 
 
+def held_by(state: TaintState, path: str) -> Hold | None:
+    """What holds this file, as the state names it."""
+    return _hold_on(_by_folded_name(state.held), path)
+
+
 def _hold_on(held: Mapping[str, Hold], path: str) -> Hold | None:
     """Of a file, or of a directory above it, whatever letters they are written in."""
     parts = _folded(path).split("/")
     names = ["/".join(parts[: n + 1]) for n in range(len(parts))]
-    names += [OTHERS] if parts[0] not in GUARDED else []
+    if parts[0].startswith(MIND_PREFIX):
+        names.append(MIND_ALL)
+    elif parts[0] not in GUARDED:
+        names.append(OTHERS)
     return next((held[name] for name in names if name in held), None)
 
 
@@ -269,6 +288,6 @@ def _folded(path: str) -> str:
     return "/".join(map(folded, path.split("/")))
 
 
-def _shown(paths: Sequence[str]) -> str:
+def shown_paths(paths: Sequence[str]) -> str:
     more = f" (and {len(paths) - 1} more)" if len(paths) > 1 else ""
     return f"{paths[0][:200]!a}{more}"

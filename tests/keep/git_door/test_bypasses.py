@@ -50,9 +50,7 @@ def test_names_that_some_file_systems_take_for_main(world: World, name: str) -> 
     """A ref is a file, and not every file system tells capital letters from small ones."""
     said = world.agent.refused(f"HEAD:refs/heads/{name}")
     assert "too much like" in said or "choose another name" in said
-    world.agent.push(
-        "HEAD:refs/heads/x/main", "HEAD:refs/heads/mainly", "HEAD:refs/heads/mind", "HEAD:refs/heads/rescue/1"
-    )
+    world.agent.push("HEAD:refs/heads/x/main", "HEAD:refs/heads/mainly", "HEAD:refs/heads/rescue/1")
 
 
 def test_a_name_in_the_way_of_another(world: World) -> None:

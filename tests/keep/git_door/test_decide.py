@@ -183,6 +183,9 @@ def test_a_refusal_is_one_line_and_no_lost_race(update: Update, autonomy: Autono
         ("refs/tags/snapshot/", "the only tags are snapshots"),
         ("refs/tags/snapshot/-x", "the only tags are snapshots"),
         ("refs/tags/snapshot/x\n", "the only tags are snapshots"),
+        ("refs/tags/snapshot/daily/2026-01-31T10-42-12Z", "the keep alone makes them"),
+        ("refs/tags/snapshot/Weekly", "the keep alone makes them"),
+        ("refs/tags/snapshot/pre-modification./1", "the keep alone makes them"),
     ],
 )
 def test_names_that_git_itself_would_stop(ref: str, words: str) -> None:

@@ -149,11 +149,11 @@ def test_two_sides_of_main_that_know_nothing_of_each_other(world: World) -> None
 
 
 def test_an_orphan_has_neither(world: World) -> None:
-    """The mind descends from nothing of main; a page there would be nobody's."""
+    """A branch that descends from nothing of main; a page there would be nobody's."""
     agent = world.agent
-    agent.git("checkout", "--quiet", "--orphan", "mind")
+    agent.git("checkout", "--quiet", "--orphan", "alone")
     agent.commit({"notes.md": "1\n"})
-    assert "has no ancestor on main, so it may not hold COMMS.md" in refused(world, "mind")
+    assert "has no ancestor on main, so it may not hold COMMS.md" in refused(world, "alone")
     agent.git("rm", "--quiet", "--cached", "COMMS.md")
     agent.git("commit", "--quiet", "--amend", "--no-edit")
-    agent.push("mind")
+    agent.push("alone")

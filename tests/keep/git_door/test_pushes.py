@@ -17,10 +17,10 @@ from tests.keep.git_door.world import BLOB_BYTES, Refused, World
 BIG = "x" * (BLOB_BYTES + 1)
 
 
-def test_agent_pushes_main_branches_and_mind(world: World) -> None:
-    """In autonomy merge the agent moves main, and pushes branches and the mind."""
+def test_agent_pushes_main_and_branches(world: World) -> None:
+    """In autonomy merge the agent moves main, and pushes branches. The mind has rules of its own (`test_mind`)."""
     work = world.agent.commit({"src/b.py": "b = 1\n"})
-    for ref in ("main", "improve/reports-2", "mind", "rescue/2026-01-01T00-00-00.000Z"):
+    for ref in ("main", "improve/reports-2", "rescue/2026-01-01T00-00-00.000Z"):
         world.agent.push(f"HEAD:refs/heads/{ref}")
         assert world.ref(f"refs/heads/{ref}") == work
 
@@ -343,9 +343,9 @@ def test_without_autonomy_only_the_pm_moves_main(world: World, autonomy: str) ->
 @pytest.mark.parametrize(
     ("autonomy", "lands"), [("merge", True), ("propose", True), ("frozen", False)], ids=["merge", "propose", "frozen"]
 )
-@pytest.mark.parametrize("ref", ["refs/heads/work", "refs/heads/mind", "refs/tags/snapshot/1"])
+@pytest.mark.parametrize("ref", ["refs/heads/work", "refs/tags/snapshot/1"])
 def test_frozen_takes_no_other_ref(world: World, autonomy: str, lands: bool, ref: str) -> None:
-    """Branches, the mind and snapshots land unless the agent is frozen."""
+    """Branches and snapshots land unless the agent is frozen."""
     world.settings(autonomy)
     world.agent.commit({"src/b.py": "1\n"})
     if lands:

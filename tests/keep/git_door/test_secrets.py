@@ -83,7 +83,7 @@ def test_a_key_in_passing_is_refused(world: World) -> None:
     bad = world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
     world.agent.commit({"src/a.py": "KEY = ''\n"})
     assert f"commit {bad[:12]} {AN_ANTHROPIC_KEY} in 'src/a.py', line 1" in refused(world, "main")
-    for ref in ("refs/heads/work", "refs/heads/mind", "refs/heads/rescue/1", "refs/tags/snapshot/1"):
+    for ref in ("refs/heads/work", "refs/heads/rescue/1", "refs/tags/snapshot/1"):
         assert AN_ANTHROPIC_KEY in refused(world, f"HEAD:{ref}")
     same_again(world)
     world.agent.commit({"src/a.py": "KEY = ''\n"})

@@ -177,8 +177,8 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "reports and never ticks": (
         "infra/cell/runner/page.py",
-        "report.ticks, (MAIN",
-        "(), (MAIN",
+        "report.ticks, at_home",
+        "(), at_home",
         "report",
         "is not ticked",
     ),

@@ -72,6 +72,7 @@ OF_NOBODY: tuple[Event, ...] = (
     events.Probed(OTHER, "no answer"),
     events.MustEnd(OTHER, "too much"),
     events.WebWorkOver(OTHER),
+    events.MindDrifted(""),
     events.OutageOver("the disk was full"),
 )
 NOT_ASKED: tuple[Event, ...] = (
@@ -447,6 +448,8 @@ class Play:
             self.inbox += [events.Probed(boot_id, "no answer")] * (2 if odd else 1)
         elif chance < 0.216 and self.alive:
             self.inbox += [events.WebWorkOver(self.alive.runner.boot_id)] * 2
+        elif chance < 0.2163 and self.alive:
+            self.inbox += [events.MindDrifted("boot/identity.md is another"), events.MindDrifted("")]
         elif chance < 0.217 and self.alive and not self.alive.nature.good:
             self.inbox.append(events.MustEnd(self.alive.runner.boot_id, "all processors for an hour"))
         elif chance < 0.22 and self.alive and not self.alive.nature.good:

@@ -73,6 +73,8 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
     ("the runner died", events.Died(BOOT, "SIGKILL")),
     ("work that read the web is over", events.WebWorkOver(BOOT)),
+    ("the mind has drifted", events.MindDrifted("why")),
+    ("the mind is right again", events.MindDrifted("")),
     ("bootstrap is asked for", events.Asked(SignalRequest(name="bootstrap", target="better", identity="1"))),
     ("rollback is asked for", events.Asked(SignalRequest(name="rollback", target="main~1", identity="1"))),
     ("a signal is refused", events.SignalRefused("why")),

@@ -16,6 +16,7 @@ from infra.keep.services.processes import is_alive
 from infra.keep.supervision import memory
 from infra.shared.boot_log import parse_line
 from infra.shared.exit_codes import Exit
+from infra.shared.mind.snapshots import SnapshotKind, snapshots
 from infra.shared.paths import BOOT_LOG
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
@@ -552,3 +553,15 @@ def test_loops_that_run_while_the_agent_sleeps_are_ended(make_agent: MakeAgent) 
     within(60.0, over, "the end of both loops")
     assert agent.state().boot_id == serving.boot_id, "the runner goes on"
     assert "The agent said that it slept" in agent.told("a limit: idle")
+
+
+def test_a_hop_leaves_a_snapshot_of_the_mind(make_agent: MakeAgent) -> None:
+    """Before the branch's code runs; the mind as it was, in the keep's name."""
+    agent = make_agent('say("BOOTSTRAPPING"); say("SUCCESS"); ask("bootstrap", "better")')
+    commit = agent.branch("better", "serve()")
+    remote = Git(agent.places.remote)
+    remote("update-ref", "refs/heads/mind", commit)
+    agent.start()
+    agent.serving("better")
+    made = [each for each in snapshots(remote) if each.kind is SnapshotKind.PRE_MODIFICATION]
+    assert [(each.commit, each.reason) for each in made] == [(commit, "pre-modification: better")]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import Any
 
 from infra.keep.web_door.bodies import read
+from infra.keep.web_door.fetching import Fetched
 from infra.keep.web_door.page import page_of
 from infra.keep.web_door.worker import normalised
 from infra.shared.web import Page
@@ -14,26 +15,23 @@ NONCE = "5eedfeed00c0ffee"
 OPENING, CLOSING = f"⟦web {NONCE}: ", f"⟦end of web {NONCE}⟧"
 
 
-class CamePage(NamedTuple):
-    body: bytes
-    content_type: str = "text/html"
-    url: str = "https://pages.example/a/b?c"
-    origin: str = "https://pages.example"
-    status: int = 200
-    charset: str = ""
-    whole: bool = True
-    is_read: bool = True
-    sha256: str = ""
-    size: int = 0
-
-
-def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> CamePage:
+def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> Fetched:
     raw = body.encode() if isinstance(body, str) else body
-    digest = hashlib.sha256(raw).hexdigest()
-    return CamePage(raw, content_type, sha256=digest, size=len(raw))._replace(**others)
+    return Fetched(
+        url="https://pages.example/a/b?c",
+        origin="https://pages.example",
+        status=200,
+        content_type=content_type,
+        charset="",
+        body=raw,
+        whole=True,
+        sha256=hashlib.sha256(raw).hexdigest(),
+        redirects=0,
+        size=len(raw),
+    )._replace(**others)
 
 
-def given(page: CamePage, max_chars: int = 10_000, raw: bool = False) -> Page:
+def given(page: Fetched, max_chars: int = 10_000, raw: bool = False) -> Page:
     content = normalised(read(page.body, page.content_type, page.url, raw))
     return page_of(page, content, max_chars, NONCE)
 

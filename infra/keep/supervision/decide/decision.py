@@ -35,6 +35,8 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return runs.end(replace(state, failed=f"{state.runner.title} was ended: {why}"), state.runner, now)
         case events.WebWorkOver(boot_id) if state.runner and state.is_current(boot_id) and state.may_fail():
             return _replaced(state, state.runner, f"web {boot_id}", now, "restart: the work before had read the web")
+        case events.MindDrifted(why):
+            return _drifted(state, why, now)
         case events.Observed(title, text):
             return state.noted(text, now), [Tell(report_titles.watcher(title), text)]
         case events.Asked(request):
@@ -140,6 +142,17 @@ def _replaced(state: State, runner: Runner, identity: str, now: Instant, why: st
     """By main."""
     request = SignalRequest(name=SignalName.BOOTSTRAP.value, target=MAIN, identity=identity, why=why)
     return runs.end(replace(state, request=request), runner, now)
+
+
+def _drifted(state: State, why: str, now: Instant) -> Decision:
+    """Safe mode takes the place of what runs, and makes way again when the mind is right."""
+    state, runner = replace(state, drifted=why), state.runner
+    if runner is None or not state.may_fail():
+        return state, []
+    if (runner.level is Level.SAFE) == (succession.next_launch(state, "").level is Level.SAFE):
+        return state, []
+    what = "the mind has drifted" if why else "the mind is right again"
+    return _replaced(state, runner, f"mind at {timestamp(now.wall)}", now, f"restart: {what}")
 
 
 def _displaced(state: State, runner: Runner, now: Instant) -> Decision:

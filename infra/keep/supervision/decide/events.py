@@ -105,6 +105,14 @@ class WebWorkOver(NamedTuple):
     boot_id: str
 
 
+# The mind.
+class MindDrifted(NamedTuple):
+    """Files of the mind that are the PM's alone are not as the PM wrote them, and the PM wants safe mode for that."""
+
+    why: str
+    """Empty when they are right again."""
+
+
 # Signals.
 class Asked(NamedTuple):
     request: SignalRequest
@@ -161,7 +169,18 @@ class StopAsked(NamedTuple):
 BootEvent = Started | Preparing | LaunchReady | Launched | LaunchFailed | Died
 MainEvent = MainSeen | RolledBack | RetryAsked
 Measured = Probed | OutageOver | MustEnd | Observed
-Event = BootEvent | Measured | WebWorkOver | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
+Event = (
+    BootEvent
+    | Measured
+    | WebWorkOver
+    | MindDrifted
+    | Asked
+    | SignalRefused
+    | SealFailed
+    | MainEvent
+    | TimeIsUp
+    | StopAsked
+)
 
 
 # Actions.

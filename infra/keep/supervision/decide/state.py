@@ -77,6 +77,8 @@ class State(Remembered, frozen=True):
     stopping: bool = False
     broken: str = ""
     """Why the seal does not hold; then nothing is launched any more."""
+    drifted: str = ""
+    """Why nothing but safe mode is launched now: what of the mind is the PM's alone is not as the PM wrote it."""
     hops: tuple[tuple[float, str, str], ...] = ()
     """Launches of branches: when (monotonic), which branch, and the version that main held."""
 

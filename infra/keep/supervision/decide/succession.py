@@ -24,6 +24,7 @@ TRIES = 3
 HOPS_SECONDS, HOPS_KEPT = 600.0, 100
 """The window in which hops to one branch are counted."""
 KNOWN_GOOD_KEPT = 5
+DRIFT_CHARS = 300
 FAILURES_KEPT, PINS_KEPT = 50, 50
 STABLE_SECONDS = 6 * 3600.0
 """A life this long clears a version's earlier failures; a shorter one does not: dying every hour is a way to be bad."""
@@ -32,6 +33,9 @@ STABLE_SECONDS = 6 * 3600.0
 def next_launch(state: State, reason: str) -> Launch:
     """The best level of fallback that is not blocked."""
     main = state.main
+    if state.drifted:
+        why = f"{reason}; the mind has drifted: {state.drifted[:DRIFT_CHARS]}"
+        return Launch(MAIN, why, Level.SAFE, main.commit, main.commit, launched_for(state, Level.SAFE))
     pin = pin_of(state, main.id)
     if pin is None:
         return Launch(MAIN, reason, Level.MAIN, main.commit, launched_for=launched_for(state, Level.MAIN))
@@ -141,6 +145,10 @@ def next_up(state: State, reason: str, now: Instant) -> Decision:
         return state, [Sweep(), RollBack(request.target)]
     if request.target == MAIN:
         return state, [Sweep(), LookAtMain(request.why or BOOTSTRAP)]
+    if state.drifted:
+        why = f"{request.target} was not started: the mind has drifted, and safe mode is in place until it is right"
+        told = Tell(report_titles.watcher(f"{request.target} was not started, safe mode is active"), f"{why}.")
+        return state.noted(why, now).settled(), [Sweep(), LookAtMain(f"fallback: {why}"), told]
     lately = [hop for at, *hop in state.hops if at >= now.monotonic - HOPS_SECONDS]
     if (hops := lately.count([request.target, state.main.id])) < state.patience.hops:
         return state, [Sweep(), Launch(request.target, BOOTSTRAP, launched_for=state.main.body)]

@@ -1,0 +1,137 @@
+"""Taint of work on a task of the inbox: until its report, and in the next task when every process of it has ended."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from infra.keep.git_door import work
+from infra.keep.git_door.requests import answer
+from infra.keep.git_door.work import may_begin
+from infra.shared import watcher_file
+from infra.shared.mind.layout import INBOX
+from infra.shared.people import AGENT
+from infra.shared.repository.git import EMPTY_TREE, Git
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
+from infra.shared.requests import NO_TASK, AgentReport, AskTaint, Done, TaintedBy, encode_request, parse_request
+from infra.shared.taint.machine import Taint, TaintState
+from infra.shared.watcher_file import WatcherFile
+from tests.keep.git_door.test_taint import Scene
+from tests.keep.git_door.world import World
+from tests.shared.rows import each_row
+from tests.shared.web_traces import EVIL
+
+
+class TaskScene(Scene):
+    def inbox(self, *ids: str) -> None:
+        """What the mind has, whoever changed it."""
+        git = Git(self.world.places.remote, AGENT, env={"GIT_DIR": self.world.places.remote})
+        blocks = "".join(f"---\ntask_id: {id}\npriority: low\n---\nDo {id}.\n\n" for id in ids)
+        tree = tree_with(git, EMPTY_TREE, {INBOX: write_file(git, blocks)})
+        git("update-ref", "refs/heads/mind", commit_tree(git, tree, (), "the mind"))
+
+    def begins(self, task: str) -> tuple[str, ...]:
+        """A run says so; gives the taint that it is told of."""
+        reply = answer(self.door, AskTaint(task))
+        assert isinstance(reply, TaintedBy)
+        return reply.origins
+
+    def reports_task(self, *tasks: str) -> None:
+        self.reports += 1
+        at = f"2027-01-15T08:00:0{self.reports}.000Z"
+        report = AgentReport(f"{self.reports:032x}", at, "main", "ab" * 20, "done: it", "words", (), tasks)
+        assert isinstance(answer(self.door, report), Done)
+
+    def is_restarted(self) -> None:
+        """By the watcher, which ends every process of the cell."""
+        state = WatcherFile(runner_started=time.time() + 1)
+        with open(self.world.places.watcher_state, "wb") as file:
+            file.write(watcher_file.encode(state))
+
+
+@pytest.fixture
+def scene(world: World) -> TaskScene:
+    made = TaskScene(world)
+    made.inbox("TASK-001", "TASK-002")
+    made.reports_done()
+    return made
+
+
+def test_a_task_is_tainted_until_its_report_and_the_next_is_not(scene: TaskScene) -> None:
+    """Once the task has left the inbox, is reported, and the watcher has ended all that ran for it."""
+    assert scene.begins("TASK-001") == ()
+    scene.trace.served(EVIL)
+    assert scene.tainted_by() == (EVIL,)
+    scene.inbox("TASK-002")
+    assert scene.tainted_by() == (EVIL,), "a task that left the inbox is not yet reported"
+    scene.reports_task("TASK-001")
+
+    assert scene.begins("TASK-002") == (EVIL,), "what ran for the first may still be alive"
+    scene.is_restarted()
+    assert scene.begins("TASK-002") == ()
+
+
+def test_a_tainted_cell_does_not_talk_itself_out_of_it(scene: TaskScene) -> None:
+    """Neither by a report of another task, nor of its own that still stands in the inbox and could be resumed, nor by
+    saying that it works on something else."""
+    scene.begins("TASK-001")
+    scene.trace.served(EVIL)
+    for forged in (
+        lambda: scene.reports_task("TASK-001"),
+        lambda: scene.begins("TASK-002"),
+        lambda: scene.begins(NO_TASK),
+        lambda: scene.inbox("TASK-001"),
+        lambda: scene.reports_task("TASK-002"),
+        lambda: scene.begins("TASK-999"),
+    ):
+        forged()
+        scene.is_restarted()
+        assert scene.begins("TASK-001") == (EVIL,)
+
+
+def test_directives_end_their_taint_as_ever(scene: TaskScene) -> None:
+    """A task that was put off before is no part of it."""
+    scene.begins("TASK-001")
+    scene.begins(NO_TASK)
+    scene.tells("read a page")
+    scene.trace.served(EVIL)
+    assert scene.tainted_by() == (EVIL,)
+
+    scene.next_work()
+
+
+NOW = Taint(1.0, (EVIL,))
+OVER = NOW._replace(over=True)
+
+
+@each_row(
+    "task, before, taint, is_restarted, may",
+    [
+        ("TASK-1", "", None, False, True),
+        ("TASK-9", "", None, True, False),
+        (NO_TASK, "TASK-1", None, False, True),
+        (NO_TASK, "TASK-1", NOW, True, False),
+        ("TASK-2", "TASK-1", NOW, True, False),
+        ("TASK-2", "TASK-8", NOW, False, True),
+        ("TASK-2", "", NOW, False, True),
+        ("TASK-2", "", OVER, False, False),
+        ("TASK-2", "", OVER, True, True),
+    ],
+)
+def test_when_work_counts_as_that_on_a_task(
+    task: str, before: str, taint: Taint | None, is_restarted: bool, may: bool
+) -> None:
+    """Only what wins nothing: the task is the PM's, and the work before cannot be gone on with."""
+    assert may_begin(task, before, {"TASK-1", "TASK-2"}, TaintState(now=taint), is_restarted) is may
+
+
+def test_the_file_and_the_request_are_read_strictly(world: World) -> None:
+    """What somebody left in the file is no task; a runner of before says nothing."""
+    with open(f"{world.places.var}/{work.NAME}", "w", encoding="utf-8") as file:
+        file.write("../x")
+    assert work.under_way(world.places.var) == ""
+    assert parse_request(b'{"do": "taint"}') == AskTaint()
+    assert parse_request(encode_request(AskTaint("TASK-001"))) == AskTaint("TASK-001")
+    with pytest.raises(ValueError, match="field 'task'"):
+        parse_request(b'{"do": "taint", "task": "a task"}')

@@ -1,0 +1,56 @@
+"""The keep's record of the chain's heads: forward only, and never another event in the place of one."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from infra.keep.mind import heads
+from infra.shared.mind.heads import FILE, Forgotten, Head, line_of, read_heads, standing
+from infra.shared.requests import Done, NoteHead, Refused, Reply
+
+A, B = "a" * 64, "b" * 64
+
+
+def _note(var: Path, run: str, seq: int, hash: str = A) -> Reply:
+    return heads.note(str(var), NoteHead(run, seq, hash), 1_769_856_132.0)
+
+
+def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
+    """Told twice, or by a run without an event, one line; back, or another event in one place: refused, and nothing is
+    written; nor when the file has grown beyond all runs."""
+    assert _note(tmp_path, "one", 3) == Done("")
+    assert _note(tmp_path, "one", 3) == Done("")
+    assert _note(tmp_path, "two", 3) == Done("")
+    assert _note(tmp_path, "three", 7, B) == Done("")
+
+    back, other = _note(tmp_path, "four", 6), _note(tmp_path, "four", 7, A)
+
+    assert isinstance(back, Refused)
+    assert "events are missing" in back.why
+    assert isinstance(other, Refused)
+    assert "rewritten" in other.why
+    found = read_heads((tmp_path / FILE).read_bytes())
+    assert found == [
+        Head(run, seq, hash, "2026-01-31T10:42:12.000Z") for run, seq, hash in (("one", 3, A), ("three", 7, B))
+    ]
+    os.truncate(tmp_path / FILE, heads.MOST_BYTES + 1)
+    full = _note(tmp_path, "five", 8)
+    assert isinstance(full, Refused)
+    assert "more than runs fill" in full.why
+
+
+def test_a_torn_line_is_no_trouble_and_a_forgotten_chain_begins_again(tmp_path: Path) -> None:
+    """After the PM had something forgotten the chain may be shorter, and its events others."""
+    _note(tmp_path, "one", 9)
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"run": "torn')
+    assert _note(tmp_path, "two", 10) == Done("")
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(line_of(Forgotten("2026-01-31T10:42:12.000Z")))
+
+    assert _note(tmp_path, "three", 4, B) == Done("")
+
+    found = read_heads((tmp_path / FILE).read_bytes())
+    assert [each.seq for each in found if isinstance(each, Head)] == [9, 10, 4]
+    assert [each.seq for each in standing(found)] == [4]

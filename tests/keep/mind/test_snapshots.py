@@ -1,0 +1,86 @@
+"""Snapshots of the mind: when one is due, and which go."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.keep.mind.snapshots import KEEP_OTHERS, beside_a_change, due
+from infra.shared.mind.snapshots import SCHEDULED, Snapshot, SnapshotKind, snapshot_of
+from infra.shared.mind_settings import MindSettings
+
+DAY = 86_400.0
+START = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
+KEPT = MindSettings()
+MOST = {SnapshotKind.DAILY: KEPT.keep_daily, SnapshotKind.WEEKLY: KEPT.keep_weekly, SnapshotKind.MONTHLY: 12}
+
+
+def _step(there: list[Snapshot], tip: str, now: float, settings: MindSettings = KEPT) -> list[Snapshot]:
+    """What is there after one look."""
+    todo = due(there, tip, now, settings)
+    assert not set(todo.make) & set(todo.prune)
+    return [each for each in [*there, *todo.make] if each not in todo.prune]
+
+
+def _of(kind: SnapshotKind, there: list[Snapshot]) -> list[str]:
+    return [each.name for each in there if each.kind is kind]
+
+
+def test_a_year_of_changing_days_leaves_seven_four_and_twelve() -> None:
+    """One each day, week and month, the newest are kept; a second look on the same day does nothing."""
+    there = list[Snapshot]()
+    for day in range(400):
+        there = _step(there, f"{day:040x}", START + day * DAY)
+        assert due(there, "f" * 40, START + day * DAY + 60, KEPT) == ((), ())
+    assert [len(_of(kind, there)) for kind in SCHEDULED] == [7, 4, 12]
+    assert _of(SnapshotKind.DAILY, there)[-1] == "daily/2027-03-06T10-00-00Z"
+
+
+def test_what_has_not_changed_is_not_kept_again_and_a_down_time_costs_one() -> None:
+    """A mind at rest makes no snapshots; after a month without a watcher there is one more of each kind, not thirty."""
+    there = _step([], "a" * 40, START)
+    assert len(there) == 3
+    assert _step(there, "a" * 40, START + 3 * DAY) == there
+    assert len(_step(there, "b" * 40, START + 40 * DAY)) == 6
+
+
+@given(st.lists(st.tuples(st.floats(-400 * DAY, 400 * DAY), st.integers(0, 3)), max_size=40), st.integers(0, 3))
+def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]], keep: int) -> None:
+    """With a clock that jumps either way: never more than are kept, one in a period, a second look changes nothing,
+    and the newest content that was due is there."""
+    settings = MindSettings(keep_daily=keep, keep_weekly=keep, keep_monthly=keep)
+    there, now = list[Snapshot](), START
+    for by, tip in moves:
+        now += by
+        there = _step(there, f"{tip:040x}", now, settings)
+        assert due(there, f"{tip:040x}", now, settings) == ((), ())
+        for kind in SCHEDULED:
+            found = _of(kind, there)
+            assert len(found) == len(set(found)) <= max(keep, 0)
+            assert not keep or any(each.commit == f"{tip:040x}" for each in there) or found
+
+
+def test_a_lower_setting_prunes_and_others_are_bounded() -> None:
+    """The PM's lower number counts at the next look; snapshots beside changes have a bound of their own."""
+    there = list[Snapshot]()
+    for day in range(10):
+        there = _step(there, f"{day:040x}", START + day * DAY)
+    assert len(_of(SnapshotKind.DAILY, _step(there, "9" * 40, START + 9 * DAY, MindSettings(keep_daily=2)))) == 2
+    many = [
+        snapshot_of(SnapshotKind.PRE_MODIFICATION, f"2026-01-31T10:00:{at:02}.000Z", "a" * 40, "x") for at in range(30)
+    ]
+    assert _of(SnapshotKind.PRE_MODIFICATION, _step(many, "a" * 40, START)) == [
+        each.name for each in many[-KEEP_OTHERS:]
+    ]
+
+
+def test_before_a_change_the_mind_is_kept_once() -> None:
+    """Of one state of the mind one is enough, however often the agent hops meanwhile."""
+    first = beside_a_change([], SnapshotKind.PRE_MODIFICATION, "a" * 40, START, "improve@0123456789ab")
+    assert first is not None
+    assert first.reason == "pre-modification: improve@0123456789ab"
+    assert beside_a_change([first], SnapshotKind.PRE_MODIFICATION, "a" * 40, START + 9, "other") is None
+    assert beside_a_change([first], SnapshotKind.POST_FAILURE, "a" * 40, START + 9, "it died") is not None
+    assert beside_a_change([first], SnapshotKind.PRE_MODIFICATION, "b" * 40, START + 9, "other") is not None
