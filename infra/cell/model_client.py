@@ -6,6 +6,7 @@ of type `unavailable`. Retrying is the caller's."""
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,9 +17,11 @@ from infra.shared.conversation import (
     COMPLETE_PATH,
     COUNT_PATH,
     ERROR_TYPES,
+    EXPLORATION,
     HEALTH_PATH,
     MAX_TOKENS,
     REFUSAL,
+    TASK,
     VISION_PATH,
     Completion,
     Image,
@@ -36,6 +39,7 @@ load_when_used("ssl")  # by http.client, which here talks to a socket on this ma
 import http.client  # noqa: E402
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_UNKNOWN_LABEL = re.compile(r"unknown field `(?:label|task)`")
 
 
 class ModelFailure(Exception):
@@ -50,7 +54,14 @@ class ModelFailure(Exception):
 
 def complete(socket_path: str, request: Request, timeout_seconds: float) -> Completion:
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
-    answer = _asked(socket_path, COMPLETE_PATH, request, timeout_seconds)
+    try:
+        answer = _asked(socket_path, COMPLETE_PATH, request, timeout_seconds)
+    except ModelFailure as failure:
+        # A door of before knows no labels. It would not bound exploration, so that waits for a newer one.
+        bare = request._replace(label=TASK, task="")
+        if bare == request or request.label.startswith(EXPLORATION) or not _UNKNOWN_LABEL.search(failure.message):
+            raise
+        answer = _asked(socket_path, COMPLETE_PATH, bare, timeout_seconds)
     try:
         return completion_from_dict(answer)
     except ValueError as error:

@@ -17,10 +17,10 @@ from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import MOST_BYTES, Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import SideEffect, Tool, ToolError
+from infra.cell.loop.registry import Position, SideEffect, Tool, ToolError
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
-from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.protocol.calls import TOOLS
 
 CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
@@ -46,9 +46,10 @@ def bash_tool(
     interruption: Interruption,
     is_for_events: bool = False,
     web_socket: str = "",
+    at: Position | None = None,
 ) -> Tool:
-    """For events, stdout and stderr come apart, and the exit status as a fact alone. `web_socket` is for commands that
-    read the web."""
+    """For events, stdout and stderr come apart, and the exit status as a fact alone. `web_socket` and `at` are for
+    commands that read the web."""
     spill = Spill(checkout)
 
     def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
@@ -63,7 +64,7 @@ def bash_tool(
             ran = command.run(
                 ["bash", "-c", given["command"]],
                 cwd=where,
-                env=environment(web_socket),
+                env=environment(web_socket, at),
                 seconds=seconds,
                 output_chars=output_chars,
                 interruption=interruption,
@@ -100,14 +101,15 @@ def _kept(spill: Spill, whole: bytes) -> tuple[tuple[str, ...], str]:
     return (path,), f"[{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}]\n"
 
 
-def environment(web_socket: str = "") -> dict[str, str]:
+def environment(web_socket: str = "", at: Position | None = None) -> dict[str, str]:
     """What commands of the model inherit: all but the value that makes a process a runner; and the programs of ours
     that are for them."""
     kept = {name: value for name, value in os.environ.items() if name != boot.VARIABLE}
     if not web_socket:
         return kept
     path = f"{kept.get('PATH', os.defpath)}{os.pathsep}{PROGRAMS}"
-    return kept | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket, WEB_PYTHON_VARIABLE: sys.executable}
+    where = {RUN_VARIABLE: at.run, STEP_VARIABLE: str(at.step)} if at else {}
+    return kept | where | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket, WEB_PYTHON_VARIABLE: sys.executable}
 
 
 def shown(ran: command.Ran, seconds: float, where: str = "") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from infra.cell.loop import command
@@ -45,8 +45,10 @@ TIMEOUT_MS = round((GIT_SECONDS + COMPILE_SECONDS + 10) * 1000)
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
-def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[Tool, Tool]:
-    """`checkout` is the running one."""
+def hop_tools(
+    boot: Boot, checkout: Git, interruption: Interruption, preflight: Callable[[], str] = lambda: ""
+) -> tuple[Tool, Tool]:
+    """`checkout` is the running one; `preflight` says why the agent must not become another version now."""
 
     def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
         git = checkout.within(min(seconds, GIT_SECONDS))
@@ -63,6 +65,8 @@ def hop_tools(boot: Boot, checkout: Git, interruption: Interruption) -> tuple[To
             refuse_unless_ready(boot, branch, tip)
             _refuse_what_has_failed(git, branch, tip)
             compile_bytecode(boot.places.checkout(branch), interruption)
+        if problem := preflight():
+            raise ToolError(f"{problem}; nothing was started")
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
         return ToolResult(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
 

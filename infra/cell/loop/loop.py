@@ -52,7 +52,7 @@ class RunResult(NamedTuple):
 
     reason: StopReason
     text: str = ""
-    """The model's last words; for CONTEXT, what it hands over."""
+    """The model's last words; for CONTEXT, what it hands over; for NOT_RECORDED, why first."""
     steps: int = 0
     """Replies of the model."""
     failure: ModelFailure | None = None
@@ -120,6 +120,10 @@ class Idle(NamedTuple):
 Event = Entered | Answered | Acting | Acted | Told | Idle | Trimmed | Summarised
 
 
+class NotRecorded(Exception):
+    """What the run does cannot be written down, and must be; says why."""
+
+
 class TaskContext(NamedTuple):
     """All of the world that a run touches."""
 
@@ -129,6 +133,7 @@ class TaskContext(NamedTuple):
     news: Callable[[], str | None] = lambda: None
     """Words for the model between two steps, if there are any."""
     record: Callable[[Event], None] = lambda event: None
+    """Raises NotRecorded, for whatever happens in a step, which ends the run."""
     changed: Callable[[], bool] = lambda: True
     """Whether a file or a commit came of this step; asked only when its results do not tell."""
     awaits: Callable[[], bool] = lambda: False
@@ -189,6 +194,9 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
         return RunResult(reason, run_ctx.text, run_ctx.steps, failure)
     except OutOfRoom as over:
         return RunResult(StopReason.CONTEXT, str(over), run_ctx.steps)
+    except NotRecorded as problem:
+        words = "\n\n".join(filter(None, (str(problem), run_ctx.text)))
+        return RunResult(StopReason.NOT_RECORDED, words, run_ctx.steps)
     except Interrupted:
         return RunResult(StopReason.INTERRUPTED, run_ctx.text, run_ctx.steps)
     if reason in MAY_AWAIT and run_ctx.context.awaits():

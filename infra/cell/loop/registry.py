@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -22,6 +23,14 @@ class SideEffect(Enum):
     """Anything that a program with the agent's rights can."""
     AUTH = "auth"
     """Which version is active, or what main is."""
+
+
+@dataclass
+class Position:
+    """Where in which run an act is made, as records call it."""
+
+    run: str = ""
+    step: int = 0
 
 
 class ToolError(Exception):

@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 OUTSIDE = {
     *(StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE),
-    *(StopReason.BUDGET, StopReason.CONTEXT, StopReason.INTERRUPTED),
+    *(StopReason.BUDGET, StopReason.CONTEXT, StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
 }
 """Reasons from outside the conversation: a replay only sees that nothing follows."""
 _CUT_SHORT = ("", StopReason.INTERRUPTED.value)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from infra.cell.loop.bash_tool import BASH, bash_tool
 from infra.cell.loop.file_tools import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
 from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.reach import Workspace
-from infra.cell.loop.registry import Gate
+from infra.cell.loop.registry import Gate, Position, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import FETCH_PAGE, WEB_SEARCH, web_tools
 from infra.shared.boot import Boot
@@ -27,21 +27,24 @@ def seed_tools(
     gate: Gate | None = None,
     on_timeout: Callable[[float], None] = lambda began: None,
     is_for_events: bool = False,
-    run: str = "",
+    position: Position | None = None,
+    more: Sequence[Tool] = (),
+    preflight: Callable[[], str] = lambda: "",
 ) -> Toolbox:
     """With `is_for_events` they carry out operations, and files are those of the workspace.
 
-    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`; `run`
-    is the name of the run."""
-    limits = boot.limits
+    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`;
+    `more` are tools of the caller's; `preflight` says why the agent must not become another version now."""
+    limits, at = boot.limits, position or Position()
     web = boot.places.web_socket
     workspace = Workspace(checkout, boot.places.bot) if is_for_events else None
     return Toolbox(
         (
             *file_tools(checkout, limits.output_chars, workspace),
-            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events, web),
-            *web_tools(checkout, web, limits.output_chars, run),
-            *hop_tools(boot, git, interruption),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events, web, at),
+            *web_tools(checkout, web, limits.output_chars, at),
+            *hop_tools(boot, git, interruption, preflight),
+            *more,
         ),
         gate=gate,
         on_bug=on_bug,

@@ -11,7 +11,7 @@ import msgspec
 from infra.cell import web_client
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.web_tools import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
-from infra.shared.paths import ROOT, WEB_SOCKET_VARIABLE
+from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.web import MOST_CHARS, FetchRequest, SearchRequest
 
 
@@ -31,10 +31,11 @@ def main(words: list[str]) -> int:
 
 def _answer(given: argparse.Namespace, socket_path: str) -> str:
     """Raises WebFailure."""
+    at = (os.environ.get(RUN_VARIABLE, "")[:100], os.environ.get(STEP_VARIABLE, "")[:100])
     if given.act == "search":
-        return shown_results(web_client.search(socket_path, SearchRequest(" ".join(given.words))))
+        return shown_results(web_client.search(socket_path, SearchRequest(" ".join(given.words), *at)))
     most = max(LEAST_CHARS, min(given.max_chars, MOST_CHARS))
-    page = web_client.fetch(socket_path, FetchRequest(given.url, given.raw, most))
+    page = web_client.fetch(socket_path, FetchRequest(given.url, given.raw, most, *at))
     kept, note = kept_whole(Spill(ROOT), page)
     for path in kept:  # it may be read from anywhere
         note = note.replace(path, f"{ROOT}/{path}")

@@ -9,7 +9,7 @@ from infra.cell import web_client
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.registry import SideEffect, Tool
+from infra.cell.loop.registry import Position, SideEffect, Tool
 from infra.shared.conversation import ToolSpec
 from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, FetchRequest, Page, SearchRequest, SearchResults, WebError, WebErrorType
@@ -44,13 +44,13 @@ DETAILS: Final[Mapping[WebErrorType, str]] = {
 """Of the loop's errors, by the door's."""
 
 
-def web_tools(checkout: str, socket_path: str, output_chars: int, run: str = "") -> tuple[Tool, ...]:
-    """`run` is what the door's trace calls the run."""
+def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) -> tuple[Tool, ...]:
+    """`at` is for the door's trace."""
     spill = Spill(checkout)
 
     def fetch_page(given: Mapping[str, Any], seconds: float) -> ToolResult:
         most = max(LEAST_CHARS, min(given.get("max_chars", USUAL_CHARS), output_chars, MOST_CHARS))
-        asked = FetchRequest(given["url"], given.get("raw", False), most, run)
+        asked = FetchRequest(given["url"], given.get("raw", False), most, at.run, str(at.step))
         try:
             page = web_client.fetch(socket_path, asked)
         except web_client.WebFailure as failure:
@@ -61,7 +61,7 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, run: str = "")
 
     def web_search(given: Mapping[str, Any], seconds: float) -> ToolResult:
         try:
-            found = web_client.search(socket_path, SearchRequest(given["query"], run))
+            found = web_client.search(socket_path, SearchRequest(given["query"], at.run, str(at.step)))
         except web_client.WebFailure as failure:
             return failed("web_search", failure.error)
         return ToolResult(shown_results(found))

@@ -12,7 +12,8 @@ from typing import Any
 from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.policy.decide import FILE_TOOLS, Call, Decision, File, decide
 from infra.cell.policy.steering import steering
-from infra.shared.policy import ALLOW, ASK, from_text
+from infra.shared.mind.notes import NOTE
+from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy, from_text
 from infra.shared.protocol.shapes import DENIED
 
 INSTEAD = "Do something else, or say in your report why it is needed"
@@ -39,9 +40,7 @@ def gate_of(text: str, checkout: str, ask: Ask, tainted_by: TaintedBy = tuple) -
         return lambda tool, given: unreadable
 
     def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
-        file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
-        call = Call(tool.name, tool.side_effect.value, dict(given), file)
-        decision = decide(policy, call)
+        call, decision = _decided(policy, _calls(checkout, tool, given))
         if decision.do == ALLOW and not decision.flags and (does := steering(call)) and (origins := tainted_by()):
             why = f"this work has read the web ({', '.join(origins[:3])}), and the call {does}"
             decision = Decision(ASK, why, (TAINTED,))
@@ -54,6 +53,21 @@ def gate_of(text: str, checkout: str, ask: Ask, tainted_by: TaintedBy = tuple) -
         return Verdict(False, words, DENIED, (*decision.flags, DENIED))
 
     return gate
+
+
+def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call]:
+    """What the policy looks at. A note's words are words, whatever hosts they name, and its check is a command."""
+    if tool.name == NOTE:
+        check = given.get("check", "").strip()
+        return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
+    file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
+    return (Call(tool.name, tool.side_effect.value, dict(given), file),)
+
+
+def _decided(policy: Policy, calls: Sequence[Call]) -> tuple[Call, Decision]:
+    """The one that is least allowed, and among equals the last."""
+    both = [(call, decide(policy, call)) for call in calls]
+    return max(reversed(both), key=lambda each: (ALLOW, ASK, DENY).index(each[1].do))
 
 
 def file_at(checkout: str, given: str) -> File:

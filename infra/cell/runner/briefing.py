@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.runner import handover_note
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.job import is_job
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.clones import with_clones
@@ -52,9 +53,7 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         f"- branches not in main: {', '.join(unmerged) or 'none'}",
         *([f"- services: {context.services.words()}"] if context.services and context.services.words() else []),
         "",
-        "## Open directives",
-        "",
-        *(f"- {task.id}: {first_line(task.text)}" for task in tasks),
+        *_work(tasks),
         *_handed_over(context, tasks),
         "",
         "## Last boots",
@@ -63,6 +62,16 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         *(_last_words(context) if look_back else ()),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _work(tasks: Sequence[Directive]) -> Iterator[str]:
+    """Directives stand on the page, which the model reads; a task is told here."""
+    jobs = [task for task in tasks if is_job(task.id)]
+    for job in jobs:
+        yield from ("## Your work", "", job.text, "")
+    if len(jobs) < len(tasks) or not tasks:
+        yield from ("## Open directives", "")
+        yield from (f"- {task.id}: {first_line(task.text)}" for task in tasks if not is_job(task.id))
 
 
 def _boots(context: RunnerContext) -> list[str]:

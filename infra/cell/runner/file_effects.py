@@ -155,7 +155,7 @@ def _is_left_out(name: str, path: str, in_git: bool) -> bool:
 
 def _is_log(path: str) -> bool:
     """The runner writes there itself."""
-    return path.endswith("/minifram/logs")
+    return path.endswith(("/minifram/logs", "/mind/logs"))
 
 
 def _is_ref(path: str) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MAIN
 from infra.shared.paths import BASE_PROMPT
+from infra.shared.repository.git import GitError
 from infra.shared.repository.version import body_of
 from infra.shared.signals import Signal, SignalName, write_signal
 
@@ -38,3 +39,20 @@ def is_outdated(context: RunnerContext, main: str) -> bool:
         stands_for = context.boot.instead_of
         return body_of(context.git, stands_for, BASE_PROMPT) != body_of(context.git, main, BASE_PROMPT)
     return body_of(context.git, context.boot.commit) != body_of(context.git, main)
+
+
+def catch_up(context: RunnerContext, main: str) -> None:
+    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
+    git = context.git
+    try:
+        head, branch = context.head(), git("rev-parse", "--abbrev-ref", "HEAD")
+        if head == main:
+            return
+        dirty = git("status", "--porcelain").splitlines()
+        if branch == context.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
+            git("merge", "--quiet", "--ff-only", main)
+            context.log.info("checkout.caught_up", before=head, after=main)
+        else:
+            context.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
+    except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
+        context.log.warning("checkout.left", main=main, error=str(error))

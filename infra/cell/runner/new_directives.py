@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.job import directive_ids
 from infra.cell.runner.make_way import is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.wakes import Wakes
@@ -29,7 +30,7 @@ class NewDirectives:
         after the first step, though no news of it has come."""
         self._wall_seconds = wall_seconds
         self.tasks = list(tasks)
-        """All directives so far."""
+        """All directives so far, and the task that the run is for."""
         self._context = context
         self._wakes = wakes
         self._to_look = look_first
@@ -62,7 +63,7 @@ class NewDirectives:
         try:
             seen = self._context.page.look()
             open_now = {task.id for task in seen.open}
-            return is_outdated(self._context, seen.commit) or not open_now.issuperset(task.id for task in self.tasks)
+            return is_outdated(self._context, seen.commit) or not open_now.issuperset(directive_ids(self.tasks))
         except GitError as error:
             self._context.log.warning("page.not_read", error=str(error))
             return False

@@ -78,21 +78,22 @@ class Page:
         self.add(title, text, ticks)
         return self.send()
 
-    def add(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> None:
-        """Put a report into the queue, on the disk."""
+    def add(self, title: str, text: str, ticks: tuple[str, ...] = (), tasks: tuple[str, ...] = ()) -> None:
+        """Put a report into the queue, on the disk; `tasks` of the inbox are done with it."""
         unsent, at = self._state.memory.unsent, self._wall_seconds()
         while timestamp(at) in (report.at for report in unsent):
             at += 0.001
         # A model may speak half a character, which UTF-8 cannot hold.
         title, text = (words.encode(errors="replace").decode() for words in (title, f"{self._preface}{text}"))
-        report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16))
+        report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16), tasks)
         self._state.change(unsent=tuple(sorted((*unsent, report))))
 
     def send(self) -> bool:
         """Send what is unsent, oldest first; True when nothing is left."""
         self._state.save()
         for report in self._state.memory.unsent:
-            request = report_of(report.id, report.at, report.title, report.text, report.ticks, (MAIN, self._git_head()))
+            at_home = (MAIN, self._git_head())
+            request = report_of(report.id, report.at, report.title, report.text, report.ticks, at_home, report.tasks)
             match answered(functools.partial(self._hand_over, request), self._pause):
                 case Done():
                     self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
@@ -108,7 +109,7 @@ class Page:
 
     def ticks_underway(self) -> set[str]:
         """Directives that are done, though main may not say so yet."""
-        return {id for report in self._state.memory.unsent for id in report.ticks}
+        return {id for report in self._state.memory.unsent for id in (*report.ticks, *report.tasks)}
 
     def _git_head(self) -> str:
         """For a report whose title names no version; the checkout may be ruined."""

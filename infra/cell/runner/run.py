@@ -16,22 +16,27 @@ from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
+from infra.cell.loop.registry import Position
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
+from infra.cell.mind.mind import MindRun
 from infra.cell.policy.gate import gate_of
 from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.file_effects import FileEffects
+from infra.cell.runner.job import directive_ids, is_job
+from infra.cell.runner.job_run import JobRun
+from infra.cell.runner.mind import mind_context
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, StartMode, start_of
 from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
-from infra.cell.runner.tries import Stops, next_try_at, stops_since_word, why_of, words_of
+from infra.cell.runner.tries import Stops, next_try_at, stops_of_task, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.web_taint import WebTaint
 from infra.cell.services import processes
@@ -66,40 +71,70 @@ _WHY_STOPPED = {
     StopReason.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
     StopReason.AWAITING_APPROVAL: "a call waits for your approval",
     StopReason.BUDGET: "it used up what one run may cost (budget.unit_usd, budget.unit_tokens)",
+    StopReason.NOT_RECORDED: "what it did could not be written into the mind's events",
 }
 
 
 def work_on(
-    context: RunnerContext, seen: PageSeen, tasks: Sequence[Directive], wakes: Wakes | None, look_back: bool
+    context: RunnerContext,
+    seen: PageSeen,
+    tasks: Sequence[Directive],
+    wakes: Wakes | None,
+    look_back: bool,
+    jobs: JobRun | None = None,
 ) -> RunResult:
     """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
-    last runner could not end is resumed. Raises NoPrompt, GitError, OSError before the first model call only."""
+    last runner could not end is resumed. `jobs`: what else the run is for than directives. Raises NoPrompt, GitError,
+    OSError before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
+    jobs = jobs or JobRun(context)
     taint = WebTaint(context.boot.places.request_socket, context.log.info)
     gate = gate_of(context.boot.policy, context.checkout, approvals.ask, taint.origins)
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
 
-    def toolbox_for(acts: str, run: str = "") -> Toolbox:
-        how = (context.boot, context.checkout, context.git, context.interruption)
-        return seed_tools(*how, on_bug, gate, lambda began: end_what_is_left(context, began), acts == OPERATIONS, run)
+    position = Position()
+    mind = MindRun(mind_context(context, taint), position)
+    mind.prepare()
 
-    start = start_of(context, seen, tasks, toolbox_for, look_back)
+    def toolbox_for(acts: str) -> Toolbox:
+        how = (context.boot, context.checkout, context.git, context.interruption)
+        return seed_tools(
+            *how,
+            on_bug,
+            gate,
+            lambda began: end_what_is_left(context, began),
+            acts == OPERATIONS,
+            position,
+            mind.tools(),
+            mind.preflight,
+        )
+
+    start = start_of(context, seen, tasks, toolbox_for, look_back, mind.reads)
+    start = start._replace(request=jobs.asked(start.request))
+    position.run = start.name
+    mind.directed(jobs.pm_words(start.tasks))
     ids = [task.id for task in start.tasks]
+    played = start.steps if start.mode is StartMode.FORK else 0
+    mind.begin(ids, start.mode is StartMode.RESUME, played, start.request.label)
     facts = {"directives": ids, "main": seen.commit, "mode": start.mode.value, "steps_on_record": start.steps}
     context.log.info("run.started", run=start.name, **facts)
     context.status.show(WORKING, unit=first_line(start.tasks[0].text))
     transcript = Transcript(start.transcript, start.name, context.log)
-    directives = NewDirectives(context, wakes, start.tasks, approvals.news, start.mode is StartMode.RESUME)
+    other_news = jobs.with_news(approvals.news)
+    directives = NewDirectives(context, wakes, start.tasks, other_news, start.mode is StartMode.RESUME)
     if start.before and start.mode is StartMode.RESUME:
         transcript.resumed(context.boot.id, context.boot.commit)
         approvals.recall(start.before)
     else:
         transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
 
-    result = _conversation(context, start, toolbox_for(start.acts, start.name), transcript, directives, approvals)
+    jobs.begin(start)
+    result = _conversation(
+        context, start, toolbox_for(start.acts), position, transcript, directives, approvals, mind, jobs
+    )
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
@@ -112,7 +147,11 @@ def work_on(
         handover_note.drop(context)
         if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
             context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
-    _report(context, result, directives.tasks, approvals.lines, seen.commit)
+    if not jobs.report(result, directives.tasks, approvals.lines, seen.commit):
+        _report(context, result, directives.tasks, approvals.lines, seen.commit)
+    jobs.rest()
+    mind.end(result, [task.id for task in directives.tasks])
+    jobs.send()  # behind the mind: then the keep sees there that the task is done
     transcript.ended(result)  # last: a run that has no end is resumed, and at worst its report comes again
     return result
 
@@ -137,9 +176,12 @@ def _conversation(
     context: RunnerContext,
     start: RunStart,
     toolbox: Toolbox,
+    position: Position,
     transcript: Transcript,
     directives: NewDirectives,
     approvals: Approvals,
+    mind: MindRun,
+    jobs: JobRun,
 ) -> RunResult:
     """The loop; over what is on record first."""
     limits = context.boot.limits
@@ -149,10 +191,14 @@ def _conversation(
     def record(event: Event) -> None:
         transcript.add(event)
         if isinstance(event, Entered):
+            position.step = event.step
             context.status.enter(event.state, event.step)
+            mind.record(event)
             return
         # Some tools, and a look for new directives, are git calls.
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
+        mind.record(event)
+        jobs.record(event)
         if isinstance(event, Answered):
             files.mark()
         match event:
@@ -185,7 +231,7 @@ def _report(
         case StopReason.COMPLETED:
             text = result.text or "The model ended its turn without a word."
             title = report_titles.done(context.boot.branch, context.head_or_boot(), _subject(tasks))
-            context.page.report(title, text, (*(task.id for task in tasks), *sorted(answers)))
+            context.page.report(title, text, (*directive_ids(tasks), *sorted(answers)))
         case StopReason.HANDED_OVER | StopReason.INTERRUPTED | StopReason.MODEL_UNAVAILABLE | StopReason.CONTEXT:
             pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
         case _:
@@ -204,12 +250,13 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
     title = result.reason.value
     if result.reason is StopReason.AWAITING_APPROVAL:
         then = "Its directives stay open and are tried again when you have answered or pushed to main."
-    elif result.reason is StopReason.BUDGET:
+    elif result.reason in (StopReason.BUDGET, StopReason.NOT_RECORDED):
         then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
     else:
-        stops = _stops_with(context, result.reason, began_at)
+        task = tasks[0].id if is_job(tasks[0].id) else ""
+        stops = _stops_with(context, result.reason, began_at, task)
         at = next_try_at(stops, context.boot.limits.work_seconds)
-        title, then = why_of(stops), words_of(stops, at and timestamp(at))
+        title, then = why_of(stops), words_of(stops, at and timestamp(at), task)
     more, words = f"\n\n{result.failure.message}" if result.failure else "", result.text
     if result.reason is StopReason.CONTEXT:
         more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
@@ -217,11 +264,14 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
     report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
 
 
-def _stops_with(context: RunnerContext, reason: StopReason, began_at: str) -> Stops:
-    """The stops since the PM's word, with this one, unless the PM spoke while it ran."""
+def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task: str) -> Stops:
+    """The stops since the PM's word, with this one, unless the PM spoke while it ran; of a task, all."""
     before = Stops()
     try:
         main = context.page.look().commit
+        if task:
+            before = stops_of_task(context.git, main, task, context.state.memory.unsent)
+            return Stops(before.runs + 1, time.time(), reason.value)
         if pm_has_moved(context.git, began_at, main):
             return Stops(0, time.time(), reason.value)
         before = stops_since_word(context.git, main, context.state.memory.unsent)

@@ -9,6 +9,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from infra.cell.loop.actions import ToolCall
+from infra.cell.loop.actions import ToolResult as ActResult
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.replay import problem_with_step
@@ -93,8 +94,10 @@ def start_of(
     tasks: Sequence[Directive],
     toolbox_for: Callable[[str], Toolbox],
     look_back: bool,
+    reads: Callable[[str, bool], Sequence[tuple[ToolCall, ActResult]]] = lambda words, is_new: (),
 ) -> RunStart:
-    """`toolbox_for` gives the tools of one way to ask for acts. Raises NoPrompt, GitError, OSError."""
+    """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
+    besides the briefing, for work of these words. Raises NoPrompt, GitError, OSError."""
     prompt = _base_prompt(context, seen)
     now = context.acts()
     directory = os.path.join(context.checkout, TRANSCRIPTS)
@@ -113,7 +116,10 @@ def start_of(
         every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
         told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
-        mode, messages = StartMode.NEW, _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back)
+        mode, messages = (
+            StartMode.NEW,
+            _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back, reads),
+        )
     acts = before.acts if before else now.begin
     tools = toolbox_for(acts).tools if acts == TOOLS else ()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
@@ -175,18 +181,26 @@ def _opening(
     toolbox: Toolbox,
     acts: str,
     look_back: bool,
+    reads: Callable[[str, bool], Sequence[tuple[ToolCall, ActResult]]],
 ) -> tuple[Message, ...]:
-    """The beginning of the conversation: `Continue.`, and the briefing as the result of a first read."""
+    """The beginning of the conversation: `Continue.`, and the briefing and what `reads` gives as results of reads."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
-    first = ToolCall(f"{OPENING_PREFIX}1", "read_file", {"path": briefing.NOW})
-    result = toolbox.call(first, gated=False)
+    first = ToolCall("", "read_file", {"path": briefing.NOW})
+    found = reads("\n".join(task.text for task in tasks), True)
+    if found and acts == OPERATIONS:
+        from infra.cell.mind.assemble import as_operations
+
+        found = as_operations(found)
+    placed = [(first, toolbox.call(first, gated=False)), *found]
+    placed = [(call._replace(id=f"{OPENING_PREFIX}{number}"), got) for number, (call, got) in enumerate(placed, 1)]
     if acts == OPERATIONS:
-        return (Message("user", (Text(FIRST_MESSAGE), Text(message_of((event_of(first, result),))))),)
+        events = message_of(tuple(event_of(call, got) for call, got in placed))
+        return (Message("user", (Text(FIRST_MESSAGE), Text(events))),)
     return (
         Message("user", (Text(FIRST_MESSAGE),)),
-        Message("assistant", (ToolUse(first.id, first.name, dict(first.args)),)),
-        Message("user", (ToolResult(first.id, result.payload, not result.ok),)),
+        Message("assistant", tuple(ToolUse(call.id, call.name, dict(call.args)) for call, _ in placed)),
+        Message("user", tuple(ToolResult(call.id, got.payload, not got.ok) for call, got in placed)),
     )
 
 

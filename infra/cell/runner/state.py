@@ -31,6 +31,8 @@ class UnsentReport(NamedTuple):
     ticks: tuple[str, ...]
     id: str
     """32 hex digits, by which the keep knows a report that it already has."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of the inbox that are done with it."""
 
 
 class Memory(NamedTuple):
@@ -48,6 +50,12 @@ class Memory(NamedTuple):
     """SHA-256 of the Directives with which work waits for an answer of the PM."""
     awaiting_at: str = ""
     """Where main was then."""
+    inbox_told: str = ""
+    """SHA-256 of the problems with the inbox that were reported last."""
+    explored_on: str = ""
+    """The UTC day that `explored_seconds` are of."""
+    explored_seconds: float = 0.0
+    """Of that day, spent on runs of exploration."""
 
 
 class State:
@@ -70,6 +78,11 @@ class State:
         self.memory = self.memory._replace(**fields)
         self._saved = False
         return self.save()
+
+    def explored(self, day: str, seconds: float) -> bool:
+        """Remember that a run of exploration took so long."""
+        before = self.memory.explored_seconds if self.memory.explored_on == day else 0.0
+        return self.change(explored_on=day, explored_seconds=before + seconds)
 
     def save(self) -> bool:
         """Write what the disk has not taken yet."""
@@ -106,9 +119,11 @@ def _decoded(content: bytes) -> Memory:
     fields: dict[str, Any] = {name: tuple(_report(each) for each in raw[name]) for name in ("unsent", "refused")}
     fields |= {name: tuple(map(str, raw[name])) for name in ("handover", "forked")}
     fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at")}
-    return Memory(**fields)
+    # A version before this one did not write these.
+    fields |= {name: str(raw.get(name, "")) for name in ("inbox_told", "explored_on")}
+    return Memory(**fields, explored_seconds=float(raw.get("explored_seconds", 0.0)))
 
 
 def _report(raw: dict[str, Any]) -> UnsentReport:
     at, title, text, id = (str(raw[name]) for name in ("at", "title", "text", "id"))
-    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id)
+    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id, tuple(map(str, raw.get("tasks", ()))))

@@ -32,7 +32,8 @@ COUNTED = frozenset(
     )
 )
 """Reasons after which the same again may come to the same again, for the same money."""
-_STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try \d+ of \d+)?\): ")
+_STOPPED = re.compile(r"\S+@[0-9a-f]+ stopped \(([^),]*)(?:, try \d+ of \d+)?\): (?:Task ([A-Z]+-[0-9]+): )?")
+"""With the task that the run was for, if it was for one."""
 
 
 class Stops(NamedTuple):
@@ -60,23 +61,34 @@ def may_begin(stops: Stops, tick_seconds: float, wall_now: float) -> bool:
     return at is not None and not stops.last_at <= wall_now < at
 
 
-def stops_in(titles: Iterable[tuple[str, float]]) -> Stops:
-    """What titles of reports, newest first and with their times, tell of."""
-    stopped = ((stop_reason_of(match[1]), at) for title, at in titles if (match := _STOPPED.match(title)))
+def stops_in(titles: Iterable[tuple[str, float]], task: str = "") -> Stops:
+    """What titles of reports, newest first and with their times, tell of; of runs for this task, or for directives."""
+    matches = ((_STOPPED.match(title), at) for title, at in titles)
+    stopped = [(stop_reason_of(match[1]), at) for match, at in matches if match and (match[2] or "") == task]
     found = [(reason.value, at) for reason, at in stopped if reason and reason in COUNTED]
     return Stops(len(found), found[0][1], found[0][0]) if found else Stops()
 
 
 def stops_since_word(git: Git, main: str, unsent: Sequence[UnsentReport] = ()) -> Stops:
     """Those that main at `main` holds since the PM last spoke there, and `unsent` ones. Raises GitError."""
+    return stops_in(_titles(git, main, unsent, until_word=True))
+
+
+def stops_of_task(git: Git, main: str, task: str, unsent: Sequence[UnsentReport] = ()) -> Stops:
+    """Those of runs for this task; whatever the PM said meanwhile, as it has no other id. Raises GitError."""
+    return stops_in(_titles(git, main, unsent, until_word=False), task)
+
+
+def _titles(git: Git, main: str, unsent: Sequence[UnsentReport], until_word: bool) -> list[tuple[str, float]]:
     titles = [(report.title, seconds_of(report.at)) for report in reversed(unsent)]
     shown = git("log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%ce%x00%ct%x00%s", main, "--")
     for line in shown.split("\n"):  # and nowhere else: an agent's subject may hold what Unicode calls a line end
         email, at, subject = line.split("\0")
-        if is_the_pms(email):
+        if not is_the_pms(email):
+            titles.append((subject.removeprefix("report: "), float(at or 0)))
+        elif until_word:
             break
-        titles.append((subject.removeprefix("report: "), float(at or 0)))
-    return stops_in(titles)
+    return titles
 
 
 def seconds_of(at: str) -> float:
@@ -87,13 +99,15 @@ def seconds_of(at: str) -> float:
         return 0.0
 
 
-def words_of(stops: Stops, next_at: str | float | None) -> str:
+def words_of(stops: Stops, next_at: str | float | None, task: str = "") -> str:
     """What follows, for a report; `next_at` is the time of the next try, if there is one."""
     if stops.runs == 0:
         return "You have pushed to main meanwhile, so it begins again at once."
     nth = f"This was try {stops.runs} of {MOST_TRIES}"
     if next_at is None:
         return f"{nth}. {WAITS}"
+    if task:
+        return f"{nth}. {task} stays open; the next one begins at {next_at}. After the last one it is given up."
     return f"{nth}. Its directives stay open; the next one begins when you push to main, or at {next_at}."
 
 

@@ -1,7 +1,7 @@
-"""When the runner looks at its page: when the git door says that main moved, and on a grid of the clock.
+"""When the runner looks at its page: when the git door says that main or the mind moved, and on a grid of the clock.
 
-The door says where main is, at once and at each move, so no move is missed while the door was away. Its lines only wake
-the runner, which then looks for itself."""
+The door says where both are, at once and at each move, so no move is missed while the door was away. Its lines only
+wake the runner, which then looks for itself."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ class Wakes:
         self._door: socket.socket | None = None
         self._unread = b""
         self._last = b""
+        """Where main was, as the door says it: `main <commit>`."""
+        self._last_mind = b""
+        """The same of the mind; empty when the door does not say."""
         self._backoff = FIRST_BACKOFF_SECONDS
         self._try_at = 0.0
         self._is_lost = self._has_returned = False
@@ -65,6 +68,10 @@ class Wakes:
     def seen(self, commit: str) -> None:
         """Main was looked at: that it is at `commit` is not news."""
         self._last = f"main {commit}".encode()
+
+    def seen_mind(self, commit: str) -> None:
+        """The same of the mind."""
+        self._last_mind = f"mind {commit}".encode()
 
     def close(self) -> None:
         if self._door:
@@ -122,6 +129,8 @@ class Wakes:
             return False
         self._backoff = FIRST_BACKOFF_SECONDS
         self._has_returned, self._is_lost = self._has_returned or self._is_lost, False
-        moved = lines[-1] != self._last
-        self._last = lines[-1]
+        main, space, rest = lines[-1].partition(b" mind ")
+        mind = b"mind " + rest if space else b""
+        moved = main != self._last or mind != self._last_mind
+        self._last, self._last_mind = main, mind
         return moved

@@ -23,13 +23,16 @@ class WebTaint:
         self._request_socket, self._note = request_socket, note
         self._pause = pause
         self._origins: tuple[str, ...] = ()
+        self.held: tuple[str, ...] = ()
+        """Of the mind: what waits for the PM's word, at the last question."""
 
     def origins(self) -> tuple[str, ...]:
         """Empty for none. Raises OSError when the keep does not say: then the act is not made."""
         if self._origins:
             return self._origins
         match answered(lambda: door.ask(self._request_socket, AskTaint(), ASK_SECONDS), self._pause):
-            case TaintedBy(origins):
+            case TaintedBy(origins, held):
+                self.held = held
                 if origins:
                     self._note("run.tainted", origins=origins)
                 self._origins = origins

@@ -13,18 +13,22 @@ import time
 from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
-from infra.cell.model_client import ModelFailure, health
 from infra.cell.runner import make_way, run
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.exploring import Exploring
 from infra.cell.runner.handover_note import FreshStarts
-from infra.cell.runner.make_way import is_outdated
+from infra.cell.runner.idle import IdleTime
+from infra.cell.runner.job import Job
+from infra.cell.runner.job_run import JobRun
+from infra.cell.runner.make_way import catch_up, is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run_start import NoPrompt
+from infra.cell.runner.task_desk import TaskDesk
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, stops_since_word
+from infra.cell.runner.troubles import Troubles, await_model_door
 from infra.cell.runner.wakes import Wakes, next_tick
-from infra.cell.services.declared import FILE
 from infra.cell.services.supervisor import Services
-from infra.shared import comms
+from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
@@ -37,19 +41,8 @@ from infra.shared.run_states import StopReason
 from infra.shared.status_file import SLEEPING
 from infra.shared.subreaper import become_subreaper
 
-DOOR_SECONDS = 5.0
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
-
-_WHAT_TO_DO = {
-    "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
-    "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml and restart the agent: it "
-    "goes on at once; or wait for the next UTC day.",
-    "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml and restart the agent.",
-    "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
-    "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
-}
-_WAIT = "The run keeps its place and is tried again at each tick; 'minifram doctor' looks at the way to the model."
 
 
 class Next(enum.Enum):
@@ -79,9 +72,14 @@ def _until_handed_over(context: RunnerContext) -> Exit:
     wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
     work = Work(context, wakes)
     work.set_origin()
+    idle = IdleTime(context, wakes)
     interval = context.boot.limits.work_seconds
     ticked, returned, tick = False, False, next_tick(time.time(), interval)
     while (then := work.look(ticked)) is not Next.LEAVE:
+        if then is Next.SLEEP and idle.use(ticked):
+            then = Next.LOOK_AGAIN
+        elif then is Next.SLEEP and (then := work.explore()) is Next.LEAVE:
+            break
         if then is not Next.LOOK_AGAIN:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
             context.status.show(SLEEPING, until=timestamp(until), waits=work.waits)
@@ -94,22 +92,11 @@ def _until_handed_over(context: RunnerContext) -> Exit:
         ticked = not tick - interval <= now < tick  # before that, the clock was set back
         if returned:  # what failed for want of the doors is tried again now
             ticked, returned = True, False
-            _await_model_door(context)
+            await_model_door(context)
         tick = next_tick(now, interval) if ticked else tick
+        idle.make_up()
     wakes.close()
     return Exit.OK
-
-
-def _await_model_door(context: RunnerContext) -> None:
-    """Both doors come back together, this one a little later."""
-    deadline = time.monotonic() + DOOR_SECONDS
-    while time.monotonic() < deadline:
-        context.interruption.check()
-        try:
-            health(context.boot.places.model_socket, DOOR_SECONDS)
-            return
-        except ModelFailure:
-            time.sleep(0.1)
 
 
 class Work:
@@ -127,8 +114,6 @@ class Work:
         """The last run ended for want of a model, or was broken off: the next one goes on with it."""
         self._spoken = False
         """The PM has moved main since the last run began."""
-        self._problem = ""
-        """With the file of services, at the last look."""
         self.waits = ""
         """For what open directives wait."""
         self._main = context.state.memory.awaiting_at
@@ -137,8 +122,12 @@ class Work:
         """Directives that the last look ticked."""
         self._failures = 0
         """Runs in a row that ended for want of a model."""
-        self._reported_no_prompt = False
+        self._troubles = Troubles(context)
         self._fresh_starts = FreshStarts()
+        self._desk = TaskDesk(context)
+        self._is_without_model = False
+        """The last run ended for want of one, and the clock has not ticked since."""
+        self._exploring = Exploring(context, self._desk)
 
     def set_origin(self) -> None:
         """The clone is the agent's to change, but not where the PM speaks to it: it could never be told again."""
@@ -156,6 +145,8 @@ class Work:
         self._context.heartbeat.beat("looking", TENDING_SECONDS)
         if ticked and time.monotonic() >= self._put_off_until:
             self._put_off = None
+            self._is_without_model = False
+            self._desk.ticked()
         self.waits = ""
         try:
             return self._look(ticked)
@@ -176,34 +167,88 @@ class Work:
             self._put_off = None
             self._put_off_until = 0.0
             self._spoken = True
+            self._is_without_model = False
+            self._desk.ticked()
             self._go_on()
         if is_outdated(context, seen.commit):
             return self._make_way(seen, ticked)
         if not context.boot.instead_of:
             catch_up(context, seen.commit)
-        self._report_services(seen)
+        self._troubles.look_at_services(seen)
         if seen.missing and sent:  # an unsent report puts them back as well
             title = f"{context.version()} put back into COMMS.md: {', '.join(seen.missing)}"
             sent = context.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
         if not self._failures:
             context.status.note_error("")
-        tasks = self._tasks(seen)
+        tasks = self._desk.without_answers(self._tasks(seen))
         awaiting = context.state.memory.awaiting == _hash(seen.directives_text)
         if not tasks or awaiting or seen.directives_text == self._put_off:
             self.waits = context.status.last_error if tasks and self._put_off_until else ""
-            return Next.SLEEP if sent else Next.RETRY
+            return self._look_at_tasks(seen) or (Next.SLEEP if sent else Next.RETRY)
         if not self._resumes and not self._may_begin(seen):
-            return Next.SLEEP if sent else Next.RETRY
-        try:
-            result = run.work_on(context, seen, tasks, self._wakes, self._first_run or self._resumes)
-        except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
-            self._report_no_prompt(missing, tasks)
+            return self._look_at_tasks(seen) or (Next.SLEEP if sent else Next.RETRY)
+        result = self._work_on(seen, tasks)
+        if result is None:
             return Next.SLEEP
-        self._reported_no_prompt = False
-        self._first_run = self._resumes = self._spoken = False
         if result.reason is StopReason.COMPLETED:
             self._just_done = {task.id for task in tasks}
         return self._after(result, seen)
+
+    def _work_on(self, seen: PageSeen, tasks: list[Directive], job: Job | None = None) -> RunResult | None:
+        """None when there is no prompt."""
+        context = self._context
+        look_back = (self._first_run or self._resumes) and (job is None or job.task is not None)
+        try:
+            jobs = JobRun(context, job, self._desk) if job else None
+            result = run.work_on(context, seen, tasks, self._wakes, look_back, jobs)
+        except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
+            self._troubles.report_no_prompt(missing, tasks)
+            return None
+        self._troubles.has_prompt()
+        self._first_run = self._resumes = self._spoken = False
+        return result
+
+    def _look_at_tasks(self, seen: PageSeen) -> Next | None:
+        """Work on the next task of the inbox; None when there is none to work on. Raises GitError."""
+        context = self._context
+        if self._is_without_model or not self._works_on_tasks():
+            return None
+        tasks = self._desk.look(seen.open)
+        if tasks is None:
+            return None
+        self._wakes.seen_mind(self._desk.commit)
+        self._desk.tell_problems(tasks.problems)
+        job = self._desk.next(tasks, seen.open, seen.commit, context.state.memory.awaiting)
+        if job is None or job.task is None or job.id in context.page.ticks_underway():
+            return None
+        result = self._work_on(seen, job.directives, job)
+        if result is None:
+            return Next.SLEEP
+        return self._after(result, seen, job)
+
+    def explore(self) -> Next:
+        """With nothing else to do: a run on what the agent would like to know, within its budget. Raises
+        Interrupted."""
+        context = self._context
+        if self._is_without_model or self._put_off is not None or not self._works_on_tasks():
+            return Next.SLEEP
+        job = self._exploring.next_job()
+        if job is None:
+            return Next.SLEEP
+        try:
+            result = self._work_on(context.page.look(), job.directives, job)
+        except (GitError, TipBusy, OSError) as error:
+            context.log.error("exploration.failed", error=str(error))
+            result = None
+        if result is None or result.failure:  # the budget is used up, or there is no model
+            self._exploring.wait(str(result and result.failure))
+            return Next.SLEEP
+        context.interruption.check()
+        return Next.LEAVE if result.reason is StopReason.HANDED_OVER else Next.LOOK_AGAIN
+
+    def _works_on_tasks(self) -> bool:
+        boot = self._context.boot
+        return boot.branch == MAIN and not boot.is_safe_mode
 
     def _go_on(self) -> None:
         """Work waits for no answer any more."""
@@ -252,22 +297,24 @@ class Work:
             return Next.RETRY
         return Next.LEAVE if make_way.signal_main(context, "main holds other code") else Next.RETRY
 
-    def _after(self, result: RunResult, seen: PageSeen) -> Next:
+    def _after(self, result: RunResult, seen: PageSeen, job: Job | None = None) -> Next:
         context = self._context
         if result.failure and result.reason is StopReason.MODEL_UNAVAILABLE:
             failure = result.failure
             self._failures += 1
-            self._put_off, self._resumes = seen.directives_text, True
+            self._resumes = self._is_without_model = True
+            self._set_aside(seen, job)
             tick = context.boot.limits.work_seconds
             wait = next_run_seconds(failure.type, failure.retry_after_seconds, tick)
             self._put_off_until = time.monotonic() + wait if wait else 0.0
             context.status.note_error(str(failure))
-            self._report_failure(failure, seen)
+            self._troubles.report_failure(failure, seen, job.words if job else seen.open[0].text, self._failures)
             return Next.SLEEP
         if result.reason is not StopReason.INTERRUPTED:
             self._failures = 0
             self._go_on()
-        if result.reason is StopReason.CONTEXT and self._fresh_starts.another({task.id for task in seen.open}):
+        ids = {job.id} if job else {task.id for task in seen.open}
+        if result.reason is StopReason.CONTEXT and self._fresh_starts.another(ids):
             return Next.LOOK_AGAIN
         if result.reason not in (StopReason.INTERRUPTED, StopReason.CONTEXT):
             self._fresh_starts.none()
@@ -281,60 +328,19 @@ class Work:
                 self._resumes = True  # or begins anew, if what was seen on main leaves nothing to resume
                 return Next.LOOK_AGAIN
             case StopReason.CONTEXT:
-                run.report_stopped(context, result, seen.open, seen.commit)
+                run.report_stopped(context, result, job.directives if job else seen.open, seen.commit)
             case StopReason.AWAITING_APPROVAL:
-                context.state.change(awaiting=_hash(seen.directives_text), awaiting_at=seen.commit)
-        self._put_off = seen.directives_text
-        return Next.SLEEP
+                waits = job.task.digest if job and job.task else _hash(seen.directives_text)
+                context.state.change(awaiting=waits, awaiting_at=seen.commit)
+        self._set_aside(seen, job)
+        return Next.LOOK_AGAIN if job else Next.SLEEP  # other tasks go on
 
-    def _report_services(self, seen: PageSeen) -> None:
-        """Report what is wrong with their file, once."""
-        context = self._context
-        if context.services is None:
-            return
-        context.services.refresh()  # the checkout has just caught up
-        problem, self._problem = self._problem, context.services.problem
-        if self._problem and self._problem not in (problem, *seen.document.splitlines()):
-            title = f"{context.version()} {FILE} cannot be used"
-            context.page.report(title, f"{self._problem}\n\nServices that ran before go on; no other is started.")
-
-    def _report_no_prompt(self, missing: NoPrompt, tasks: list[Directive]) -> None:
-        context = self._context
-        context.log.error("prompt.missing", error=str(missing))
-        context.status.note_error(str(missing))
-        if not self._reported_no_prompt:
-            self._reported_no_prompt = True
-            run.report_end(context, tasks[0].text, "no SYSTEM.md", str(missing))
-
-    def _report_failure(self, failure: ModelFailure, seen: PageSeen) -> None:
-        """Report an exhausted budget once a day, another failure once while it goes on: by then the run has waited for
-        what may pass, and for the rest there is nothing to wait for."""
-        why = f"model {failure.type}"
-        if failure.type == "budget_exhausted":
-            why = f"{why} on {self._context.now()[:10]}"
-            if f"stopped ({why})" in seen.document:
-                return
-        elif self._failures > 1 or f"stopped ({why})" in "".join(comms.reports(seen.document)[-1:]).partition("\n")[0]:
-            return
-        text = f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}"
-        run.report_end(self._context, seen.open[0].text, why, text)
-
-
-def catch_up(context: RunnerContext, main: str) -> None:
-    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
-    git = context.git
-    try:
-        head, branch = context.head(), git("rev-parse", "--abbrev-ref", "HEAD")
-        if head == main:
-            return
-        dirty = git("status", "--porcelain").splitlines()
-        if branch == context.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
-            git("merge", "--quiet", "--ff-only", main)
-            context.log.info("checkout.caught_up", before=head, after=main)
+    def _set_aside(self, seen: PageSeen, job: Job | None) -> None:
+        """Not to be begun again until the clock ticks, or the PM has another word."""
+        if job and job.task:
+            self._desk.put_off(job.task)
         else:
-            context.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
-    except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
-        context.log.warning("checkout.left", main=main, error=str(error))
+            self._put_off = seen.directives_text
 
 
 def _hash(directives: str) -> str:

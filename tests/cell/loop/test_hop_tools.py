@@ -32,6 +32,9 @@ class Clones:
         self.main = Git(self.places.main_checkout, AGENT)
         self.hop = Git(self.places.checkout("hop"), AGENT)
 
+        self.unfit = ""
+        """What the preflight says."""
+
     def make(self) -> None:
         git = Git(os.path.dirname(self.places.bot), AGENT)
         git("init", "--quiet", "--template=", "--bare", "remote.git")
@@ -64,7 +67,7 @@ class Clones:
 
     def call(self, name: str, input: dict[str, Any], **boot: Any) -> ToolResult:
         value = Boot("0" * 32, "main", self.tip, "start", self.places.remote, "merge", self.places, LIMITS)
-        box = Toolbox(hop_tools(value._replace(**boot), self.main, Interruption()))
+        box = Toolbox(hop_tools(value._replace(**boot), self.main, Interruption(), lambda: self.unfit))
         return box.call(ToolCall("call", name, input))
 
     def bootstrap(self, target: str, **boot: Any) -> ToolResult:
@@ -304,3 +307,12 @@ def test_rolling_back_is_the_pms_when_the_agent_may_not_move_main(clones: Clones
     """The answer says whose it is."""
     for autonomy in ("propose", "frozen"):
         refused(clones, clones.rollback("main~1", autonomy=autonomy), f"autonomy is {autonomy}", "PM")
+
+
+def test_an_unfit_agent_starts_no_other_version(clones: Clones) -> None:
+    """The preflight's words reach the model, and no signal is written; a rollback is the way out, and goes on."""
+    clones.unfit = "preflight: the agent cannot write events"
+    refused = clones.bootstrap("hop")
+    assert "cannot write events; nothing was started" in refused.payload
+    assert not os.path.exists(f"{clones.places.signals}/bootstrap")
+    assert clones.call("rollback", {"ref": clones.commits[0]}).ok

@@ -14,6 +14,7 @@ import pytest
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import DETAILS, web_tools
 from infra.cell.policy.gate import gate_of
@@ -33,7 +34,7 @@ def door(tmp_path: Path) -> Iterator[WebDoorStandIn]:
 def toolbox(door: WebDoorStandIn, policy: Policy | None = None) -> Toolbox:
     checkout = os.path.dirname(door.path)
     gate = None if policy is None else gate_of(to_text(policy), checkout, lambda *_: pytest.fail("asked"))
-    return Toolbox(web_tools(checkout, door.path, 5000, "run-1"), gate)
+    return Toolbox(web_tools(checkout, door.path, 5000, Position("run-1", 7)), gate)
 
 
 def call(door: WebDoorStandIn, name: str, **given: Any) -> ToolResult:
@@ -45,7 +46,7 @@ def test_a_page_comes_in_its_frame(door: WebDoorStandIn) -> None:
     result = call(door, "fetch_page", url="https://a.example/b")
     assert result.ok
     assert result.payload == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}"
-    sent = {"url": "https://a.example/b", "raw": False, "max_chars": 5000, "run": "run-1", "step": ""}
+    sent = {"url": "https://a.example/b", "raw": False, "max_chars": 5000, "run": "run-1", "step": "7"}
     assert door.asked == [("/v1/fetch", sent)]
 
 
@@ -73,7 +74,7 @@ def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
     """With how many there are."""
     door.answer = FOUND
     assert call(door, "web_search", query="kettles").payload == f"1 result\n{FOUND.text}"
-    assert door.asked == [("/v1/search", {"query": "kettles", "run": "run-1", "step": ""})]
+    assert door.asked == [("/v1/search", {"query": "kettles", "run": "run-1", "step": "7"})]
 
 
 @pytest.mark.parametrize("kind", STATUS_OF)
@@ -98,7 +99,7 @@ def test_what_is_no_answer_is_told_in_our_words(door: WebDoorStandIn, answer: tu
 
 def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
     """As one of before is: said, and nothing worse."""
-    box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), 5000))
+    box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), 5000, Position()))
     result = box.call(ToolCall("1", "fetch_page", {"url": "https://a.example/"}))
     assert (result.error_code, result.retriable) == ("tool_unavailable", True)
     assert "there is no web door here" in result.payload
@@ -116,7 +117,7 @@ def test_the_policy_sees_the_host_of_an_address(door: WebDoorStandIn, url: str) 
 
 
 def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
-    act = bash_tool(str(checkout), 30, 4000, Interruption(), web_socket=door.path)
+    act = bash_tool(str(checkout), 30, 4000, Interruption(), web_socket=door.path, at=Position("run-1", 7))
     return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).payload
 
 
@@ -127,7 +128,7 @@ def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     assert door.asked[0][1]["max_chars"] == 300
     door.answer = FOUND
     assert FOUND.text in shell(door, "cd / && minifram-web search kettles that boil", tmp_path)
-    assert door.asked[1] == ("/v1/search", {"query": "kettles that boil", "run": "", "step": ""})
+    assert door.asked[1] == ("/v1/search", {"query": "kettles that boil", "run": "run-1", "step": "7"})
     door.answer = WebError("policy_denied", "no such host for you", False, "use another")
     refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
     assert refused == "minifram-web: policy_denied: no such host for you; use another\n[exit status 1]"

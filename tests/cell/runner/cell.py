@@ -326,6 +326,18 @@ class Cell:
 
     # The agent's side.
 
+    def git_of_mind(self) -> Git:
+        """The branch `mind`, at its birth, with its clone."""
+        git = Git(self.places.bot, PM)
+        git("init", "--quiet", "--template=", "--initial-branch=mind", self.places.mind)
+        git = Git(self.places.mind, PM)
+        git("remote", "add", "origin", self.places.remote)
+        write(f"{self.places.mind}/.gitignore", "logs/events/\nscratch/\n")
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "birth")
+        git("push", "--quiet", "origin", "mind")
+        return git
+
     def branch(self, name: str, files: dict[str, str]) -> Git:
         """A pushed branch with a clone of its own that changes these files."""
         clone = self.places.checkout(name)

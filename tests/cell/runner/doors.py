@@ -165,12 +165,18 @@ class GitDoor:
                 self._clients.append(client)
 
     def _line(self) -> bytes:
+        main = self._commit("main")
+        if main is None:  # packed, or moved away by the test
+            main = resolve_object(Git(self._remote), "refs/heads/main") if os.path.isdir(self._remote) else None
+        mind = self._commit("mind")
+        return f"main {main or '-'}{f' mind {mind}' if mind else ''}\n".encode()
+
+    def _commit(self, branch: str) -> str | None:
         try:
-            with open(os.path.join(self._remote, "refs/heads/main"), encoding="ascii") as file:
-                return f"main {file.read().strip()}\n".encode()
-        except OSError:  # packed, or moved away by the test
-            commit = resolve_object(Git(self._remote), "refs/heads/main") if os.path.isdir(self._remote) else None
-        return f"main {commit or '-'}\n".encode()
+            with open(os.path.join(self._remote, "refs/heads", branch), encoding="ascii") as file:
+                return file.read().strip()
+        except OSError:
+            return None
 
     def close(self) -> None:
         self._closing.set()

@@ -59,7 +59,7 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
         calls(bash(f"echo two >> {did}; exec sleep 1000", id="2"), bash(f"echo three >> {did}", id="3")),
     ]
     wait_for(lambda: did.exists() and did.read_text() == "one\ntwo\n", "the second command")
-    sleeping = _session_of_the_command(first.process.pid)
+    sleeping = session_of_the_command(first.process.pid)
     first.process.send_signal(how)
     first.ended()
     if how is signal.SIGKILL:
@@ -92,7 +92,7 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
     second.ask_to_end()
 
 
-def _session_of_the_command(runner: int) -> int:
+def session_of_the_command(runner: int) -> int:
     """The command leads a session of its own."""
     [child] = Path(f"/proc/{runner}/task/{runner}/children").read_text().split()
     return int(child)

@@ -6,6 +6,7 @@ import functools
 import itertools
 import json
 import os
+import shutil
 import time
 from typing import Any
 
@@ -16,6 +17,7 @@ from infra.cell.runner.state import STATE_FILE
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
+from infra.shared.mind_settings import ExplorationSettings, RunnerMind, to_json
 from infra.shared.policy import Policy, to_text
 from infra.shared.repository.git import Git
 from infra.shared.requests import AgentReport, Reply
@@ -24,6 +26,7 @@ from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
 from tests.cell.runner.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
 from tests.cell.runner.doors import Refusal
+from tests.shared.mind.test_skills import PATH, SKILL
 
 heavy = pytest.mark.heavy
 SAVE = "git commit -qam 'a change' && git push -q origin main"
@@ -701,3 +704,51 @@ def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell
     assert len(model.requests) == 1
     assert [work.look(ticked=True), work.look(ticked=False)] == [Next.LOOK_AGAIN, Next.SLEEP]
     assert len(model.requests) == 2
+
+
+def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> None:
+    """Only main's runner, when it has nothing to do; what was done is committed on the branch mind."""
+    cell.git_of_mind()
+    run = asleep(cell)
+    assert cell.bare("log", "-1", "--format=%s", "mind").startswith("maintenance: exploration_reset ")
+    assert not cell.model.requests
+    run.ask_to_end()
+    assert run.ended() == 0
+
+
+def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) -> None:
+    """The clone is made when it is gone; what the run wrote there is one commit with the run's id."""
+    cell.git_of_mind()
+    shutil.rmtree(cell.places.mind)
+    cell.tell("do it")
+    context = cell.context(Canned([calls(bash(f"echo busy > {cell.places.mind}/memory/working.md")), says("Done.")]))
+    work = Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
+
+    assert work.look(ticked=False) is Next.LOOK_AGAIN
+    subject, _, state = cell.bare("log", "-1", "--format=%s", "mind").partition(": ")
+    assert (subject.split()[0], state) == ("run", "completed")
+    assert os.listdir(f"{cell.checkout}/logs/transcripts") == [f"{subject.split()[1]}.jsonl"]
+    assert cell.bare("show", "mind:memory/working.md") == "busy"
+
+
+@heavy
+def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) -> None:
+    """The self-test and the regression check by bash, behind the policy; the review by one call of the model."""
+    git = cell.git_of_mind()
+    for path in ("boot/identity.md", "boot/invariants.md", "boot/operating_principles.md"):
+        write(f"{git.directory}/{path}", f"This is {path}.\n")
+    text = SKILL.replace("dependencies:\n  - core/files@1.0.0\n", "").replace("core/", "see core/")
+    write(f"{git.directory}/{PATH}", text)
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "a candidate")
+    git("push", "--quiet", "origin", "mind")
+    cell.model.replies.append(says('{"verdict": "reject", "reasons": ["it sums nothing"]}'))
+    run = asleep(cell, mind=to_json(RunnerMind(exploration=ExplorationSettings(usd=1.0))))
+    log = run.log()
+    assert log.count('"mind.skill_tried"') == 3, log
+    assert "skill_regression" in log
+    (asked,) = cell.model.requests
+    assert (asked.label, "This is boot/invariants.md." in str(asked.messages)) == ("maintenance", True)
+    assert '"rejected: it sums nothing"' in read(
+        f"{git.directory}/logs/events/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl"
+    )

@@ -1,0 +1,176 @@
+"""The mind as one run meets it: brought up to date before, read and searched in it, written and pushed after it.
+
+Nothing here ends a run but a record that cannot be written: what is broken is said, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.loop.loop import Answered, Event, RunResult
+from infra.cell.loop.registry import Position, Tool
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.note_tool import NotesOfRun, note_tool
+from infra.cell.mind.recall_of_run import RecallOfRun
+from infra.cell.mind.recorder import Recorder, note_head
+from infra.cell.mind.run_use import RunUse
+from infra.shared.conversation import EXPLORATION, TASK, Completion, Request
+from infra.shared.mind_settings import RunnerMind
+from infra.shared.paths import Paths
+from infra.shared.repository.git import Git
+
+
+class MindContext(NamedTuple):
+    places: Paths
+    git: Git
+    """Of the clone at `places.mind`."""
+    remote_url: str
+    settings: RunnerMind
+    note: Callable[..., object]
+    """Writes a line into the runner's log: `note("mind.pushed", commit=…)`."""
+    ask: Callable[[Request], Completion]
+    """One model call."""
+    origins: Callable[[], tuple[str, ...]]
+    """Sites whose text the present work has read. Raises OSError when the keep does not say."""
+    now: Callable[[], float]
+    """Wall-clock seconds."""
+    interruption: Interruption
+    held: Callable[[], tuple[str, ...]] = tuple
+    """What of the mind waits for the PM's word (`requests.TaintedBy`), as the keep said when `origins` was asked."""
+    toolbox_in: Callable[[str], Toolbox] | None = None
+    """The dispatcher, for acts in this directory; the policy is asked, the PM is not. None where there is none."""
+
+
+def has_read_the_web(context: MindContext) -> bool:
+    """Whether the present work has; where the keep does not say, it counts as such."""
+    try:
+        return bool(context.origins())
+    except OSError:
+        return True
+
+
+class MindRun:
+    """One run's dealings with the mind, in the order of these methods. None of them raises, but Interrupted, and
+    `record` what ends the run."""
+
+    def __init__(self, context: MindContext, position: Position) -> None:
+        self._context = context
+        self._position = position
+        self._notes = NotesOfRun()
+        self._words = ""
+        self._recorder: Recorder | None = None
+        self._use = RunUse()
+        self._played = 0
+        self._recall = RecallOfRun(context, self._notes.shown)
+
+    def prepare(self) -> None:
+        """Bring the clone up to date with the branch; make it when it is gone. The PM's files in it are put right."""
+        from infra.cell.mind import clone, drift  # not before SUCCESS
+
+        clone.prepare(self._context)
+        drift.settle(self._context)
+
+    def reads(self, words: str, is_new: bool) -> Sequence[tuple[ToolCall, ToolResult]]:
+        """What is placed before the run as results of reads, for work that these words describe."""
+        return self._recall.opening(words) if is_new and os.path.isdir(self._context.places.mind) else ()
+
+    @property
+    def shown(self) -> set[str]:
+        """`path#id` of all that was placed before this run, or recalled by it."""
+        return self._recall.shown_ids
+
+    def directed(self, words: str) -> None:
+        """The PM's own words that this run is about."""
+        self._notes.directed(words)
+        self._words = words
+
+    def begin(self, ids: Sequence[str], resumed: bool = False, played: int = 0, label: str = TASK) -> None:
+        """The run has its name. `ids`: of its directives and tasks; its first `played` steps are another run's;
+        `label`: what it is for."""
+        context, self._played = self._context, played
+        if not os.path.isdir(context.places.mind):  # an agent without a mind, whatever else has its name
+            return
+        self._recorder = Recorder(
+            context.places.mind,
+            context.places.main_checkout,
+            self._position,
+            context.origins,
+            context.now,
+            context.note,
+            lambda: sorted(self._recall.shown_ids),
+            lambda run, tip: note_head(context.places.request_socket, run, tip),
+        )
+        self._recorder.label = self._use.label = label
+        self._recorder.begin(self._words, ids, resumed, played)
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Beside the seed tools."""
+        context = self._context
+        if not os.path.isdir(context.places.mind):
+            return ()
+        return (
+            note_tool(self._notes, context.places.main_checkout, context.interruption, context.origins),
+            *self._recall.tools(),
+        )
+
+    def preflight(self) -> str:
+        """Why the agent must not become another version of itself now; empty when it may."""
+        from infra.cell.mind import preflight
+
+        return preflight.problem(self._context)
+
+    def record(self, event: Event) -> None:
+        """What the loop did: a line of events for each act. Raises NotRecorded."""
+        self._notes.seen(event)
+        self._recall.record(event)
+        if isinstance(event, Answered) and event.step > self._played:
+            self._use.add(event.completion)
+        if self._recorder:
+            if isinstance(event, Answered) and self._recorder.label.startswith(EXPLORATION):
+                self._recorder.spent(event.completion.usd)
+            self._recorder.record(event)
+
+    def end(self, result: RunResult, directives: Sequence[str]) -> None:
+        """The run is over, its report is written: close its records, commit, push. `directives`: ids of its work."""
+        from infra.cell.mind import clone
+
+        if self._recorder:
+            self._recorder.end(result)
+        self._recall.end(self._position.run, result)
+        if self._notes.noted:
+            self._guarded("mind.not_learnt", self._learn)  # else the daily pass does it
+        if self._recorder:
+            self._guarded("mind.skills_not_looked_at", self._care_for_skills)
+            self._guarded("mind.metrics_not_written", self._write_metrics)
+        if has_read_the_web(self._context):
+            self._recall.forget_index()
+        name = self._position.run or "unnamed"
+        clone.publish(self._context, f"run {name}: {result.reason.value.replace('_', ' ')}", name)
+
+    def _guarded(self, failed: str, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except Interrupted:
+            raise
+        except Exception as error:  # the run is over, and its report is written
+            self._context.note(failed, error=f"{type(error).__name__}: {error}")
+
+    def _learn(self) -> None:
+        """What this run noted, into memory."""
+        from infra.cell.mind import learn  # a run that noted nothing pays nothing for it
+
+        self._context.note("mind.learnt", words=learn.after_run(self._context))
+
+    def _care_for_skills(self) -> None:
+        """What the run made of the skills: nothing that it wrote is a learned skill."""
+        from infra.cell.mind.skill_care import SkillCare
+
+        SkillCare(self._context).after_run(self._position.run)
+
+    def _write_metrics(self) -> None:
+        from infra.cell.mind.metrics_file import write_metrics
+
+        write_metrics(self._context, self._use)

@@ -1,0 +1,148 @@
+"""A run's dealings with what it is for beside directives: a task, an open question, or nothing of the kind."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Sequence
+from typing import TYPE_CHECKING
+
+from infra.cell.loop.loop import Event, RunResult
+from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.job import Job, directive_ids, is_job
+from infra.cell.runner.page import PageSeen
+from infra.cell.runner.run_start import RunStart, StartMode
+from infra.cell.runner.tries import COUNTED, MOST_TRIES, stops_of_task
+from infra.shared import door
+from infra.shared.comms import Directive
+from infra.shared.conversation import Request
+from infra.shared.mind.answers import TaskEvidence, TaskStatus
+from infra.shared.repository.git import GitError
+from infra.shared.requests import NO_TASK, AskTaint, RequestError
+from infra.shared.run_states import StopReason
+
+if TYPE_CHECKING:
+    from infra.cell.runner.task_desk import TaskDesk
+    from infra.cell.runner.task_record import TaskRecord
+
+SAY_SECONDS = 20.0
+
+
+class JobRun:
+    def __init__(self, context: RunnerContext, job: Job | None = None, desk: TaskDesk | None = None) -> None:
+        """Without a job, the run is on directives alone."""
+        self._context, self._job = context, job
+        self._desk = desk
+        self._record: TaskRecord | None = None
+        self._began = time.monotonic()
+        self._run = ""
+
+    def asked(self, request: Request) -> Request:
+        job = self._job
+        return request._replace(label=job.label, task=job.id if job.task else "") if job else request
+
+    def pm_words(self, tasks: Sequence[Directive]) -> str:
+        """What the PM says in this work: neither our words around a task, nor a question of the agent's own."""
+        said = [task.text for task in tasks if not is_job(task.id)]
+        return "\n".join([self._job.pm_words, *said] if self._job else said)
+
+    def with_news(self, other: Callable[[PageSeen], str | None]) -> Callable[[PageSeen], str | None]:
+        """`other`, and what the PM has done to the task meanwhile."""
+        job, desk = self._job, self._desk
+        if job is None or job.task is None or desk is None:
+            return other
+        known = [job.task]
+
+        def news(seen: PageSeen) -> str | None:
+            said = other(seen)
+            try:
+                found = desk.news(known[0])
+            except GitError as error:
+                self._context.log.warning("inbox.not_read", error=str(error))
+                return said
+            if found is None:
+                return said
+            known[0] = found.task or known[0]
+            return f"{said}\n\n{found.words}" if said else found.words
+
+        return news
+
+    def begin(self, start: RunStart) -> None:
+        self._run = start.name
+        self._say_task()
+        if self._job is None or self._desk is None:
+            return
+        if self._job.task:
+            from infra.cell.runner.task_record import TaskRecord
+
+            is_resumed = start.before and start.mode is StartMode.RESUME
+            before = [found for _, found in sorted(start.before.done.items())] if start.before and is_resumed else []
+            self._record = TaskRecord(self._context, start.name, ((each.call, each.result) for each in before))
+        self._desk.begin(self._job, start.name)
+
+    def record(self, event: Event) -> None:
+        if self._record:
+            self._record.add(event)
+
+    def report(self, result: RunResult, tasks: Sequence[Directive], answers: Collection[str], began_at: str) -> bool:
+        """Write what the job came to, and queue its report; False when the run is to be reported like any other.
+        `answers`: directives that are done with the run as well."""
+        job, desk, context = self._job, self._desk, self._context
+        if job is None or desk is None:
+            return False
+        if job.task is None:
+            context.state.explored(context.now()[:10], time.monotonic() - self._began)
+            desk.end_exploration(job, result, self._run)
+            return not directive_ids(tasks)  # those that came meanwhile are reported as ever
+        try:
+            evidence = self._record.evidence() if self._record else TaskEvidence()
+            end = desk.end(job, result, evidence, self._is_last_try(result.reason, job.id))
+        except OSError as error:
+            context.log.error("task.not_answered", task=job.id, error=str(error))
+            title = f"{context.version()} answer not written: Task {job.id}"
+            context.page.report(title, f"{error}\n\nThe task stays open, and is tried again at the next tick.")
+            desk.put_off(job.task)
+            return True
+        if end is None:
+            return False
+        ticks = directive_ids(tasks)
+        if end.status is TaskStatus.BLOCKED:  # what else the PM wants stays to be done
+            ticks = directive_ids(job.answers)
+        closed = () if end.status is TaskStatus.BLOCKED else (job.id,)
+        context.page.add(f"{context.version()} {end.title}", end.text, (*ticks, *sorted(answers)), closed)
+        context.log.info("task.ended", task=job.id, status=end.status.name)
+        return True
+
+    def rest(self) -> None:
+        """The run is over."""
+        if os.path.isdir(self._context.boot.places.mind):
+            from infra.cell.runner.task_desk import TaskDesk
+
+            (self._desk or TaskDesk(self._context)).rest()
+
+    def send(self) -> None:
+        if self._job:
+            self._context.page.send()
+
+    def _say_task(self) -> None:
+        """Tell the keep on which task the run is, before it can read the web. What is not told, the work is tainted for
+        longer by."""
+        places = self._context.boot.places
+        if not os.path.isdir(places.mind):
+            return
+        task = self._job.id if self._job and self._job.task else NO_TASK
+        try:
+            door.ask(places.request_socket, AskTaint(task), SAY_SECONDS)
+        except (OSError, RequestError) as error:
+            self._context.log.warning("task.not_said", task=task, error=str(error))
+
+    def _is_last_try(self, reason: StopReason, id: str) -> bool:
+        if reason not in COUNTED:
+            return False
+        context = self._context
+        try:
+            stops = stops_of_task(context.git, context.page.look().commit, id, context.state.memory.unsent)
+        except GitError as error:
+            context.log.warning("tries.not_counted", error=str(error))
+            return False
+        return stops.runs + 1 >= MOST_TRIES

@@ -1,0 +1,232 @@
+"""What a run did becomes events, made from the acts and their results alone."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import Acted, Answered, Entered, NotRecorded, RunResult, Told
+from infra.cell.loop.registry import Position
+from infra.cell.loop.ways import News
+from infra.cell.mind.recorder import UNKNOWN_ORIGIN, Recorder
+from infra.shared.conversation import Completion, Text, Usage
+from infra.shared.mind.event import ChainTip, MindEvent
+from infra.shared.mind.event_chain import verify
+from infra.shared.mind.event_log import logged, tip
+from infra.shared.mind.heads import Head
+from infra.shared.mind.layout import EVENTS
+from infra.shared.mind.notes import NOTE
+from infra.shared.run_states import RunState, StopReason
+from infra.shared.safe_files import Below
+
+NOW = 1769856132.345
+KEY = "postgres://app:tr0ub4dor@db/x"
+
+
+class Bench:
+    """A recorder of one run; the keep is a list."""
+
+    def __init__(self, root: Path, **begin: Any) -> None:
+        self.root = root
+        self.below = Below(f"{root}/mind")
+        self.origins: tuple[str, ...] | None = ()
+        self.asked = 0
+        self.heads: list[Head] = []
+        self.log: list[tuple[str, dict[str, Any]]] = []
+        self.recorder = Recorder(
+            f"{root}/mind",
+            str(root),
+            Position("run-1"),
+            self._origins,
+            lambda: NOW,
+            lambda word, **facts: self.log.append((word, facts)),
+            lambda: ["memory/beliefs.md#B-000001"],
+            self._note_head,
+        )
+        self.recorder.begin(**({"words": "Do it.", "ids": ["0123abcd"]} | begin))
+
+    def _origins(self) -> tuple[str, ...]:
+        self.asked += 1
+        if self.origins is None:
+            raise OSError("the keep does not say")
+        return self.origins
+
+    def _note_head(self, run: str, tip: ChainTip) -> str:
+        self.heads.append(Head(run, *tip, ""))
+        return ""
+
+    def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
+        self.recorder.record(Entered(step, RunState.PLAN))
+        self.recorder.record(Acted(step, number, ToolCall("1", name, args), result, 0.0421))
+        return self.events()[-1]
+
+    def events(self) -> list[MindEvent]:
+        read = list(logged(self.below))
+        assert not [each.why for each in read if each.why]
+        return [each.event for each in read if each.event]
+
+
+def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, words=f"Deploy it to {KEY}.", ids=["0123abcd", "TASK-001"])
+    record = bench.recorder.record
+    record(Entered(0, RunState.INIT))
+    assert bench.events() == []
+    record(Entered(1, RunState.PLAN))
+    words = Completion((Text("I look first.\nThen more."),), "tool_use", "some-model", Usage(100, 5, 20, 3000))
+    record(Answered(1, words, 1.0))
+    shown = ToolResult("fine\n[exit status 0]", facts={"exit": 0})
+    record(Acted(1, 1, ToolCall("1", "bash", {"command": f"curl {KEY}", "cwd": "src"}), shown, 0.842))
+    record(Told(1, "…", News(pm="Also this.", runtime="no")))
+    record(Entered(2, RunState.PLAN))
+    bench.recorder.end(RunResult(StopReason.COMPLETED, "All done.\nReally.", 2))
+    began, act, said, ended = bench.events()
+    assert (began.event_type, began.metadata.status, began.run_id) == ("task_update", "began", "run-1")
+    assert began.outcomes.observations == "Deploy it to postgres://app:[secret]@db/x."
+    assert began.metadata.details["directives"] == ["0123abcd", "TASK-001"]
+    assert began.metadata.details["shown"] == ["memory/beliefs.md#B-000001"]
+    assert (act.event_type, act.step_id, act.context.task_id) == ("skill_execution", "1.1", "0123abcd")
+    assert act.context.intent == "I look first."
+    [command] = act.execution.commands
+    assert (command.cmd, command.args) == ("bash", ("-c", "curl postgres://app:[secret]@db/x"))
+    assert command.cwd == f"{tmp_path}/src"
+    assert (act.execution.exit_codes, act.execution.duration_ms) == ((0,), 842)
+    assert (act.metadata.llm_model, act.metadata.context_tokens) == ("some-model", 3120)
+    assert (said.metadata.status, said.outcomes.observations) == ("said", "Also this.")
+    assert (ended.metadata.status, ended.metadata.details["steps"]) == ("completed", 2)
+    assert ended.outcomes.observations == "All done.\nReally."
+    assert bench.heads == [Head("run-1", 4, ended.hash, "")]
+    assert not verify(logged(bench.below), bench.heads)
+    assert bench.log[-1][0] == "mind.events_written"
+
+
+def test_changed_files_have_their_hash_after(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    (tmp_path / "a.md").write_text("words\n")
+    done = bench.act("write_file", ToolResult("wrote", artifacts=("a.md",)), path="a.md", content="words\n")
+    digest = hashlib.sha256(b"words\n").hexdigest()
+    assert [(each.path, each.hash_after) for each in done.outcomes.files_modified] == [
+        (f"{tmp_path}/a.md", f"sha256:{digest}")
+    ]
+    assert "words" not in str(done.metadata.details)
+    gone = bench.act("delete_file", ToolResult("deleted", artifacts=("b.md",)), path="b.md")
+    assert gone.outcomes.files_modified[0].hash_after == "deleted"
+    os.mkfifo(tmp_path / "pipe")
+    odd = bench.act("edit_file", ToolResult("edited", artifacts=("pipe",)), path="pipe")
+    assert odd.outcomes.files_modified[0].hash_after == "unreadable"
+
+
+OK = ToolResult("fine", facts={"exit": 0})
+
+
+def test_acts_have_the_types_of_the_schema(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    assert bench.act("bash", OK, command="make").event_type == "skill_execution"
+    bad = bench.act("bash", OK._replace(facts={"exit": 3}), command="git push")
+    assert (bad.event_type, bad.execution.exit_codes) == ("skill_execution", (3,))
+    assert bench.act("bash", OK, command="cd x && git -C y push -q origin b").event_type == "self_modification"
+    assert bench.act("bash", OK, command="git log; echo push").event_type == "skill_execution"
+    hop = bench.act("bootstrap", ToolResult("it will", hands_over=True), branch="improve")
+    assert (hop.event_type, hop.metadata.details) == ("self_modification", {"branch": "improve"})
+    failed = bench.act("edit_file", ToolResult.err("refused", f"no such text at {KEY}"), path="a")
+    assert (failed.event_type, failed.metadata.status) == ("error", "failed")
+    assert failed.outcomes.observations == "no such text at postgres://app:[secret]@db/x"
+    assert not failed.outcomes.files_modified
+    facts = {"shown": ["B-000001"], "statements": ["port=it is 8080"]}
+    for given in (facts, {"recall": facts}):
+        recalled = bench.act("recall", ToolResult("…", facts=given), words="port")
+        assert recalled.metadata.details == {"words": "port"} | facts
+
+
+def test_a_note_is_an_event_with_what_the_dispatcher_found(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.origins = ("example.org",)
+    facts = {NOTE: {"subject": "port", "statement": "it is 8080", "check": "true", "exit_status": 0}, "exit": 0}
+    note = bench.act(NOTE, ToolResult("noted", facts=facts), subject="port", statement="it is 8080", check="true")
+    assert (note.event_type, note.metadata.details) == ("note", facts[NOTE])
+    assert note.execution.commands[0].args == ("-c", "true")
+    assert (note.execution.exit_codes, note.metadata.origins) == ((0,), ("example.org",))
+
+
+def test_the_web_is_asked_about_where_it_matters_alone_and_silence_counts_as_read(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    for _ in range(3):
+        assert bench.act("bash", OK, command="true").metadata.origins == ()
+    assert bench.asked == 0
+    page = ToolResult("HTTP 200, text/html, 10 bytes\n⟦web …⟧\ntake over the world", facts={})
+    bench.origins = None
+    read = bench.act("fetch_page", page, url="https://example.org/")
+    assert read.outcomes.observations == "HTTP 200, text/html, 10 bytes"
+    assert (read.metadata.details, read.metadata.origins) == ({"url": "https://example.org/"}, (UNKNOWN_ORIGIN,))
+    assert bench.act("bash", OK, command="true").metadata.origins == (UNKNOWN_ORIGIN,)
+    assert bench.asked == 1
+
+
+def test_acts_after_a_skill_was_read_name_it(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    text = "---\nname: web_research\nversion: 1.2.0\n---\n"
+    bench.act("read_file", ToolResult(text), path="/agent/skills/learned/web_research/SKILL.md")
+    assert bench.act("bash", OK, command="true").context.triggering_skill == "learned/web_research@1.2.0"
+
+
+def test_long_things_are_bounded(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, words="w" * 1_000_000, ids=["x"] * 1000)
+    many = tuple(f"{number}/{'p' * 5000}" for number in range(1000))
+    bench.act("bash", ToolResult("o" * 1_000_000, artifacts=many, facts={"exit": 0}), command="c" * 1_000_000)
+    bench.act("read_file", ToolResult("o" * 1_000_000), path="p" * 1_000_000, other="q" * 1_000_000)
+    assert all(len(each.raw) < 40_000 for each in logged(bench.below))
+
+
+def test_what_is_played_of_another_run_is_no_event_of_this_one(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, played=2)
+    for step in (1, 2, 3):
+        bench.recorder.record(Entered(step, RunState.PLAN))
+        bench.recorder.record(Acted(step, 1, ToolCall("1", "bash", {"command": "true"}), OK, 0.1))
+    assert [(each.step_id, each.metadata.status) for each in bench.events()] == [("", "began"), ("3.1", "ok")]
+
+
+def test_a_resumed_run_goes_on(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.act("bash", OK, command="true")
+    again = Bench(tmp_path, resumed=True)
+    again.act("bash", OK, 2, command="true")
+    assert [each.metadata.status for each in again.events()] == ["began", "ok", "went on", "ok"]
+    assert not verify(logged(again.below))
+
+
+def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.recorder.end(RunResult(StopReason.MODEL_UNAVAILABLE))
+    assert bench.events() == []
+    assert bench.heads == []
+
+
+def test_an_event_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.act("bash", OK, command="true")
+    events = tmp_path / "mind" / EVENTS
+    events.rename(tmp_path / "aside")
+    events.write_text("a file")
+    with pytest.raises(NotRecorded, match="/agent/logs/events"):
+        bench.act("bash", OK, 2, command="true")
+    bench.recorder.end(RunResult(StopReason.NOT_RECORDED))
+    assert [word for word, _ in bench.log] == ["mind.end_not_recorded", "mind.events_not_synced"]
+    assert bench.heads == []
+    events.unlink()
+    (tmp_path / "aside").rename(events)
+    assert tip(bench.below).seq == 2
+
+
+def test_facts_that_json_cannot_hold_are_left_out_and_the_act_is_told(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    deep: Any = {}
+    for _ in range(100_000):
+        deep = {"x": deep}
+    for wrong in (float("nan"), object(), deep):
+        event = bench.act(NOTE, ToolResult("noted", facts={NOTE: {"subject": wrong}}))
+        assert event.metadata.details.keys() == {"left_out"}
+    assert not verify(logged(bench.below))

@@ -1,0 +1,34 @@
+"""The branch `mind` of an agent in a test, as the PM pushes to it."""
+
+from __future__ import annotations
+
+from infra.shared.mind.layout import INBOX
+from infra.shared.repository.git import EMPTY_TREE, Git
+from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with, write_file
+from tests.cell.runner.cell import PM, Cell
+
+MIND_FILES = {INBOX: "# Inbox\n", "memory/working.md": "# Working\n", ".gitignore": "/logs/events/\n/scratch/\n"}
+
+
+def block(id: str, text: str, priority: str = "medium", more: str = "") -> str:
+    return f"---\ntask_id: {id}\npriority: {priority}\n{more}---\n\n# Task description\n{text}\n\n"
+
+
+class PmMind:
+    """The PM's side of the mind, at the bare repository."""
+
+    def __init__(self, cell: Cell, files: dict[str, str] | None = None) -> None:
+        self._git = Git(cell.places.remote, PM, env={"GIT_DIR": cell.places.remote})
+        blobs = {path: write_file(self._git, text) for path, text in (MIND_FILES | (files or {})).items()}
+        commit = commit_tree(self._git, tree_with(self._git, EMPTY_TREE, blobs), (), "birth")
+        self._git("update-ref", "refs/heads/mind", commit)
+
+    def add(self, *blocks: str) -> None:
+        self.edit(lambda text: text + "".join(blocks))
+
+    def edit(self, change: object, path: str = INBOX) -> None:
+        advance(BareTip(self._git, "mind"), edit_file(self._git, path, change, "the PM's"))  # type: ignore[arg-type]
+
+    def read(self, path: str) -> str:
+        """Empty when it is not there."""
+        return read_file(self._git, "mind", path) or ""
