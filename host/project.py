@@ -11,11 +11,18 @@ from typing import NamedTuple
 
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
+from infra.shared.mind.layout import FOLDERS, KEEP
 
-BORN_WITH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes")
-"""What every agent's repository holds at first, beside the tests of `infra`'s own folders."""
+BORN_WITH = (
+    *("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes"),
+    "bot-template/mind",
+)
+"""What every agent's repository holds at first, beside the tests of `infra`'s own folders: the mind's template, because
+they play with it."""
 BODY = "bot-template/body"
 """Laid over the rest, at the top of the repository."""
+MIND_TEMPLATE = "bot-template/mind"
+"""The first commit of the branch `mind`, but for its empty folders."""
 IMAGE_LIST = ".containerignore"
 """Its lines with `!` name what the image holds."""
 
@@ -29,7 +36,7 @@ class Source(NamedTuple):
     path: str
     """In the agent's repository, or in the image."""
     file: str
-    """Where its content is."""
+    """Where its content is; empty for a file without any."""
     executable: bool
 
 
@@ -45,6 +52,15 @@ def first_files(root: str) -> list[Source]:
         inside = source.path.removeprefix(f"{BODY}/")
         found[inside] = source._replace(path=inside)
     return [found[path] for path in sorted(found)]
+
+
+def mind_files(root: str) -> list[Source]:
+    """Every file of the first commit of the mind. Raises CommandError when the project lacks a part."""
+    given = [
+        source._replace(path=source.path.removeprefix(f"{MIND_TEMPLATE}/")) for source in files_of(root, MIND_TEMPLATE)
+    ]
+    empty = [folder for folder in FOLDERS if not any(source.path.startswith(f"{folder}/") for source in given)]
+    return sorted([*given, *(Source(f"{folder}/{KEEP}", "", False) for folder in empty)])
 
 
 def _tests(root: str) -> list[str]:

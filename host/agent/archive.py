@@ -1,4 +1,4 @@
-"""The file that `minifram backup` writes and `restore` reads: a gzipped tar of a manifest and three parts.
+"""The file that `minifram backup` writes and `restore` reads: a gzipped tar of a manifest and five parts.
 
 It is input: its tar headers are read one by one, and what backup never writes is refused, not worked around."""
 
@@ -13,7 +13,7 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Iterator
-from typing import Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
@@ -21,11 +21,14 @@ from host.display import seconds_of
 from host.errors import CommandError, failure, not_found, usage
 from host.paths import problem_with_agent_name
 
-SCHEMA = "minifram.archive/2"
-KNOWN_SCHEMAS = ("minifram.archive/1", SCHEMA)
+SCHEMA = "minifram.archive/3"
+WITHOUT_EVENTS = ("minifram.archive/1", "minifram.archive/2")
 """Those of version 1 do not say how the agent lived. A minifram that knows no other would start it unsealed."""
+KNOWN_SCHEMAS = (*WITHOUT_EVENTS, SCHEMA)
 MANIFEST, BUNDLE, SETTINGS, LEDGER = "manifest.json", "repository.bundle", "minifram.yaml", "ledger.jsonl"
-BOUNDS = {BUNDLE: 4 << 30, SETTINGS: 1 << 20, LEDGER: 2 << 30}
+MIND, HEADS = "mind.tar", "mind-heads.jsonl"
+"""What of the mind is in no commit, and the keep's notes of its events."""
+BOUNDS = {BUNDLE: 4 << 30, SETTINGS: 1 << 20, HEADS: 64 << 20, MIND: 1 << 30, LEDGER: 2 << 30}
 """The parts beside the manifest, in their order, and how large each may be, packed and unpacked alike."""
 MANIFEST_BYTES = 64 << 10
 BLOCK = 1 << 20
@@ -75,7 +78,7 @@ def write_archive(path: str, place: str, manifest: Manifest, moment: int) -> int
 class Archive:
     """The packed file, read once from its beginning to its end. Its methods raise CommandError."""
 
-    def __init__(self, file: str, packed: gzip.GzipFile) -> None:
+    def __init__(self, file: str, packed: gzip.GzipFile | BinaryIO) -> None:
         self._file, self._packed = file, packed
 
     def manifest(self) -> Manifest:
@@ -121,6 +124,11 @@ class Archive:
             raise self._bad(f"is not whole: {', '.join(sorted(missing))} is missing")
         if self._read(tarfile.RECORDSIZE).strip(b"\0") or self._read(1):
             raise self._bad("goes on after its end")
+
+    def files(self) -> Iterator[tuple[str, Iterator[bytes]]]:
+        """Name and content of each file of an archive without a manifest; each content is to be read."""
+        while found := self._next():
+            yield found[0], self._content(found[1])
 
     def _next(self) -> tuple[str, int] | None:
         """Name and size of the part that comes; None at the end."""
@@ -180,8 +188,9 @@ def _problems(manifest: Manifest) -> Iterator[str]:
     """What is wrong with a manifest of our schema."""
     if problem := problem_with_agent_name(manifest.agent):
         yield f"cannot be an agent: {problem}"
-    if manifest.parts.keys() != BOUNDS.keys():
-        yield f"says that it holds {ascii(sorted(manifest.parts))[:200]}, expected {sorted(BOUNDS)}"
+    expected = BOUNDS.keys() - ({MIND, HEADS} if manifest.schema in WITHOUT_EVENTS else ())
+    if manifest.parts.keys() != expected:
+        yield f"says that it holds {ascii(sorted(manifest.parts))[:200]}, expected {sorted(expected)}"
         return
     for name, part in manifest.parts.items():
         if part.bytes > BOUNDS[name]:

@@ -1,6 +1,6 @@
 """`minifram backup`: one agent as one file, which `restore` reads.
 
-A backup holds the parts named here and nothing else, so neither the key nor a socket nor a log can get in. The
+A backup holds the parts named here and nothing else, so neither the key nor a socket can get in. The
 watcher's memory stays out, too: its pids and signals belong to one machine, and COMMS.md says what failed."""
 
 from __future__ import annotations
@@ -14,7 +14,21 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.agent.archive import BLOCK, BOUNDS, BUNDLE, LEDGER, SCHEMA, SETTINGS, Manifest, Part, write_archive
+from host.agent import mind_files
+from host.agent.archive import (
+    BLOCK,
+    BOUNDS,
+    BUNDLE,
+    HEADS,
+    LEDGER,
+    MIND,
+    SCHEMA,
+    SETTINGS,
+    Manifest,
+    Part,
+    write_archive,
+)
+from host.agent.events import mind_of
 from host.context import Context
 from host.display import Say, counted
 from host.errors import conflict, denied, failure, not_found, usage
@@ -27,13 +41,17 @@ from host.running.record import PROCESS, sandbox_in_use, was_sealed
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.files import sync_directory
+from infra.shared.mind import heads
 from infra.shared.providers import KEYS, VARIABLES
 from infra.shared.repository.git import CANNOT_START, Git, GitError
 from infra.shared.safe_files import opened_file
 from infra.shared.settings_file import parse_settings
 
 HEADER_BYTES = 32 << 20
-LEFT_OUT = ("work in clones that was not pushed", "logs", "the watcher's memory", "sockets", "the model's key")
+LEFT_OUT = (
+    *("work in clones that was not pushed", "logs but the mind's events"),
+    *("the watcher's memory", "sockets", "the model's key"),
+)
 GIT_SECONDS = 900.0
 """For all git calls of a backup, or of a restore."""
 _KEY_BYTES = 8
@@ -72,7 +90,10 @@ def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedU
         with open(f"{place}/{SETTINGS}", "wb") as out:
             out.write(settings)
         # After the refs: what the history shows was paid for, and what was paid must stay so.
-        _copy_ledger(home, f"{place}/{LEDGER}")
+        _copy(home.places.ledger, f"{place}/{LEDGER}")
+        # Before the events: what the keep has noted is among them.
+        _copy(f"{home.places.var}/{heads.FILE}", f"{place}/{HEADS}")
+        missing = mind_files.pack(mind_of(home), f"{place}/{MIND}")
         parts = _weighed(context, home, place)
         main = refs[f"refs/heads/{MAIN}"]
         unsealed = sandbox_in_use(home) == PROCESS and not was_sealed(home)
@@ -89,7 +110,8 @@ def back_up(context: Context, file: str | None, now: float, say: Say) -> BackedU
         size = write_archive(f"{place}/archive", place, manifest, int(now))
         _publish(f"{place}/archive", target)
     sizes = {name: part.bytes for name, part in parts.items()}
-    return BackedUp(home.agent, target, size, main, len(refs), sizes, LEFT_OUT)
+    left_out = (*LEFT_OUT, mind_files.words_of(missing)) if missing else LEFT_OUT
+    return BackedUp(home.agent, target, size, main, len(refs), sizes, left_out)
 
 
 def bundled_refs(path: str) -> dict[str, str]:
@@ -190,11 +212,11 @@ def _settings(home: AgentPaths) -> bytes:
         raise missing_settings(home) from None
 
 
-def _copy_ledger(home: AgentPaths, path: str) -> None:
-    """As much as there is now; an agent that never asked a model has none."""
+def _copy(source: str, path: str) -> None:
+    """As much of a file of the keep's as there is now; one that is missing is empty."""
     with open(path, "wb") as out:
         try:
-            with opened_file(home.places.ledger) as file:
+            with opened_file(source) as file:
                 left = os.fstat(file.fileno()).st_size
                 while left > 0 and (block := file.read(min(BLOCK, left))):
                     out.write(block)
@@ -202,7 +224,7 @@ def _copy_ledger(home: AgentPaths, path: str) -> None:
         except FileNotFoundError:
             return
         except ValueError:
-            raise conflict(f"{home.places.ledger} is not a regular file; find out what put it there") from None
+            raise conflict(f"{source} is not a regular file; find out what put it there") from None
 
 
 def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:
@@ -220,7 +242,8 @@ def _weighed(context: Context, home: AgentPaths, place: str) -> dict[str, Part]:
                 if any(secret in seen for secret in secrets):
                     raise denied(
                         f"{name} of agent {home.agent!r} holds the model's key, and a backup never does; take it "
-                        f"out of there ({home.settings}, {home.places.ledger}, the names of refs) and try again"
+                        f"out of there ({home.settings}, {home.places.ledger}, {mind_of(home).root}, names of refs), "
+                        "then try again"
                     )
                 tail = seen[-longest:]
         if size > bound:

@@ -36,7 +36,7 @@ from host.agent.demo_agent import (
 from host.display import Say
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import LIFE_FILE
+from infra.shared.paths import LIFE_FILE, TRANSCRIPTS
 from infra.shared.watcher_file import Trouble
 
 PRIMES = "Write src/primes.py with a function is_prime(n), and a test for it."
@@ -44,6 +44,8 @@ IMPROVE = "Improve yourself: each report should end with how long its unit of wo
 BROKEN = "Try the upgrade on branch cannot-start: a runner that holds a syntax error."
 DYING = "Try the upgrade on branch starts-then-dies: a runner that starts and then dies."
 HELLO = "Write src/hello.py that prints hello, with a test."
+REMEMBER = "Remember this: the release train leaves on Thursday."
+RECALL = "When does the release train leave? Say what you remember."
 
 
 class Narration:
@@ -107,6 +109,9 @@ def _play(agent: DemoAgent, story: Narration) -> None:
     _show_commits(agent, story, "src", "tests/test_primes.py")
     story.show(primes)
 
+    _directed(agent, story, REMEMBER)
+    _done(agent, story, REMEMBER, 60)
+
     before_upgrade = git(agent, "rev-parse", "origin/main")
     story.title("b. A directive to improve itself: the hop")
     _directed(agent, story, IMPROVE)
@@ -143,6 +148,25 @@ def _play(agent: DemoAgent, story: Narration) -> None:
         raise DemoFailed("the rollback lost a report or a commit, or left the old behaviour in place")
     story.say("and reports are as they were before the upgrade:")
     story.show(hello)
+
+    story.title("e. What it was told before the hop and the rollback")
+    _directed(agent, story, RECALL)
+    _done(agent, story, RECALL, 60)
+    _show_memory(agent, story)
+
+
+def _show_memory(agent: DemoAgent, story: Narration) -> None:
+    """What the last run was given of the mind, and why that is held to be so."""
+    records = sorted(Path(agent.places.main_checkout, TRANSCRIPTS).glob("*.jsonl"))
+    lines = [json.loads(line) for line in records[-1].read_text().splitlines()]
+    recalled = [line["content"] for line in lines if line["kind"] == "acted" and line["tool_name"] == "recall"]
+    found = re.search(r"\bL-\d{6}\b", "\n".join(recalled))
+    if not found or "on Thursday" not in recalled[0]:
+        raise DemoFailed(f"the run did not recall what it was told: {recalled}")
+    story.say(
+        f"after both it recalls {found[0]}. Why that is so, from the keep's records (minifram mind why {found[0]}):"
+    )
+    story.show(minifram(agent, "mind", "why", found[0]))
 
 
 @contextlib.contextmanager

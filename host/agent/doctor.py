@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from host.agent import pins
 from host.agent.doors_check import check_doors
 from host.agent.egress import check_egress
+from host.agent.mind_health import check_mind
 from host.agent.model_check import check_model
 from host.context import Context
 from host.display import counted
@@ -72,7 +73,7 @@ def diagnose(context: Context) -> Diagnosis:
             check_model,
             _key,
         ]
-        checks += [_watcher, pins.check_main, check_doors, check_notifications]
+        checks += [_watcher, pins.check_main, check_doors, check_notifications, check_mind]
     results = [result for check in checks for result in check(context, home)]
     if not initialised:
         makes = f"'minifram init' makes it at {home.data}"

@@ -10,12 +10,13 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from host.agent.birth import born_with, write_first_commits
 from host.errors import conflict, try_again, usage
 from host.paths import AgentPaths, secure_directory, secure_run_directory
-from host.project import Source, first_files
+from host.project import Source, first_files, mind_files
 from host.repository.open import git_on
 from host.repository.repair import put_hooks
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
@@ -49,10 +50,10 @@ def init_agent(
 
     `settings_text` is what the PM asked for; None takes a settings file that is already there, or `default_text`.
     Raises CommandError when there is such an agent, or when the project is not whole."""
-    sources = first_files(root)
+    sources, mind = first_files(root), mind_files(root)
     with making(home, lambda: _refuse_what_is_there(home, settings_text)) as unfinished, contextlib.ExitStack() as undo:
         kept = os.path.lexists(home.settings)
-        commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm)
+        commit = make_repository(f"{unfinished}/remote.git", home.agent, sources, pm, mind)
         os.mkdir(f"{unfinished}/bot", 0o700)
         for path in (home.state, home.run):
             if not os.path.lexists(path):
@@ -101,12 +102,10 @@ def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
         os.close(lock)
 
 
-def make_repository(path: str, agent: str, sources: list[Source], pm: Person) -> str:
-    """A bare repository of ours at `path` with the first commit on main; gives that commit."""
+def make_repository(path: str, agent: str, sources: list[Source], pm: Person, mind: Sequence[Source] = ()) -> str:
+    """A bare repository of ours at `path` with the first commit on main, and that of the mind; gives main's."""
     git = make_empty_repository(path, agent, pm)
-    # One pack instead of one object for each file: every object of its own would be synced to disk by itself.
-    options = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--done", "--date-format=now")
-    git(*options, stdin=_import_stream(agent, sources, pm))
+    write_first_commits(git, born_with(agent, sources, mind), pm)
     return git("rev-parse", "--verify", "refs/heads/main")
 
 
@@ -120,22 +119,6 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
     put_hooks(path)
     sync_tree(path)  # git itself leaves HEAD to the kernel
     return git
-
-
-def _import_stream(agent: str, sources: list[Source], pm: Person) -> bytes:
-    """git-fast-import(1): one commit that holds these files."""
-    message = f"init agent {agent}\n\nIts body is minifram's own code; from here on it is the agent's to improve.\n"
-    parts = [b"commit refs/heads/main\n", f"committer {pm.name} <{pm.email}> now\n".encode(), _data(message.encode())]
-    for source in sources:
-        with open(source.file, "rb") as file:
-            content = file.read()
-        mode = "100755" if source.executable else "100644"
-        parts += [f"M {mode} inline {source.path}\n".encode(), _data(content)]
-    return b"".join([*parts, b"done\n"])
-
-
-def _data(content: bytes) -> bytes:
-    return b"data %d\n%b\n" % (len(content), content)
 
 
 def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:

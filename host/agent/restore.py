@@ -8,7 +8,8 @@ import os
 import shutil
 from typing import NamedTuple
 
-from host.agent.archive import BUNDLE, LEDGER, SETTINGS, Manifest, opened
+from host.agent import mind_files
+from host.agent.archive import BUNDLE, HEADS, LEDGER, MIND, SETTINGS, Manifest, opened
 from host.agent.backup import GIT_SECONDS, LEFT_OUT, bundled_refs, check_objects, checked_settings, refs_of, words_of
 from host.agent.consent import Consent, adopt
 from host.agent.init import make_empty_repository, making, try_to
@@ -21,6 +22,7 @@ from host.running import record
 from infra.shared.branches import MAIN
 from infra.shared.control import REJECTED
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
+from infra.shared.mind import heads
 from infra.shared.repository.git import Git, GitError
 from infra.shared.settings_trust import Difference
 
@@ -42,6 +44,8 @@ class Restored(NamedTuple):
     """Of main."""
     refs: int
     ledger_bytes: int
+    mind_files: int
+    """Days of events, and scratch files."""
     remote: str
     settings: str
     state: str
@@ -69,6 +73,8 @@ def restore_agent(context: Context, file: str, name: str | None, consent: Consen
             adopted = adopt(content, source, manifest.sandbox, consent)
             beside = home._replace(data=unfinished)
             refs = _build(file, manifest, beside, context, say)
+            has_events = MIND in manifest.parts
+            files = mind_files.unpack(f"{parts}/{MIND}", beside.places.mind) if has_events else 0
             record.write(beside, "", adopted.sealed)
             _put_into_place(home, unfinished, adopted.settings, context.uid)
     return Restored(
@@ -78,6 +84,7 @@ def restore_agent(context: Context, file: str, name: str | None, consent: Consen
         commit=manifest.main,
         refs=refs,
         ledger_bytes=manifest.parts[LEDGER].bytes,
+        mind_files=files,
         remote=home.remote,
         settings=home.settings,
         state=home.state,
@@ -131,11 +138,11 @@ def _put_into_place(home: AgentPaths, unfinished: str, settings: bytes, uid: int
     with contextlib.ExitStack() as undo:
         undo.callback(shutil.rmtree, state, ignore_errors=True)
         secure_directory(state, uid)
-        ledger = f"{unfinished}/parts/{LEDGER}"
-        if os.path.getsize(ledger):
-            kept = f"{state}/{os.path.basename(home.places.ledger)}"
-            shutil.copyfile(ledger, kept)
-            os.chmod(kept, 0o600)
+        for part, name in ((LEDGER, os.path.basename(home.places.ledger)), (HEADS, heads.FILE)):
+            packed = f"{unfinished}/parts/{part}"
+            if os.path.exists(packed) and os.path.getsize(packed):
+                shutil.copyfile(packed, f"{state}/{name}")
+                os.chmod(f"{state}/{name}", 0o600)
         sync_tree(state)
         shutil.rmtree(f"{unfinished}/parts")
         if not os.path.lexists(home.run):

@@ -9,11 +9,15 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from host.agent import pins
+from host.agent.duties import DutyShown, read_duties
 from host.agent.egress import mode_in_use
+from host.agent.mind_health import quiet
+from host.agent.mind_state import mind_lines
 from host.agent.web import NOT_YET, WebUse, read_web
 from host.errors import CommandError, not_found
 from host.paths import AgentPaths
@@ -68,6 +72,8 @@ class Spent(NamedTuple):
     daily_tokens: int
     calls: int
     exhausted: bool
+    labels: Mapping[str, float] = MappingProxyType({})
+    """US dollars by what calls were for."""
 
 
 class Status(NamedTuple):
@@ -122,6 +128,12 @@ class Status(NamedTuple):
     """That the present work has read the web, and what is held because other work had."""
     web: WebUse | None
     """What the web door did; None when it was never asked."""
+    mind: tuple[str, ...]
+    """What of the mind is not as the PM wrote it, and the PM's own large changes of who the agent is."""
+    duties: tuple[DutyShown, ...]
+    """The mind's; none for an agent without one."""
+    quiet: str
+    """That nothing was promoted for long though there were events; else empty."""
     troubles: tuple[Trouble, ...]
     """The last ones, newest first, and what could not be read just now."""
     remote: str
@@ -191,6 +203,9 @@ def read_status(home: AgentPaths, now: float) -> Status:
         budget=read(lambda: spent_today(home, settings, now), None),
         taint=tuple(taint.now(home.places.var, now)),
         web=_web(home, is_running),
+        mind=read(lambda: mind_lines(home.places.var), ()),
+        duties=read(lambda: read_duties(git, now), ()),
+        quiet=read(lambda: quiet(home, git, settings, now).words, ""),
         troubles=(),
         remote=home.remote,
     )
@@ -222,6 +237,7 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     """What the ledger says about this UTC day; a day without a ledger cost nothing. Raises OSError."""
     # The ledger's own module counts, so that what the PM sees is what the model door enforces.
     from infra.keep.ledger.budget import Cost
+    from infra.keep.ledger.labels import labels_of
     from infra.keep.ledger.ledger import lines_of_day, replay
     from infra.keep.ledger.prices import NANO
 
@@ -230,9 +246,10 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
     limit = Cost(round(limits.daily_usd * NANO), limits.daily_tokens)
     try:
         with opened_file(home.places.ledger) as file:
-            budget = replay(lines_of_day(file.fileno(), day), day, limit)
+            lines = lines_of_day(file.fileno(), day)
     except FileNotFoundError:
-        budget = replay([], day, limit)
+        lines = []
+    budget = replay(lines, day, limit)
     taken = budget.spent.plus(budget.reserved)
     return Spent(
         day=day,
@@ -243,6 +260,7 @@ def spent_today(home: AgentPaths, settings: Settings, now: float) -> Spent:
         daily_tokens=limits.daily_tokens,
         calls=budget.calls,
         exhausted=taken.nano_usd >= limit.nano_usd or taken.tokens >= limit.tokens,
+        labels={label: round(each.spent.nano_usd / NANO, 6) for label, each in sorted(labels_of(lines, day).items())},
     )
 
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from host.agent.birth import give_mind
 from host.agent.model_check import problem_with_model
 from host.agent.settings_text import flat
 from host.context import Context
@@ -17,7 +18,7 @@ from host.display import Say
 from host.errors import failure, not_found, usage
 from host.notify import process as notifications
 from host.paths import AgentPaths, missing_settings, secure_directory, secure_run_directory
-from host.repository.open import problem_with_repository
+from host.repository.open import pm_of, problem_with_repository
 from host.repository.repair import machine_started, put_hooks, repair
 from host.running import record
 from host.running.record import PODMAN
@@ -109,6 +110,7 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     if problem := problem_with_repository(home):
         raise problem
     put_hooks(home.remote)
+    give_mind(home, context.root, pm_of(context.environ), say)
     notifications.protect_settings(home, settings, say)
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     if out_of_reach := problem_with_model(home, settings.model, chosen.sandbox):

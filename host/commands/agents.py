@@ -200,8 +200,9 @@ def backup(context: Context, screen: Screen, file: str | None) -> None:
     """Write an agent, running or not, to one file, from which 'minifram restore' restores it.
 
     FILE (default: minifram-AGENT-TIME.tar.gz, here) must not exist yet. It holds the repository with all branches
-    and tags, and so the mind; your settings; the ledger of model calls. It never holds the model's key, sockets, logs,
-    or work in the agent's clones that was not pushed.
+    and tags, and so the mind; of the mind also what is in no commit, events and scratch files, as far as they fit into
+    1 GiB; your settings; the ledger of model calls. It never holds the model's key, sockets, other logs, or work in the
+    agent's clones that was not pushed.
 
     \b
     Examples:
@@ -265,6 +266,7 @@ def _restored(made: Restored, screen: Screen) -> Iterator[str]:
         for each in settings:
             yield f"  {title:<9}  {shown(each)}"
     yield f"ledger      {counted(made.ledger_bytes, 'byte')}, in {made.state}"
+    yield f"mind        its branch, and {counted(made.mind_files, 'file')} of events and scratch"
     yield f"not there   {', '.join(made.not_restored)}"
     yield ""
     yield f"Next: export its model's key, such as {VARIABLES[0]}=…   (unless it needs none)"

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from host.agent.run_list import Run
     from host.agent.runs import Step
     from infra.cell.loop.replay import Replay
-    from infra.keep.ledger.chain import Checked
 
 TEXT_CHARS = 400
 DIFFERENCE_CHARS = 300
@@ -260,37 +259,6 @@ def _value(value: Any) -> str:
     if isinstance(value, str) and _ID.fullmatch(value):
         return value[:12]
     return value if isinstance(value, str) and value and " " not in value else json.dumps(value, ensure_ascii=False)
-
-
-@command
-@click.argument("what", type=click.Choice(["verify"]))
-def ledger(context: Context, screen: Screen, what: str) -> int:
-    """Check that no line of the ledger of model calls was changed, added or removed; exits with 8 when one was.
-
-    Each line contains a hash over itself and the line before it. Removal of the last lines leaves no trace in the
-    file: note the head that this prints, and search for it later ('grep').
-
-    \b
-    Examples:
-      minifram ledger verify
-      minifram ledger verify --json
-    """
-    from host.agent.ledger import verify
-
-    home = context.initialised()
-    file, found = home.places.ledger, verify(home)
-    screen.show({"agent": home.agent, "file": file, **found._asdict()}, _verified(file, found, screen))
-    return Exit.FINDINGS if found.findings else Exit.OK
-
-
-def _verified(file: str, found: Checked, screen: Screen) -> Iterator[str]:
-    yield f"{screen.strong('ledger')}   {file}: {counted(found.lines, 'line')}, {counted(found.calls, 'call')}"
-    for count, words in ((found.unlinked, "from before lines had a hash"), (found.torn, "cut short, passed over")):
-        if count:
-            yield f"         {counted(count, 'line')} {words}"
-    yield from (f"{screen.bad('finding')}  {one_line(finding, 300)}" for finding in found.findings)
-    if not found.findings:
-        yield f"{screen.good('whole')}    head {found.head or 'none: no line yet'}"
 
 
 @command

@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +15,11 @@ from host.commands.options import command, command_without_json
 from host.context import Context
 from host.display import Screen, Verbatim, counted, duration, harmless, one_line, plain, seconds_of, since
 from host.errors import not_found, usage
+from infra.shared.conversation import TASK
 from infra.shared.exit_codes import Exit
 
 if TYPE_CHECKING:
+    from host.agent.duties import DutyShown
     from host.agent.settings_text import Entry
     from host.agent.status import Status
     from host.agent.web import WebUse
@@ -84,14 +86,32 @@ def _status(found: Status, now: float, screen: Screen) -> Iterator[tuple[str, st
         yield (
             "budget",
             f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} of {spent.daily_tokens:,} tokens · "
-            f"{counted(spent.calls, 'call')}{used_up}",
+            f"{counted(spent.calls, 'call')}{used_up}{_by_label(spent.labels)}",
         )
     for index, line in enumerate(found.taint):
         yield "" if index else "taint", screen.bad(one_line(line, 300))
     if found.web and found.web.last:
         yield "web", web_line(found.web)
+    for index, line in enumerate(found.mind):
+        yield "" if index else "mind", screen.bad(one_line(line, 300))
+    for index, duty in enumerate(found.duties):
+        yield "" if index else "duties", _duty(duty, screen)
+    if found.quiet:
+        yield "learning", screen.bad(found.quiet)
     for index, incident in enumerate(found.troubles):
         yield "" if index else "troubles", f"{incident.at} {one_line(incident.text, 200)}"
+
+
+def _duty(duty: DutyShown, screen: Screen) -> str:
+    done = f"{one_line(duty.period, 10)} done at {one_line(duty.at, 24)}" if duty.period else "never done"
+    failed = f" · {screen.bad(f'failed: {one_line(duty.failed, 120)}')}" if duty.failed else ""
+    return f"{duty.words}: {done}, due {duty.next}{failed}"
+
+
+def _by_label(labels: Mapping[str, float]) -> str:
+    """What else than tasks was paid for."""
+    shown = [f"{label} ${usd:.2f}" for label, usd in labels.items() if label != TASK]
+    return f" · of it {', '.join(shown)}" if shown else ""
 
 
 def web_line(used: WebUse) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 
 from infra.shared.clock import timestamp
 from infra.shared.taint import state_file
-from infra.shared.taint.machine import OTHERS, TaintState, origins_words, problem_with_guarded
+from infra.shared.taint.machine import MIND_ALL, OTHERS, TaintState, origins_words, problem_with_guarded
 
 MOST_SHOWN = 5
 
@@ -39,4 +39,5 @@ def now(var: str, at: float) -> Iterator[str]:
 
 
 def _shown(path: str) -> str:
-    return "all else that it is made of" if path == OTHERS else ascii(path)
+    words = {OTHERS: "all else that it is made of", MIND_ALL: "all of its mind that steers it"}
+    return words.get(path, ascii(path))

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -183,6 +184,26 @@ def ask_to_end(lock: str, pid: int) -> None:
                 signal.pidfd_send_signal(process, signal.SIGTERM)
         finally:
             os.close(process)
+
+
+@contextlib.contextmanager
+def kept_down(home: AgentPaths, why: str) -> Iterator[None]:
+    """The agent does not run, and nobody starts it meanwhile; `why` it must not, in words behind "it". Raises
+    CommandError."""
+    os.makedirs(home.state, mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(home.places.watcher_lock, flags, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise conflict(
+                f"the agent is running, and {why}: 'minifram down' first, then this again, then 'minifram up'; nothing "
+                "was changed"
+            ) from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def already_running(home: AgentPaths, pid: int | None) -> CommandError:

@@ -22,7 +22,7 @@ from host.paths import AgentPaths
 from host.repository import open as bare
 from infra.shared import comms
 from infra.shared.people import AGENT
-from infra.shared.repository.git import Git
+from infra.shared.repository.git import EMPTY_TREE, Git, resolve_commit
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
 from infra.shared.verdicts import records, trees
 from infra.shared.verdicts.verdict import Counts, Verdict
@@ -46,6 +46,7 @@ FILES = {
     ".gitattributes": "COMMS.md merge=union\n",
     "bot-template/README.md": "stays in the project\n",
     "bot-template/body/src/README.md": "Your work goes here.\n",
+    "bot-template/mind/boot/identity.md": "# Identity\n",
     "tests/__init__.py": "",
     "tests/shared/__init__.py": "",
     "tests/shared/test_words.py": "def test_words():\n    assert True\n",
@@ -169,6 +170,18 @@ class Desk:
         # In a file, so that a copy of this desk, or one whose repository is damaged, knows it too.
         (self.root / "tips" / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / "tips" / name).write_text(commit)
+        return commit
+
+    def puts_mind(self, files: dict[str, str]) -> str:
+        """A commit with these files on the branch mind, which begins with the first."""
+        git = self.git()
+        blobs: dict[str, str | None] = {
+            path: git("hash-object", "-w", "--stdin", stdin=text.encode(errors="surrogateescape"))
+            for path, text in files.items()
+        }
+        base = resolve_commit(git, "refs/heads/mind")
+        commit = commit_tree(git, tree_with(git, base or EMPTY_TREE, blobs), (base,) if base else (), "the mind")
+        git("update-ref", "refs/heads/mind", commit)
         return commit
 
     def at_tip(self, word: str) -> str:

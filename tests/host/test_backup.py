@@ -34,7 +34,7 @@ from tests.host.tampering.examination import NewSite, sites_at
 from tests.host.tampering.site import Site
 
 KEY = "sk-ant-not-a-real-key"
-NAMES = ["manifest.json", "repository.bundle", "minifram.yaml", "ledger.jsonl"]
+NAMES = ["manifest.json", "repository.bundle", "minifram.yaml", "mind-heads.jsonl", "mind.tar", "ledger.jsonl"]
 TIME, DAY = "2026-01-31T10:42:12.345Z", "2026-01-31"
 Parts = dict[str, bytes]
 
@@ -201,7 +201,7 @@ def _backed_up_second(desk: Desk) -> Path:
 
 
 def test_the_file_says_what_it_is_and_is_only_the_pms(lived: Desk, tmp_path: Path) -> None:
-    """By default it is named after agent and time, here; it holds four files whose sums its manifest names."""
+    """By default it is named after agent and time, here; it holds six files whose sums its manifest names."""
     here = tmp_path / "here"
     here.mkdir()
 
@@ -218,7 +218,7 @@ def test_the_file_says_what_it_is_and_is_only_the_pms(lived: Desk, tmp_path: Pat
     parts = _parts(path)
     assert list(parts) == NAMES
     manifest = json.loads(parts.pop("manifest.json"))
-    assert (manifest["schema"], manifest["agent"], manifest["main"]) == ("minifram.archive/2", "agent", lived.main())
+    assert (manifest["schema"], manifest["agent"], manifest["main"]) == ("minifram.archive/3", "agent", lived.main())
     assert manifest["minifram"] == "9.8.7"
     assert manifest["parts"] == {
         name: {"bytes": len(part), "sha256": sha256(part).hexdigest()} for name, part in parts.items()

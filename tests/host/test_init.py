@@ -11,9 +11,19 @@ from pathlib import Path
 import pytest
 
 from host.agent import init as init_module
+from host.agent.birth import give_mind
 from host.errors import CommandError
-from host.project import first_files
+from host.project import first_files, mind_files
 from host.repository import open as bare
+from infra.shared.mind import layout
+from infra.shared.mind.beliefs import BELIEFS_FILE
+from infra.shared.mind.inbox import parse_inbox
+from infra.shared.mind.layout import FOLDERS
+from infra.shared.mind.long_term import LONG_TERM_FILE
+from infra.shared.mind.skill_graph import graph_problems
+from infra.shared.mind.skill_index import lines_of
+from infra.shared.mind.skills import skills_of
+from infra.shared.mind.tiers import policy_of
 from infra.shared.people import Person
 from infra.shared.repository import bare_config
 from infra.shared.settings_file import read_settings
@@ -24,6 +34,7 @@ BORN = {
     ".gitignore",
     "COMMS.md",
     "SYSTEM.md",
+    "bot-template/mind/boot/identity.md",
     "infra/__init__.py",
     "infra/runner.py",
     "infra/shared/__init__.py",
@@ -244,3 +255,67 @@ def test_an_empty_directory_in_its_place_is_taken(bare_desk: Desk) -> None:
     assert bare_desk.run("init", "--agent", "second").code == 6
     os.symlink("/nonexistent", bare_desk.home("third").data)
     assert bare_desk.run("init", "--agent", "third").code == 6
+
+
+def test_a_new_agent_has_a_mind_of_its_own_history(bare_desk: Desk) -> None:
+    """Branch `mind` is the PM's first commit, without a parent, with every folder of the tree."""
+    bare_desk.done("init")
+
+    git = bare_desk.git()
+    assert git("rev-list", "--count", "mind") == "1"
+    assert not git.ok("merge-base", "main", "mind")
+    paths = set(git("ls-tree", "-r", "--name-only", "mind").splitlines())
+    assert "boot/identity.md" in paths
+    assert {f"{folder}/.gitkeep" for folder in FOLDERS if folder != "boot"} <= paths
+    assert git("log", "--format=%an", "mind") == git("log", "--format=%an", "main")
+
+
+def test_an_older_agent_gets_a_mind_once(desk: Desk) -> None:
+    """What is there is not touched, whatever it holds. It is said when the agent's own code knows no mind."""
+    git, home = desk.git(), desk.home()
+    git("update-ref", "-d", "refs/heads/mind")
+    said: list[str] = []
+
+    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
+    first = git("rev-parse", "mind")
+    changed = desk.branch("mind", {"boot/identity.md": "# Another\n"}, start="mind")
+    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
+
+    assert git("rev-list", "mind").splitlines() == [changed, first]
+    assert "branch 'mind'" in said[0]
+    assert ["does not use it until infra/cell/mind is there" in line for line in said[1:]] == [True]
+    knows = desk.branch("knows", {"infra/cell/mind/__init__.py": ""}, start="main")
+    git("update-ref", "refs/heads/main", knows)
+    git("update-ref", "-d", "refs/heads/mind")
+    said.clear()
+    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
+    assert len(said) == 1
+    Path(home.remote, "refs/heads/mind").write_text("damaged")
+    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
+    assert Path(home.remote, "refs/heads/mind").read_text() == "damaged"
+
+
+def test_the_mind_of_this_very_project_is_whole() -> None:
+    """Every file that code names is there, and reads without a problem; the tree is that of the specification."""
+    files = {source.path: Path(source.file).read_text() if source.file else "" for source in mind_files(str(PROJECT))}
+
+    named = {layout.IDENTITY, layout.INVARIANTS, layout.PRINCIPLES, layout.CONTEXT_POLICY, layout.WORKING}
+    named |= {layout.LONG_TERM, layout.BELIEFS, layout.SKILLS_INDEX, layout.INBOX, layout.ACTIVE}
+    named |= {layout.IMPROVEMENTS, layout.FAILURES, layout.OPEN_QUESTIONS, layout.DRIFT_REPORTS}
+    named |= {"boot/recovery.md", "boot/environment_awareness.md", "memory/directory_map.md"}
+    assert named <= files.keys()
+    assert files["boot/bootstrap.md"] == files["boot/bootstrap.backup"]
+    for text, file in ((files[layout.BELIEFS], BELIEFS_FILE), (files[layout.LONG_TERM], LONG_TERM_FILE)):
+        read = file.parse(text, 0.0)
+        assert (read.found, read.problems) == ((), ())
+        assert file.mark_of(read.document.head) == 1
+    core = skills_of({path: text.encode() for path, text in files.items() if path.endswith("/SKILL.md")})
+    assert (core.problems, graph_problems(core)) == ((), ())
+    listed = {(line.name, line.version) for line in lines_of(files[layout.SKILLS_INDEX])}
+    assert listed == {(skill.name, str(skill.version)) for skill in core.found}
+    assert policy_of(files[layout.CONTEXT_POLICY]).problem == ""
+    assert parse_inbox(files[layout.INBOX]) == ((), ())
+    tops = {path.split("/")[0] for path in files}
+    assert tops == {".gitignore", "memory", *(folder.split("/")[0] for folder in FOLDERS)}
+    for path, text in files.items():
+        assert len(text) < 4000, path

@@ -7,14 +7,17 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import pytest
 
 from host.agent import logs
+from host.agent.events import shown
 from host.agent.runs import step_of
 from host.notify import records
 from host.repository.approvals import _asking
 from tests.host.desk import Desk
 from tests.shared.leaks import Place, counters_stay, examine, question
+from tests.shared.mind.events import event_of
 
 
 def places(desk: Desk) -> dict[str, Place]:
@@ -27,7 +30,14 @@ def places(desk: Desk) -> dict[str, Place]:
         content = f"{words}\n{json.dumps({'event': words, 'call': given})}\n".encode()
         return str(logs._lines(logs.File("/", "x", "doors", ""), content, ""))
 
+    def event(words: str, given: Mapping[str, Any]) -> str:
+        made = event_of(words)
+        return str(
+            shown(msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, details=dict(given))))
+        )
+
     return {
+        "event": event,
         "notification": lambda words, given: f"{records.line(words, ())}\n{records.details(words, ())}",
         "question": lambda words, given: str(_asking(home, question(words, given))),
         "run": run,

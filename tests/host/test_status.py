@@ -10,8 +10,10 @@ from pathlib import Path
 import psutil
 
 from host.agent import status as status_module
+from host.agent.status import read_status
 from host.running.watcher import glimpse
 from infra.shared import watcher_file
+from infra.shared.mind.duties import DUTIES, STATE, DutyState, due, to_json
 from infra.shared.running_code import running_code
 from infra.shared.settings_file import read_settings
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
@@ -22,6 +24,9 @@ AT = "2026-01-31T10:42:12.345Z"
 NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 KEYS = {
+    "duties",
+    "mind",
+    "quiet",
     "web",
     "taint",
     "schema",
@@ -318,3 +323,24 @@ def test_of_a_watcher_of_another_version_what_runs_is_known(desk: Desk) -> None:
     assert found is not None
     assert (found.schema, found.phase, found.level, found.failures) == ("minifram.watcher/9", "running", "last good", 2)
     assert found.boots == ()
+
+
+def test_the_minds_duties_are_shown_when_done_and_when_due(desk: Desk) -> None:
+    """From the branch mind alone; a state that cannot be read is one of the troubles."""
+    _, _, daily, *_ = due({}, NOW)
+    state = DutyState().with_done(daily, NOW, "12 events")
+    state = state.with_failure(daily._replace(duty=DUTIES[-1], period="2026-W04"), NOW, "no space left")
+    desk.puts_mind({STATE: to_json(state).decode()})
+    shown = read_status(desk.home(), NOW + 3600).duties
+    assert [each.name for each in shown] == [duty.name for duty in DUTIES]
+    done, failed = shown[2], shown[-1]
+    assert (done.period, done.next, done.result) == ("2026-01-30", "2026-02-01T00:00Z", "12 events")
+    assert (failed.period, failed.next, failed.failed) == ("", "now", "no space left")
+    text = desk.run("status").out
+    assert "daily summary: 2026-01-30 done at 2026-01-31T10:43:20.000Z" in text
+    assert "weekly review: summary, coherence: never done, due now · failed: no space left" in text
+
+    desk.puts_mind({STATE: "<<<<<<< HEAD"})
+    broken = read_status(desk.home(), NOW)
+    assert broken.duties == ()
+    assert STATE in broken.troubles[0].text

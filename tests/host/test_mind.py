@@ -1,0 +1,110 @@
+"""`minifram mind`: what the PM sees of the agent's memory, and does with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from infra.shared.mind import snapshots
+from infra.shared.mind.kept import FILE, BaselineChange, MindKept, encode_kept
+from infra.shared.mind.snapshots import SnapshotKind
+from infra.shared.repository.git import EMPTY_TREE, Git
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
+from tests.host.desk import Desk
+
+MOMENT = 1_769_856_132.0
+"""2026-01-31T10:42:12Z."""
+
+
+def tag_mind(git: Git, commit: str, kind: SnapshotKind, at: str, about: str = "") -> snapshots.Snapshot:
+    made = snapshots.snapshot_of(kind, at, commit, about)
+    tag = git("hash-object", "-t", "tag", "-w", "--stdin", stdin=snapshots.tag_content(made, MOMENT))
+    git("update-ref", made.ref, tag)
+    return made._replace(tag=tag)
+
+
+def test_snapshots_are_listed_with_time_commit_and_reason(desk: Desk) -> None:
+    """The oldest first; a tag that is not the keep's is not taken for one."""
+    git = desk.git()
+    commit = commit_tree(git, EMPTY_TREE, (), "the mind")
+    later = tag_mind(git, commit, SnapshotKind.PRE_MODIFICATION, "2026-02-01T10:42:12.345Z", "improve@0123456789ab")
+    first = tag_mind(git, commit, SnapshotKind.DAILY, "2026-01-31T10:42:12.345Z")
+    git("update-ref", "refs/tags/snapshot/daily/2026-01-30T00-00-00Z", commit)
+
+    ended = desk.done("mind", "snapshots", "--json")
+    lines = desk.done("mind", "snapshots").out.splitlines()
+
+    assert snapshots.snapshots(git) == [first, later]
+    assert [(each["name"], each["commit"], each["reason"]) for each in ended.json["snapshots"]] == [
+        ("daily/2026-01-31T10-42-12Z", commit, "scheduled"),
+        ("pre-modification/2026-02-01T10-42-12Z", commit, "pre-modification: improve@0123456789ab"),
+    ]
+    assert lines[0].split() == ["daily/2026-01-31T10-42-12Z", commit[:12], "scheduled"]
+
+
+def push_mind(git: Git, files: dict[str, str | None], seen: str = "") -> str:
+    """A commit on the branch mind."""
+    blobs = {path: write_file(git, text) if text is not None else None for path, text in files.items()}
+    commit = commit_tree(git, tree_with(git, seen or EMPTY_TREE, blobs), (seen,) if seen else (), "a change")
+    git("update-ref", "refs/heads/mind", commit)
+    return commit
+
+
+def test_the_mind_goes_back_as_a_new_commit_and_the_undo_undoes_it(desk: Desk) -> None:
+    """Whole or in part; what came after stays in the history; a second time there is nothing to do."""
+    git = desk.git()
+    first = push_mind(git, {"memory/beliefs.md": "old\n", "memory/working.md": "old\n", "logs/daily/1.md": "day\n"})
+    made = tag_mind(git, first, SnapshotKind.DAILY, "2026-01-31T10:42:12Z")
+    later = push_mind(
+        git, {"memory/beliefs.md": None, "memory/working.md": "new\n", "logs/weekly/1.md": "week\n"}, first
+    )
+
+    ended = desk.done("mind", "restore", made.name, "/agent/memory", "--json").json
+    assert (ended["before"], git("rev-parse", "mind^")) == (later, later)
+    assert git("log", "-1", "--format=%an %s", "mind") == f"PM Restore {made.name}"
+    assert git("ls-tree", "-r", "--name-only", "mind").split() == [
+        *("logs/daily/1.md", "logs/weekly/1.md", "memory/beliefs.md", "memory/working.md")
+    ]
+    whole = desk.done("mind", "restore", "daily/2026-01-31")
+    assert git("rev-parse", "mind^{tree}") == git("rev-parse", f"{first}^{{tree}}")
+    assert "D logs/weekly/1.md" in whole.out
+    assert "nothing to do" in desk.done("mind", "restore", made.name).out
+    undo = next(line for line in whole.out.splitlines() if line.startswith("undo:"))
+    desk.done(*undo.removeprefix("undo:").split()[1:])
+    assert git("cat-file", "blob", "mind:logs/weekly/1.md") == "week"
+    assert git.ok("merge-base", "--is-ancestor", later, "mind")
+
+
+def test_what_cannot_be_restored_is_named(desk: Desk) -> None:
+    """No mind, no such snapshot, several, another history, no such path."""
+    git = desk.git()
+    git("update-ref", "-d", "refs/heads/mind")
+    assert "has no mind" in desk.run("mind", "restore", "daily/x").err
+    first = push_mind(git, {"a.md": "1\n"})
+    for hour in ("10", "11"):
+        tag_mind(git, first, SnapshotKind.DAILY, f"2026-01-31T{hour}:42:12Z")
+    before = git("rev-parse", "mind")
+    for words, code, said in (
+        (("weekly/2026",), 4, "no snapshot 'weekly/2026'"),
+        (("daily/2026-01-31",), 6, "could be daily/2026-01-31T10-42-12Z or daily/2026-01-31T11"),
+        ((desk.main(),), 2, "no commit of the mind's history"),
+        (("daily/2026-01-31T10-42-12Z", "b.md"), 4, "'b.md' is neither"),
+        (("daily/2026-01-31T10-42-12Z", "../x"), 2, "no path of the mind"),
+    ):
+        ended = desk.run("mind", "restore", *words)
+        assert (ended.code, said in ended.err) == (code, True), ended
+    assert git("rev-parse", "mind") == before
+
+
+def test_status_tells_of_drift_and_of_an_identity_that_became_another(desk: Desk) -> None:
+    """As the keep has it; a state that is no such is a trouble, and no end of the command."""
+    path = Path(desk.home().places.var) / FILE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    change = BaselineChange("2026-01-31T10:42:12.000Z", "a" * 40, ("boot/identity.md",), 0.9)
+    path.write_bytes(
+        encode_kept(MindKept(changes=(change,), drift=("the agent's clone: boot/identity.md is missing",)))
+    )
+    shown = desk.run("status").out
+    assert "drifted: the agent's clone: boot/identity.md is missing" in shown
+    assert "commit aaaaaaaaaaaa changed 90% of the words of boot/identity.md" in shown
+    path.write_bytes(b"{}{")
+    assert "mind.json is not what the keep writes" in desk.run("status").out

@@ -1,0 +1,138 @@
+"""`minifram mind why`: from what is held to be so back to the directive, and which link is broken."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from infra.shared import comms
+from infra.shared.mind import long_term
+from infra.shared.mind.beliefs import BELIEFS_FILE
+from infra.shared.mind.claims import Belief, BeliefStatus, BeliefType, MemoryItem, Source
+from infra.shared.mind.event import GENESIS, as_line, hash_of, plain
+from infra.shared.mind.heads import FILE, Head, line_of
+from infra.shared.mind.observe import observed
+from tests.host.desk import Desk
+from tests.shared.mind.notes import Said, event_of
+from tests.shared.rows import each_row
+
+RUN = "2026-01-05T100000Z-abcdefab"
+PLACE = "logs/events/2026-01-05.jsonl"
+
+
+class Traced:
+    """An agent that was told a fact, and holds it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk = desk
+        home = desk.home()
+        page = comms.add_directive(desk.page(), "Deploys run from release only.")
+        desk.write_page(page)
+        [directive] = comms.directives(page)
+        self.directive = directive.id
+        said = (Said(RUN, "they run from release", "deploys", "directive", task=directive.id), Said(RUN, "x"))
+        self.log = Path(home.places.mind) / PLACE
+        self.log.parent.mkdir(parents=True)
+        events, previous = [], GENESIS
+        for seq, each in enumerate(said, 1):
+            fields = plain(event_of(each, seq)) | {"previous": previous}
+            fields["hash"] = previous = hash_of(fields)
+            events.append(fields)
+        self.log.write_bytes(b"".join(map(as_line, events)))
+        self.heads = Path(home.places.var) / FILE
+        self.heads.parent.mkdir(parents=True, exist_ok=True)
+        self.heads.write_bytes(line_of(Head(RUN, 2, previous, "2026-01-05T10:00:00.000Z")))
+        self.transcript = Path(home.places.bot) / f"main/minifram/logs/transcripts/{RUN}.jsonl"
+        self.transcript.parent.mkdir(parents=True)
+        line = {"at": "2026-01-05T10:00:00.000Z", "kind": "acted", "run_id": RUN, "step_id": "1.1"}
+        self.transcript.write_text(json.dumps(line) + "\n")
+        hash = str(events[0]["hash"])
+        evidence = (observed([(f"{PLACE}:1", event_of(said[0], 1))])[0].observation.evidence._replace(hash=hash),)
+        item = MemoryItem("", "deploys", "They run from release.", evidence, "2026-01-05", "2026-01-05")
+        first = desk.puts_mind({"memory/long_term.md": long_term.add("", item)[0]})
+        sources = (Source(f"event {PLACE}:1", f"hash:{hash}"), Source(f"commit {first}", "the mind as it stood"))
+        belief = Belief(
+            *("", "They run from release.", 0.65, BeliefStatus.ACTIVE, BeliefType.EXTERNAL, sources, "2026-01-05"),
+            subject="deploys",
+        )
+        desk.puts_mind({"memory/beliefs.md": BELIEFS_FILE.add("", belief)[0]})
+
+    def tampered(self) -> None:
+        """Another statement, with a hash that fits it."""
+        one, other = self.log.read_bytes().splitlines()
+        fields = json.loads(one)
+        fields["metadata"]["details"]["statement"] = "they run by night"
+        fields["hash"] = hash_of(fields)
+        self.log.write_bytes(as_line(fields) + other + b"\n")
+
+
+def test_the_way_goes_back_to_the_directive(desk: Desk) -> None:
+    traced = Traced(desk)
+    for id in ("L-000001", "B-000001"):
+        links = desk.done("mind", "why", id, "--json").json["links"]
+        kinds = [each["kind"] for each in links]
+        assert [kind for kind in kinds if kind != "commit"] == [
+            *("statement", "event", "observation", "quote", "run", "directive")
+        ]
+        assert "They run from release" in links[0]["words"]
+        assert f"noted after run {RUN}" in next(each["words"] for each in links if each["kind"] == "event")
+        assert links[-1 if id[0] == "L" else -2]["words"].startswith(traced.directive)
+    assert "the mind" in desk.done("mind", "why", "B-000001").out
+
+
+def _no_log(traced: Traced) -> None:
+    traced.log.unlink()
+
+
+def _changed(traced: Traced) -> None:
+    traced.log.write_bytes(traced.log.read_bytes().replace(b"they run", b"they walk"))
+
+
+def _cut(traced: Traced) -> None:
+    """The event that the keep noted is gone."""
+    traced.log.write_bytes(traced.log.read_bytes().splitlines(keepends=True)[0])
+
+
+def _no_transcript(traced: Traced) -> None:
+    traced.transcript.unlink()
+
+
+def _no_directive(traced: Traced) -> None:
+    traced.desk.write_page("# COMMS\n\n## Directives\n\n## Reports\n")
+
+
+def test_a_broken_link_is_said_and_is_a_finding(desk: Desk) -> None:
+    """Each spoils the way a little more."""
+    traced = Traced(desk)
+    spoils: list[tuple[Callable[[Traced], None], str]] = [
+        (_no_directive, "COMMS.md and tasks/ do not hold it any more"),
+        (_no_transcript, "there is no transcript of it any more"),
+        (_cut, "the chain is broken behind event 1"),
+        (_changed, "it is not what its hash says"),
+        (_no_log, "the log cannot be read"),
+    ]
+    for spoil, words in spoils:
+        spoil(traced)
+        ended = desk.run("mind", "why", "B-000001")
+        assert ended.code == 8
+        assert words in ended.out
+
+
+def test_an_event_that_was_rewritten_with_its_hash_is_another_event(desk: Desk) -> None:
+    traced = Traced(desk)
+    traced.tampered()
+    ended = desk.run("mind", "why", "L-000001")
+    assert ended.code == 8
+    assert "one of them was changed" in ended.out
+
+
+def test_what_is_no_id_or_is_not_there(desk: Desk) -> None:
+    @each_row("id, code", [("x", 2), ("B-9", 4), ("L-000001\n", 2)])
+    def fails(id: str, code: int) -> None:
+        assert desk.run("mind", "why", id).code == code
+
+    desk.puts_mind({"memory/beliefs.md": "# Beliefs\n\n## B-000002\nnothing\n"})
+    fails()
+    ended = desk.run("mind", "why", "B-000002")
+    assert (ended.code, "cannot be read" in ended.err) == (1, True)
