@@ -20,6 +20,7 @@ from bench import (
     figure_handover,
     figure_idle,
     figure_long_life,
+    figure_mind,
     figure_pages,
     figure_push,
     figure_recovery,
@@ -52,7 +53,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    names = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "push", "container", "seal")
+    names = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "mind", "push", "container", "seal")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -86,6 +87,7 @@ def main(words: list[str]) -> int:
         "talk": figure_talk.run,
         "web": functools.partial(figure_web.run, rounds=given.rounds),
         "pages": functools.partial(figure_pages.run, rounds=given.rounds),
+        "mind": functools.partial(figure_mind.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),

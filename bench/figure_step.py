@@ -16,7 +16,9 @@ from pathlib import Path
 from bench.peers import program
 from bench.stamps import progress
 from bench.tables import TIMES_HEAD, Figure, Table, at_most, distance, milliseconds, spread, times_row
+from infra.shared.mind.event_log import logged
 from infra.shared.paths import ROOT
+from infra.shared.safe_files import Below
 
 ROUNDS = 30
 STEPS = 10
@@ -25,6 +27,7 @@ LONG_STEPS, LONG_CONVERSATIONS, LONG_LIMIT = 1000, 3, 1.5
 OURS, THEIRS = "minifram: loop, toolbox, bash tool", "mini-swe-agent: DefaultAgent, LocalEnvironment"
 BASH, SH = 'subprocess.run(["bash", "-c", "true"])', 'subprocess.run(["/bin/sh", "-c", "true"])'
 KEPT = "minifram: the same, with its transcript on the disk"
+TOLD = "minifram: the same, with the mind's events as well"
 
 
 def run(directory: Path, rounds: int | None) -> Figure:
@@ -35,6 +38,7 @@ def run(directory: Path, rounds: int | None) -> Figure:
             BASH: _Stepper([sys.executable, "-s", "-P", "-m", "bench.steps_bare", "bash"], directory),
             OURS: _Stepper([sys.executable, "-s", "-P", "-m", "bench.steps_ours", "loop"], directory),
             KEPT: _Stepper([sys.executable, "-s", "-P", "-m", "bench.steps_ours", "transcript"], directory),
+            TOLD: _Stepper([sys.executable, "-s", "-P", "-m", "bench.steps_ours", "events"], directory),
             SH: _Stepper([sys.executable, "-s", "-P", "-m", "bench.steps_bare", "/bin/sh"], directory),
             THEIRS: _Stepper([theirs, "-s", "-P", "-m", "bench.steps_mini"], directory),
         }
@@ -56,7 +60,13 @@ def run(directory: Path, rounds: int | None) -> Figure:
             every = steppers[OURS].steps(LONG_STEPS)
             early += every[STEPS // 2 : STEPS // 2 + STEPS]
             late += every[-STEPS:]
-    return _figure(took, early, late)
+    return _figure(took, early, late, _event_bytes(directory / "mind"))
+
+
+def _event_bytes(mind: Path) -> int:
+    """Of an event, in the mean."""
+    lines = [line.raw for line in logged(Below(str(mind)))]
+    return sum(map(len, lines)) // len(lines)
 
 
 class _Stepper:
@@ -105,14 +115,16 @@ class _Stepper:
         self._process.stdout.close()
 
 
-def _figure(took: dict[str, list[float]], early: list[float], late: list[float]) -> Figure:
+def _figure(took: dict[str, list[float]], early: list[float], late: list[float], event_bytes: int) -> Figure:
     own = {name: spread(took[name]).median - spread(took[bare]).median for name, bare in ((OURS, BASH), (THEIRS, SH))}
+    events = spread(took[TOLD]).median - spread(took[KEPT]).median
     table = Table(
         f"one step without the model, bash `true`: reply received -> result ready to send ({STEPS} steps a round)",
         (*TIMES_HEAD[:-2], "steps", "ratio"),
         tuple(times_row(name, values, took[BASH]) for name, values in took.items()),
         (
             f"Beyond its own shell: ours {milliseconds(own[OURS])} ms, mini-swe-agent {milliseconds(own[THEIRS])} ms.",
+            f"Events: {milliseconds(events)} ms and {event_bytes:,} bytes a step.",
             "mini-swe-agent runs commands with /bin/sh, ours with bash; each is to be held against its own shell.",
         ),
     )

@@ -1,4 +1,5 @@
-"""Steps of the real loop with the real tools, on replies that are made beforehand; with a transcript or without."""
+"""Steps of the real loop with the real tools, on replies that are made beforehand; with a transcript and the mind's
+events, or without."""
 
 from __future__ import annotations
 
@@ -6,14 +7,17 @@ import os
 import secrets
 import sys
 import time
+from collections.abc import Callable
 
 from bench.steps import between, serve
 from infra.cell.loop.context.context import Room
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.loop import Task, TaskContext, run_task
+from infra.cell.loop.loop import Event, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
+from infra.cell.loop.registry import Position
 from infra.cell.loop.seed_tools import seed_tools
+from infra.cell.mind.recorder import Recorder
 from infra.cell.runner.log import logger
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import Boot, Limits
@@ -48,14 +52,26 @@ def steps(count: int) -> list[float]:
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
     room = Room(boot.limits.context_tokens, Spill(here).keep, lambda: "")
     context = TaskContext(complete, toolbox.call, room=room)
-    if sys.argv[1] == "transcript":
+    if sys.argv[1] in ("transcript", "events"):
         transcript = Transcript(f"{here}/transcripts/{secrets.token_hex(8)}.jsonl", "bench", logger(boot))
         transcript.opened(request, [], count)
-        context = context._replace(record=transcript.add)
+        record = _with_events(transcript.add, here) if sys.argv[1] == "events" else transcript.add
+        context = context._replace(record=record)
     result = run_task(Task(request), RunConfig(count + 1, 3600.0), context)
     if result.reason is not StopReason.COMPLETED:
         raise RuntimeError(f"the loop ended with {result}; expected its last reply")
     return between(received, sent)
+
+
+def _with_events(record: Callable[[Event], None], here: str) -> Callable[[Event], None]:
+    recorder = Recorder(f"{here}/mind", here, Position("bench"), tuple, time.time, lambda word, **facts: None)
+    recorder.begin("Do it.", ["0123abcd"])
+
+    def both(event: Event) -> None:
+        record(event)
+        recorder.record(event)
+
+    return both
 
 
 def _boot(here: str) -> Boot:
