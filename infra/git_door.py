@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from infra.keep.git_door import inspection, taint
 from infra.keep.git_door.decide import refusal
 from infra.keep.git_door.examined import ask_for_examinations
+from infra.keep.git_door.forgotten import problems_with_forgotten
 from infra.keep.git_door.rules import read_rules
 from infra.shared.exit_codes import Exit
 from infra.shared.known_secrets import read_known
@@ -52,6 +53,7 @@ def pre_receive(config: str) -> int:
         state = taint.at_push(rules.var, repository.kept, now)
         updates = [taint.brought(state, repository.git, update) for update in updates]
         problems = [(update.ref, refusal(update, rules, state)) for update in updates]
+        problems += problems_with_forgotten(rules.var, updates)
         if state.now:
             is_taken = not any(problem for _, problem in problems)
             taint.note_push(rules.var, repository.kept, state.now.origins, updates, is_taken, now)

@@ -23,12 +23,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from infra.keep.ledger.budget import Cost
-from infra.keep.ledger.ledger import Ledger, Opened
+from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import log_lines
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.acts import Acts
-from infra.keep.model_door.asked import UNKNOWN, unit_on_main
+from infra.keep.model_door.asked import UNKNOWN, units_of
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
 from infra.keep.model_door.clients import unless
@@ -38,7 +38,7 @@ from infra.keep.model_door.model import Answer, Call, CallFailure, Model
 from infra.keep.model_door.providers import ProviderContext, make_models, no_price, price_of
 from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
-from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS
+from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, read_probe
 from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.keep.model_door.turns import asked_first, first_answer
 from infra.keep.serving import left_of, serve
@@ -68,7 +68,6 @@ from infra.shared.sockets import SocketTaken, listen
 
 log = structlog.get_logger("model_door")
 
-PROBE_CHARS = 200
 _Asked = TypeVar("_Asked", Request, VisionRequest)
 
 
@@ -110,7 +109,8 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
     unit_limit = Cost(nano_dollars(settings.budget.unit_usd), settings.budget.unit_tokens)
     try:
-        accounts = Accounts(Ledger(places.ledger), limit, unit_limit, prices, time.time, _unsynced)
+        ledger = Ledger(places.ledger)
+        accounts = Accounts(ledger, limit, unit_limit, prices, time.time, _unsynced, settings.exploration)
     except OSError as error:
         log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
@@ -121,7 +121,7 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     left_out = [no_price(model).message for model in models if model not in priced]
     counted = accounts if (models[0].provider, models[0].name) in prices else None
     acts = Acts(settings.model, priced)
-    door = Door(priced, counted, left_out, places.probe, unit_now=unit_on_main(places.remote), acts=acts)
+    door = Door(priced, counted, left_out, places.probe, unit_of=units_of(places.remote), acts=acts)
     # An SDK takes a second to load, and that must not come before the first answer.
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
@@ -142,11 +142,11 @@ class Door:
         left_out: Sequence[str] = (),
         probe: str = os.devnull,
         bodies: Bodies | None = None,
-        unit_now: Callable[[], str] = lambda: UNKNOWN,
+        unit_of: Callable[[str, str], str] = lambda label, task: UNKNOWN,
         acts: Acts | None = None,
     ) -> None:
         """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
-        is the file whose word is given to every client that asks; `unit_now` names the unit of work under way."""
+        is the file whose word is given to every client that asks; `unit_of` names a call's unit by label and task."""
         self.models = models
         self.accounts = accounts
         self._acts = acts or Acts(ModelSettings(), models)
@@ -157,7 +157,7 @@ class Door:
         self._calls = Calls()
         self._count_limit = RateLimit()
         self._probe = probe
-        self._unit_now = unit_now
+        self._unit_of = unit_of
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
@@ -189,14 +189,7 @@ class Door:
 
     async def probe(self, _: HttpRequest) -> Response:
         """What the watcher wrote last: a runner that knows it has used this door."""
-        try:
-            with open(self._probe, encoding="ascii") as file:
-                word = file.read(PROBE_CHARS)
-        except FileNotFoundError:
-            word = ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise CallFailure("unavailable", f"what the watcher wrote for probes cannot be read: {error}") from None
-        return JSONResponse({"probe": word})
+        return JSONResponse({"probe": read_probe(self._probe)})
 
     async def budget(self, _: HttpRequest) -> Response:
         if self.accounts is None:
@@ -243,7 +236,7 @@ class Door:
         async def attempt(model: Model) -> Completion:
             await self._acts.check(model, request)
             stops = left if model.provider == MANUAL else None
-            return await self._try(model, lambda: model.prepare(request), request.unit, stops)
+            return await self._try(model, lambda: model.prepare(request), request, stops)
 
         return await first_answer(models, attempt, self._note)
 
@@ -251,7 +244,7 @@ class Door:
         """What the first model that takes images says of one; a call like any other. Raises CallFailure."""
 
         async def attempt(model: Model) -> Completion:
-            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked.unit, None)
+            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked, None)
 
         return await first_answer(asked_first(self.models, asked.model), attempt, self._note)
 
@@ -277,14 +270,18 @@ class Door:
             log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
 
     async def _try(
-        self, model: Model, prepare: Callable[[], Call], run: str, left: asyncio.Future[None] | None
+        self,
+        model: Model,
+        prepare: Callable[[], Call],
+        asked: Request | VisionRequest,
+        left: asyncio.Future[None] | None,
     ) -> Completion:
-        """One paid call, of the run of that name. Raises CallFailure."""
+        """One paid call. Raises CallFailure."""
         if self.accounts is None:
             raise no_price(model)
         call = prepare()
-        unit = await asyncio.to_thread(self._unit_now)
-        entry = await self.accounts.open(model.provider, model.name, unit, call.most, run)
+        unit = await asyncio.to_thread(self._unit_of, asked.label, asked.task)
+        entry = await self.accounts.open(model.provider, model.name, unit, call.most, asked.unit, asked.label)
         began = time.monotonic()
         try:
             answer = await (unless(left, call) if left else call.make())
@@ -296,9 +293,10 @@ class Door:
             unknown = CallFailure("unavailable", f"{type(error).__name__}", usage=None)
             await self._settle(self.accounts, entry, began, failure=unknown)
             raise
-        await self._settle(self.accounts, entry, began, answer)
+        settled = await self._settle(self.accounts, entry, began, answer)
         usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
-        return answer.completion._replace(usage=usage, spent=self.accounts.spent(unit))
+        usd = settled.usd if settled else entry.worst_usd
+        return answer.completion._replace(usage=usage, spent=self.accounts.spent(unit), usd=usd)
 
     async def _settle(
         self,
@@ -307,7 +305,8 @@ class Door:
         began: float,
         answer: Answer | None = None,
         failure: CallFailure | None = None,
-    ) -> None:
+    ) -> Settled | None:
+        """None when it could not be written down."""
         usage = failure.usage if failure else answer.completion.usage if answer and answer.measured else None
         measured = answer.measured if answer else True
         reason = answer.completion.stop_reason if answer else None
@@ -317,7 +316,7 @@ class Door:
         except OSError as error:
             # The answer is paid for and the budget in memory is right, so the runner gets it all the same.
             log.error("ledger.write_failed", call=entry.id, reason=str(error))
-            return
+            return None
         if line.usd > entry.worst_usd or sum(line.usage) > entry.worst_tokens:
             log.error("call.passed_its_worst_case", call=entry.id, usd=line.usd, worst_usd=entry.worst_usd)
         log.info(
@@ -331,6 +330,7 @@ class Door:
             stop_reason=line.stop_reason,
             error=line.error,
         )
+        return line
 
 
 def _worst(states: Sequence[str]) -> str:

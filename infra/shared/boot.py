@@ -63,6 +63,8 @@ class Boot(NamedTuple):
     """The PM's policy (`shared.policy.to_text`), read when the first unit of work begins; empty for the default."""
     acts: str = TOOLS
     """TOOLS or OPERATIONS."""
+    mind: str = ""
+    """The settings of the mind (`shared.mind_settings`), read when the first unit of work begins."""
 
     @property
     def is_safe_mode(self) -> bool:

@@ -25,6 +25,11 @@ FIRST_MESSAGE = "Continue."
 OPENING_PREFIX = "opening-"
 """Ids of tool calls that the runner itself puts at the start of a conversation begin so; the model never made them."""
 
+TASK, MAINTENANCE, EXPLORATION = "task", "maintenance", "exploration"
+EXPLORATION_PARTS = ("web", "tools", "skills")
+LABELS = (TASK, MAINTENANCE, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
+"""What a call is for; money is counted by them. Directives and tasks of the inbox are both `task`."""
+
 _S = TypeVar("_S", bound="Value")
 
 
@@ -112,7 +117,7 @@ class ToolSpec(Value, frozen=True):
     """JSON Schema of the input object."""
 
 
-class Request(Value, frozen=True):
+class Request(Value, frozen=True, omit_defaults=True):
     system: tuple[str, ...]
     """In order; SYSTEM.md first, because what changes least must come first for the provider's cache."""
     messages: tuple[Message, ...]
@@ -121,6 +126,11 @@ class Request(Value, frozen=True):
     """The run that this call belongs to, for the ledger. What is counted for a run is the door's own word."""
     model: str = ""
     """Which of the door's models is asked first, by its name; empty for the PM's order."""
+    label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
+    """What the call is for, by the runner's word. Left out of JSON like all defaults: a door of before knows neither
+    this nor the next."""
+    task: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    """The task of the inbox that the run is for."""
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -155,18 +165,21 @@ def without_images(block: Block) -> Block:
     return block
 
 
-class VisionRequest(Value, frozen=True):
+class VisionRequest(Value, frozen=True, omit_defaults=True):
     """A question about one image; answered by words alone."""
 
     image: Image
     prompt: str
     unit: str = ""
     model: str = ""
-    """Both as in `Request`."""
+    label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
+    task: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    """All as in `Request`."""
 
     @property
     def request(self) -> Request:
-        return Request((), (Message("user", (self.image, Text(self.prompt))),), (), self.unit, self.model)
+        asked = (Message("user", (self.image, Text(self.prompt))),)
+        return Request((), asked, (), self.unit, self.model, self.label, self.task)
 
 
 MOST_TOKENS = 2**53
@@ -204,6 +217,8 @@ class Completion(Value, frozen=True, forbid_unknown_fields=False):
     usage: Usage = Usage()
     spent: Spent = Spent()
     """With this call; the door fills it in."""
+    usd: Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)] = 0.0
+    """What this call cost, in US dollars, as the door books it."""
 
     @property
     def text(self) -> str:
@@ -223,6 +238,7 @@ ERROR_TYPES = {
     "authentication": 401,
     "budget_exhausted": 402,
     "unit_budget_exhausted": 403,
+    "exploration_exhausted": 409,
     "context_overflow": 413,
     "rate_limited": 429,
     "tool_unavailable": 501,

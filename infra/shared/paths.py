@@ -118,6 +118,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 """What holds this `infra`: the project, the image's copy of it, or a checkout."""
 
 WEB_SOCKET_VARIABLE, WEB_PYTHON_VARIABLE = "MINIFRAM_WEB_SOCKET", "MINIFRAM_WEB_PYTHON"
+RUN_VARIABLE, STEP_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP"
 """In the environment of the agent's shells: where `minifram-web` finds the web door, and what it runs with."""
 CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 

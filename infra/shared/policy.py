@@ -16,8 +16,8 @@ from infra.shared.visible import is_visible
 
 ALLOW, ASK, DENY = "allow", "ask", "deny"
 DOINGS = (ALLOW, ASK, DENY)
-READ, AUTH = "read", "auth"
-EFFECTS = (READ, "write", "execute", AUTH)
+READ, EXECUTE, AUTH = "read", "execute", "auth"
+EFFECTS = (READ, "write", EXECUTE, AUTH)
 MAX_RULES = 100
 MAX_BYTES = 16 * 1024
 """Of the whole policy as text: it lies in the environment of the runner."""

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from infra.shared.files import write_whole
+from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_bytes, redacted_value
 
 MOST_HELD = 1 << 16
@@ -52,6 +53,29 @@ class RedactedFile:
         with open(self._path, "r+b", buffering=0) as file:
             if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
                 file.write(b"\n")
+
+
+class RedactedLines:
+    """Files of JSON lines in a directory that others may write to as well: no link is followed, no pipe waited for."""
+
+    def __init__(self, below: Below) -> None:
+        self._below = below
+
+    def append(self, path: str, value: Any, as_line: Callable[[Any], bytes], before: bytes = b"") -> int:
+        """What `as_line` makes of the redacted value, its end included, in one write; gives the size of the file then.
+        Nothing of it is left when it cannot be written whole. `before` ends a line that was torn.
+
+        Raises OSError, and what `as_line` raises."""
+        line = before + as_line(redacted_value(value))
+        file, size = self._below.open_to_append(path)
+        try:
+            written = os.write(file, line)
+            if written != len(line):
+                os.ftruncate(file, size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return size + written
+        finally:
+            os.close(file)
 
 
 def _line(value: Any) -> bytes:

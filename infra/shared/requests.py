@@ -19,6 +19,9 @@ MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
 MAX_TICKS = 1000
 MAX_ORIGINS, MAX_ORIGIN_CHARS = 50, 300
+MAX_HELD, MAX_HELD_CHARS = 100, 300
+MAX_DRIFT, MAX_DRIFT_CHARS = 30, 300
+MAX_SEQ = 2**53 - 1
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report: whatever they hold, they fit into one line of JSON."""
 
@@ -40,6 +43,8 @@ class AgentReport(NamedTuple):
     """Without the leading `branch@commit`, which the keep writes itself."""
     text: str
     ticks: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    """Of the inbox, that are done with it. A keep of before does not know them, and passes them over."""
 
     @property
     def whole_title(self) -> str:
@@ -63,18 +68,47 @@ class Examine(NamedTuple):
     commit: str
 
 
+NO_TASK = "-"
+
+
 class AskTaint(NamedTuple):
-    """Has the work on the present directives read the web?"""
+    """Has the present work read the web?"""
+
+    task: str = ""
+    """The task of the inbox that a run begins on, `NO_TASK` for none; empty says nothing of it. A keep of before passes
+    it over."""
 
 
-Request = AgentReport | Ask | Examine | AskTaint
-_REQUESTS: dict[str, type[Request]] = {"report": AgentReport, "ask": Ask, "examine": Examine, "taint": AskTaint}
+class NoteHead(NamedTuple):
+    """The chain of the mind's events ends at this event after a run. It never goes back, and never changes."""
+
+    run: str
+    seq: int
+    """Of the last event; 1 is the first of all."""
+    hash: str
+    """Of the last event, 64 hex digits."""
+
+
+class AskMind(NamedTuple):
+    """What has the keep seen of the mind's files that are the PM's alone?"""
+
+
+Request = AgentReport | Ask | Examine | AskTaint | NoteHead | AskMind
+_REQUESTS: dict[str, type[Request]] = {
+    "report": AgentReport,
+    "ask": Ask,
+    "examine": Examine,
+    "taint": AskTaint,
+    "head": NoteHead,
+    "mind": AskMind,
+}
 
 
 class Done(NamedTuple):
-    """The report is on main."""
+    """The report is on main, or the head is on record."""
 
     main: str
+    """Where it is then; empty for what does not move it."""
 
 
 class QuestionState(NamedTuple):
@@ -96,6 +130,18 @@ class TaintedBy(NamedTuple):
     """Whose text this work has read; nobody's, when it has read none."""
 
     origins: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """Files and folders of the mind that wait for the PM's word, as earlier work of that kind left them somewhere;
+    `*` for all that may steer."""
+
+
+class MindState(NamedTuple):
+    """What the keep holds against the mind, a line each, in words for people."""
+
+    drift: tuple[str, ...] = ()
+    """Files that are the PM's alone and are not as the PM wrote them."""
+    changes: tuple[str, ...] = ()
+    """Of the PM's own changes to them, those that change much of the text."""
 
 
 class Refused(NamedTuple):
@@ -110,7 +156,7 @@ class Later(NamedTuple):
     why: str
 
 
-Reply = Done | QuestionState | Examination | TaintedBy | Refused | Later
+Reply = Done | QuestionState | Examination | TaintedBy | MindState | Refused | Later
 
 
 def encode_request(request: Request) -> bytes:
@@ -140,12 +186,14 @@ def _checked(name: str, value: Any) -> Any:
         case "input":
             if not isinstance(value, dict):
                 raise RequestError(f"the field 'input' is {_shown(value)}; expected an object")
-        case "ticks":
+        case "seq":
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_SEQ:
+                raise RequestError(f"the field 'seq' is {_shown(value)}; expected a whole number from 1 to {MAX_SEQ}")
+        case "ticks" | "tasks":
             found = list(value) if isinstance(value, list | tuple) else [None]
-            if len(found) > MAX_TICKS or not all(isinstance(tick, str) and _TICK.fullmatch(tick) for tick in found):
-                raise RequestError(
-                    f"the field 'ticks' is {_shown(value)}; expected at most {MAX_TICKS} ids of 8 hex digits"
-                )
+            of, words = (_TICK, "of 8 hex digits") if name == "ticks" else (_JOB, "like TASK-001")
+            if len(found) > MAX_TICKS or not all(isinstance(each, str) and of.fullmatch(each) for each in found):
+                raise RequestError(f"the field {name!r} is {_shown(value)}; expected at most {MAX_TICKS} ids {words}")
             return tuple(found)
         case _:
             text = _text({name: value}, name, _MOST_CHARS.get(name, MAX_BYTES))
@@ -165,7 +213,12 @@ def encode_reply(reply: Reply) -> bytes:
         case Later():
             return _line({"later": reply.why})
         case TaintedBy():
-            return _line({"tainted_by": reply.origins})
+            return _line({"tainted_by": reply.origins, "held": reply.held})
+        case MindState():
+            drift, changes = (
+                [cut(each, MAX_DRIFT_CHARS) for each in lines[:MAX_DRIFT]] for lines in (reply.drift, reply.changes)
+            )
+            return _line({"drift": drift, "changes": changes})
         case _:
             return _line(reply._asdict())
 
@@ -181,7 +234,14 @@ def parse_reply(line: bytes) -> Reply:
         case {"later": _}:
             return Later(_text(fields, "later"))
         case {"tainted_by": [*origins]}:
-            return TaintedBy(tuple(cut(str(each), MAX_ORIGIN_CHARS) for each in origins[:MAX_ORIGINS]))
+            held = fields.get("held", [])  # a keep of before does not say
+            return TaintedBy(
+                tuple(cut(str(each), MAX_ORIGIN_CHARS) for each in origins[:MAX_ORIGINS]),
+                tuple(map(str, held[:MAX_HELD])) if isinstance(held, list) else (),
+            )
+        case {"drift": [*drift], "changes": [*changes]}:
+            kept = (tuple(cut(str(each), MAX_DRIFT_CHARS) for each in lines[:MAX_DRIFT]) for lines in (drift, changes))
+            return MindState(*kept)
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
             return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:
@@ -191,7 +251,13 @@ def parse_reply(line: bytes) -> Reply:
 
 
 def report_of(
-    id: str, at: str, heading: str, text: str, ticks: tuple[str, ...], at_home: tuple[str, str]
+    id: str,
+    at: str,
+    heading: str,
+    text: str,
+    ticks: tuple[str, ...],
+    at_home: tuple[str, str],
+    tasks: tuple[str, ...] = (),
 ) -> AgentReport:
     """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
 
@@ -201,7 +267,7 @@ def report_of(
         at_home, heading = (match["branch"], match["commit"]), match["words"]
     if len(text) > TEXT_CHARS:
         text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
-    return AgentReport(id, at, *at_home, redacted_and_cut(heading, TITLE_CHARS), text, ticks[:MAX_TICKS])
+    return AgentReport(id, at, *at_home, redacted_and_cut(heading, TITLE_CHARS), text, ticks[:MAX_TICKS], tasks)
 
 
 def id_of_heading(at: str, heading: str) -> str:
@@ -210,8 +276,16 @@ def id_of_heading(at: str, heading: str) -> str:
 
 
 _TICK = re.compile(r"[0-9a-f]{8}")
+_JOB = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
-_PATTERNS = {"id": re.compile(r"[0-9a-f]{32}"), "at": _TIME, "commit": re.compile(r"[0-9a-f]{7,64}")}
+_PATTERNS = {
+    "task": re.compile(r"(?:TASK-[0-9]{1,9}|-)?"),
+    "id": re.compile(r"[0-9a-f]{32}"),
+    "at": _TIME,
+    "commit": re.compile(r"[0-9a-f]{7,64}"),
+    "run": re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"),
+    "hash": re.compile(r"[0-9a-f]{64}"),
+}
 _MOST_CHARS = {"id": 100, "at": 100, "commit": 100, "tool": 200, "title": TITLE_CHARS, "text": TEXT_CHARS}
 _HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
 

@@ -50,6 +50,8 @@ class StopReason(Enum):
     """The conversation has no room left; its hand-over is the result's text."""
     AWAITING_APPROVAL = "awaiting_approval"
     """An act of it waits for the PM's word."""
+    NOT_RECORDED = "not_recorded"
+    """What it did could not be written into the mind's events."""
     MODEL_UNAVAILABLE = "model_unavailable"
     INTERRUPTED = "interrupted"
 

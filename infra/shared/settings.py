@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
+from infra.shared.mind_settings import ExplorationSettings, MindSettings, RunnerMind, to_json
 from infra.shared.model_settings import ModelSettings, lacks_tools
 from infra.shared.notify_settings import NotifySettings
 from infra.shared.policy import Policy, Rule, to_text
@@ -203,6 +204,8 @@ class Settings(Section, frozen=True):
     egress: EgressSettings = EgressSettings()
     policy: PolicySettings = PolicySettings()
     web: WebSettings = WebSettings()
+    mind: MindSettings = MindSettings()
+    exploration: ExplorationSettings = ExplorationSettings()
     podman: PodmanSettings = PodmanSettings()
     notify: NotifySettings = NotifySettings()
 
@@ -237,3 +240,8 @@ def runner_policy(settings: Settings) -> str:
     """The policy as `boot.Boot` carries it."""
     policy = policy_of(settings)
     return "" if policy == Policy() else to_text(policy)
+
+
+def runner_mind(settings: Settings) -> str:
+    """What `boot.Boot` carries for the mind."""
+    return to_json(RunnerMind(settings.mind, settings.exploration))

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+_BLANKS = re.compile(r"[\s\x00-\x1f\u2028\u2029]+")
+
 
 def cut(text: str, most: int) -> str:
     """The first `most` characters at most; the last of them is … when the text had more."""
@@ -15,3 +19,8 @@ def plain(text: str) -> str:
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def one_line(text: str) -> str:
+    """With single blanks, and nothing that ends a line."""
+    return _BLANKS.sub(" ", text).strip()

@@ -21,6 +21,7 @@ KERNEL = "/proc"
 SCRATCH = "a scratch directory that it made itself"
 ALLOWED = {
     "infra/keep/ledger/": OWN,
+    "infra/keep/mind/": OWN,
     "infra/keep/model_door/": OWN,
     "infra/keep/services/": OWN,
     "infra/keep/web_door/given.py": "the PM's settings",

@@ -23,8 +23,10 @@ from hypothesis import strategies as st
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
-from infra.cell.loop.loop import Acted, Event, Told
+from infra.cell.loop.loop import Acted, Entered, Event, Told
+from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
+from infra.cell.mind.recorder import Recorder
 from infra.cell.runner.log import logger
 from infra.cell.runner.run_operations import shown
 from infra.cell.runner.start import failed
@@ -37,6 +39,7 @@ from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.protocol.shapes import OK, ProtocolEvent
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
+from infra.shared.run_states import RunState
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
@@ -64,6 +67,7 @@ class Cell:
                 Acted(1, 1, ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
             ),
             "kept output": lambda words, given: (place / self.spill.keep(words.encode())).read_text(),
+            "event of an act": self.event,
             "unsent report": self.unsent,
             "life.json": self.life,
             "now.md, hand-over": self.note,
@@ -83,6 +87,23 @@ class Cell:
         self.transcript.add(event)
         text = (self.path / "run.jsonl").read_text()
         assert json.loads(text)["kind"] in ("told", "acted"), "what is written is still read"
+        return text
+
+    def event(self, words: str, given: Mapping[str, Any]) -> str:
+        place = self.path / "mind"
+        recorder = Recorder(str(place), str(self.path), Position("run"), tuple, time.time, lambda word, **facts: None)
+        recorder.begin(words, ["0123abcd"])
+        recorder.record(Entered(1, RunState.PLAN))
+        note = ToolResult(words, facts={"note": {"subject": words, **given}})
+        for call, result in (
+            ("note", note),
+            ("bash", ToolResult(words, facts={"exit": 0})),
+            ("x", ToolResult.err("", words)),
+        ):
+            recorder.record(Acted(1, 1, ToolCall("1", call, {"command": words, **given}), result, 0.1))
+        [file] = (place / "logs" / "events").iterdir()
+        text = file.read_text()
+        file.unlink()
         return text
 
     def unsent(self, words: str, given: Mapping[str, Any]) -> str:
@@ -259,6 +280,11 @@ ALLOWED = {
     "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/runner/context.py": "one constant line",
     "infra/cell/loop/reach.py": WORK,
+    "infra/cell/mind/clone.py": "an empty file, for its lock",
+    "infra/cell/mind/drift.py": "the PM's own files, byte for byte as the repository has them",
+    "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
+    "infra/shared/mind/forgotten.py": "ids of commits, which the host writes",
+    "infra/shared/mind/heads.py": "hashes, and the name of a run, which is checked",
     "infra/shared/repository/": "git objects, and what git reads",
 }
 WRITERS = {"write_whole", "os.write", "os.pwrite", "os.open", "os.fdopen", "tempfile.mkstemp", "os.truncate"}

@@ -10,10 +10,13 @@ from infra.shared.requests import (
     MAX_BYTES,
     AgentReport,
     Ask,
+    AskMind,
     Done,
     Examination,
     Examine,
     Later,
+    MindState,
+    NoteHead,
     QuestionState,
     Refused,
     Reply,
@@ -32,7 +35,13 @@ REPORT = AgentReport(
 )
 
 
-@each_row("request_", [REPORT, Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), Examine("x", "b" * 40)])
+HEAD = NoteHead("2026-01-31T104212.345Z-0123abcd", 17, "f" * 64)
+
+
+@each_row(
+    "request_",
+    [REPORT, Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), Examine("x", "b" * 40), HEAD, AskMind()],
+)
 def test_a_request_survives_the_line(request_: Request) -> None:
     """What is encoded is parsed to the same value."""
     assert parse_request(encode_request(request_)) == request_
@@ -45,6 +54,7 @@ def test_a_request_survives_the_line(request_: Request) -> None:
         QuestionState("0123456789abcdef", "denied", "no"),
         Examination("waiting"),
         Examination("examined", {"seconds": 1.5}),
+        MindState(("boot/identity.md is not as the PM wrote it",), ()),
         Refused("why"),
         Later("busy"),
     ],
@@ -72,6 +82,14 @@ def test_a_wrong_field_is_named(field: str, value: object) -> None:
     """A request with a field of another form is refused, and the words name what was wrong."""
     fields = json.loads(encode_request(REPORT)) | {field: value}
     with pytest.raises(RequestError, match=field if field != "branch" else "branch name"):
+        parse_request(json.dumps(fields).encode())
+
+
+@each_row("field, value", [("run", "../x"), ("seq", 0), ("seq", True), ("seq", "1"), ("hash", "f" * 63)])
+def test_a_wrong_head_is_named(field: str, value: object) -> None:
+    """The same of the head of a chain."""
+    fields = json.loads(encode_request(HEAD)) | {field: value}
+    with pytest.raises(RequestError, match=field):
         parse_request(json.dumps(fields).encode())
 
 

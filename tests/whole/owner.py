@@ -22,7 +22,7 @@ python - <<'END'
 from pathlib import Path
 path = Path("infra/cell/runner/run.py")
 text = path.read_text()
-call = "    _report(context, result, directives.tasks, approvals.lines, seen.commit)\\n"
+call = "        _report(context, result, directives.tasks, approvals.lines, seen.commit)\\n"
 assert text.count(call) == 1
 path.write_text(text.replace(call, call.replace("result", 'result._replace(text=result.text + " Thank you.")')))
 END

@@ -57,6 +57,8 @@ def test_the_demo_shows_every_step_and_leaves_nothing_running(tmp_path: Path) ->
         r"cannot-start@[0-9a-f]{12} was not launched: it failed its rehearsal",
         r"starts-then-dies@[0-9a-f]{12} died after SUCCESS: exit status 1",
         r"every report is still there: (\d+) of \1",
+        r"after both it recalls L-\d{6}",
+        r"event +logs/events/\d{4}-\d\d-\d\d\.jsonl:\d+",
         r"git log --graph --oneline --all",
         r"The Reports section of COMMS.md",
     ):
