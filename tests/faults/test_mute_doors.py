@@ -21,6 +21,7 @@ from infra.keep.services import health_checks
 from infra.keep.services.services import Service, Services
 from infra.shared.paths import Paths
 from tests.faults.grown import REAL, MakeAgent, grown, kill_runner
+from tests.keep.git_door.git_server import lasting_port
 from tests.keep.git_door.world import BLOB_BYTES, World
 from tests.keep.supervision.agents import Agent, within
 
@@ -97,9 +98,7 @@ class Played:
 @pytest.fixture
 def git_daemon(tmp_path: Path) -> Iterator[Played]:
     world = World(tmp_path / "world", by_daemon=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = lasting_port()
     service = Service(
         "git_daemon",
         daemon.command(world.places, port),

@@ -101,6 +101,11 @@ class Maintenance:
                 clone.publish(context, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(context.now())}")
         return True
 
+    def is_due(self, context: MindContext) -> bool:
+        """Whether something is. Reads one file."""
+        state = _read_state(context)
+        return state is not None and bool(self._due(context, state, ()))
+
     def _due(self, context: MindContext, state: DutyState, only: Collection[str]) -> list[DueDuty]:
         duties = [duty for duty in DUTIES if duty.name in self._works and (not only or duty.name in only)]
         found = [each for each in due(state.done, context.now(), duties) if each not in self._waits]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from infra.cell.runner.context import RunnerContext
@@ -13,23 +15,33 @@ from infra.shared.mind.duties import DAILY_SUMMARY, DEPRECATION_SCAN, WEEKLY_REV
 if TYPE_CHECKING:
     from infra.cell.mind.maintain import Maintenance
 
+QUIET_SECONDS = 3.0
+"""Before duties begin. A directive that follows a report at once, as in a conversation, does not wait for one."""
+
 
 class IdleTime:
     """The idle time of one runner's life."""
 
-    def __init__(self, context: RunnerContext, wakes: Wakes) -> None:
+    def __init__(self, context: RunnerContext, wakes: Wakes, quiet_seconds: float = QUIET_SECONDS) -> None:
         self._context = context
         self._wakes = wakes
+        self._quiet_seconds = quiet_seconds
         self._maintenance: Maintenance | None = None
 
     def use(self, ticked: bool) -> bool:
-        """Do what is due; whether main moved meanwhile, so that it is to be looked at. Raises Interrupted."""
+        """Do what is due after a while of quiet; whether main moved meanwhile, so that it is to be looked at. Raises
+        Interrupted."""
         context = self._context
         if context.boot.branch != MAIN or context.boot.is_safe_mode:
             return False
         if not os.path.isdir(f"{context.boot.places.mind}/.git"):
             return False
-        return not self._maintain(ticked)
+        return not self._maintain(ticked, is_quiet=self._is_quiet)
+
+    def _is_quiet(self) -> bool:
+        until = time.time() + self._quiet_seconds
+        self._context.heartbeat.beat("waiting for quiet", self._quiet_seconds)
+        return not self._wakes.sleep(until)
 
     def make_up(self) -> None:
         """What waited while the work before had read the web, before new work begins that may read it as well: the
@@ -37,7 +49,7 @@ class IdleTime:
         if self._maintenance is not None and self._maintenance.is_put_off:
             self._maintain(False, (DAILY_SUMMARY, DEPRECATION_SCAN, WEEKLY_REVIEW))
 
-    def _maintain(self, ticked: bool, only: tuple[str, ...] = ()) -> bool:
+    def _maintain(self, ticked: bool, only: tuple[str, ...] = (), is_quiet: Callable[[], bool] | None = None) -> bool:
         from infra.cell.mind.maintain import Maintenance  # an agent without a mind pays nothing for it
         from infra.cell.runner.mind import mind_context
 
@@ -45,8 +57,11 @@ class IdleTime:
         if self._maintenance is None:
             self._maintenance = Maintenance(context.heartbeat.beat)
         try:
+            mind = mind_context(context)
+            if is_quiet and self._maintenance.is_due(mind) and not is_quiet():
+                return False
             has_work = (lambda: False) if only else self._wakes.moved
-            return self._maintenance.tend(mind_context(context), ticked, has_work, only)
+            return self._maintenance.tend(mind, ticked, has_work, only)
         except Exception as error:  # the runner's work is not to end for it
             context.log.error("mind.maintenance_failed", exc_info=error)
             return True

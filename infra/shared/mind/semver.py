@@ -43,10 +43,6 @@ class SkillVersion(NamedTuple):
         )
 
 
-def _has_leading_zero(part: str) -> bool:
-    return len(part) > 1 and part[0] == "0" and part.isdigit()
-
-
 class Dependency(NamedTuple):
     """`core/html_to_text@1.2.0`: any version of the same major number that is no older."""
 

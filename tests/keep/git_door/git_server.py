@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -19,9 +20,7 @@ class Server:
 
     def __init__(self, root: Path, like: World | None = None) -> None:
         self.world = World(root, by_daemon=True, like=like)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
+        self.port = lasting_port()
         self.log = root / "daemon.log"
         self.start(daemon.command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
         self.url = daemon.url(self.world.places, self.port)
@@ -59,6 +58,17 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+def lasting_port() -> int:
+    """A port of loopback that is free, and that no connection of another test takes while the server is down: the
+    kernel gives those from ip_local_port_range(7)."""
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for port in random.SystemRandom().sample(range(10_000, lowest), 100):
+        with contextlib.suppress(OSError), socket.socket() as free:
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError(f"none of 100 ports from 10,000 to {lowest:,} is free")
 
 
 def pkt(line: bytes) -> bytes:

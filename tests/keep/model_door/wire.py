@@ -208,7 +208,7 @@ class Wire:
     reply: Callable[[dict[str, Any]], Reaction]
     requests: list[Recorded] = field(default_factory=list)
     billed: list[Counts] = field(default_factory=list)
-    """Usage of every answer that was sent to its end."""
+    """Usage of every answer that was sent to its end, noted before the end is sent: who has it may ask at once."""
     failures: list[BaseException] = field(default_factory=list)
     """What `reply` itself raised; leaving the `with` block raises the first one again."""
 
@@ -324,9 +324,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         every = events(answer, request, number)
+        is_whole = broken.events is None and not broken.drop and not broken.extra and broken.then == "end"
         for place, (name, data) in enumerate(every[: broken.events]):
             if name in broken.drop:
                 continue
+            if is_whole and place + 1 == len(every):
+                self.owner._bill(answer.usage or made_up_counts(request))
             self._chunk(sse(name, {"type": name, **data}))
             for _ in range(answer.pings if place == 0 else 0):
                 self._chunk(sse("ping", {"type": "ping"}))
@@ -334,8 +337,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._endless(sse("ping", {"type": "ping"}), answer.pause[1])
         if broken.extra:
             self._chunk(broken.extra)
-        elif broken.events is None and not broken.drop and broken.then == "end":
-            self.owner._bill(answer.usage or made_up_counts(request))
         self._finish(broken.then)
 
     def _finish(self, then: str) -> None:
