@@ -1,0 +1,1 @@
+"""Who explores: a person at the terminal; later, a model."""

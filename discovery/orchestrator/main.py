@@ -1,0 +1,1 @@
+"""The loop: a block, its command in the container, the result, a note."""
