@@ -225,7 +225,7 @@ def _shown(result: Result) -> str:
         if text:
             parts.append(f"--- {name}\n{visible(text)}")
     how = "ended at the time limit, " if result.timed_out else ""
-    again = "; the container had ended and was started again" if result.restarted else ""
+    again = "; the container was started again" if result.restarted else ""
     parts.append(f"--- step {result.step}: {how}exit code {result.exit_code}, {result.latency_s:.3f} s{again}")
     return "\n".join(part.removesuffix("\n") for part in parts) + "\n"
 
