@@ -19,11 +19,13 @@ PYTHON = "/usr/bin/python3"
 """The host's, which has the standard library alone."""
 PROCESSES = 200
 """At most, in a container of these tests."""
+SECONDS = 100.0
+"""For one command of the operator."""
 OFFLINE = "services:\n  agent:\n    network_mode: none\n"
 
 
 class Site:
-    """A copy of the folder and a container's name. The engine is a program `podman` on PATH, as the operator types it."""
+    """A copy of the folder, and a container's name. The engine is a program `podman` on PATH, as an operator has it."""
 
     def __init__(self, user: Rootless, name: str) -> None:
         self.user = user
@@ -60,10 +62,8 @@ class Site:
         settings = [f"{name}={value}" for name, value in given.items()]
         return ["/usr/bin/env", f"--chdir={self.root}", *settings, *map(str, words)]
 
-    def run(
-        self, *words: str | Path, stdin: str | None = None, check: bool = True, timeout: float = 100.0, **environ: str
-    ) -> Ended:
-        return self.user.run(*self.words(*words, **environ), stdin=stdin, check=check, timeout=timeout)
+    def run(self, *words: str | Path, stdin: str | None = None, check: bool = True, **environ: str) -> Ended:
+        return self.user.run(*self.words(*words, **environ), stdin=stdin, check=check, timeout=SECONDS)
 
     def orchestrate(self, stdin: str, *words: str | Path, check: bool = True, **environ: str) -> Ended:
         """`python3 orchestrator/main.py`, with a text through the pipe."""

@@ -10,7 +10,18 @@ import pytest
 from bench.sealed.rootless import Rootless
 from tests.discovery.site import PYTHON, commands_of, lines_of, site
 
-SMOKE = """\
+MAKE = (
+    "printf '# Map\\n- /world/data.csv: 7 lines\\n' > MAP.md; for n in LOG TOOLS PLAN; do echo \"# $n\" > $n.md; done"
+)
+TOOL = (
+    "mkdir -p tools && printf '%s\\n' '#!/bin/bash' 'tail -n +2 \"$1\" | cut -d, -f\"$2\"' > tools/parse_csv.sh "
+    "&& chmod +x tools/parse_csv.sh"
+)
+AGAIN = (
+    "/home/agent/tools/parse_csv.sh /world/data.csv 3 | sort | uniq -c "
+    "&& echo '- `/home/agent/tools/parse_csv.sh FILE COLUMN`: prints a column' >> TOOLS.md"
+)
+SMOKE = f"""\
 <Intent>
 Map top-level directories including /world and /home/agent
 
@@ -36,7 +47,7 @@ Initialize files and scan /world
 Initialize the artifacts
 
 <Command>
-printf '# Map\\n- /world/data.csv: 7 lines\\n' > MAP.md; echo '# Log' > LOG.md; echo '# Plan' > PLAN.md; echo '# Tools' > TOOLS.md
+{MAKE}
 
 <Expected>
 Four files
@@ -48,7 +59,7 @@ Write them one by one
 Write a tool that reads a column of a CSV file
 
 <Command>
-mkdir -p tools && printf '%s\\n' '#!/bin/bash' 'tail -n +2 "$1" | cut -d, -f"$2"' > tools/parse_csv.sh && chmod +x tools/parse_csv.sh
+{TOOL}
 
 <Expected>
 An executable script
@@ -81,7 +92,7 @@ The tags
 Use it again, on the tags, and document it
 
 <Command>
-/home/agent/tools/parse_csv.sh /world/data.csv 3 | sort | uniq -c && echo '- `/home/agent/tools/parse_csv.sh FILE COLUMN`: prints a column' >> TOOLS.md
+{AGAIN}
 
 <Expected>
 Three tags
