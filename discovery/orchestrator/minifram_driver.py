@@ -8,12 +8,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import door_client
 from door_client import BUDGETS, TOO_LONG, Completion, DoorFailure
-from llm_driver import DriverEnded, LLMDriver, Question, Result
+from llm_driver import LLMDriver, Question, Result
 from model_replies import SHORT_CHARS, asked_questions, read_answers, shown_result, split_reply
 from model_talk import LEAST_CHARS, MOST_CHARS, Talk, Turn, messages_of, size_of, within
 
@@ -40,17 +39,6 @@ class Settings(NamedTuple):
     run: str = ""
 
 
-def make() -> MiniframDriver:
-    """The driver of this process's environment. Raises DriverEnded that says what to do."""
-    try:
-        settings = settings_from(os.environ)
-        model = door_client.model_of(settings.socket)
-    except (ValueError, DoorFailure) as error:
-        raise DriverEnded(str(error)) from None
-    prompt = (Path(__file__).resolve().parent / "prompt.txt").read_text(encoding="utf-8")
-    return MiniframDriver(prompt, settings, model)
-
-
 def settings_from(environ: Mapping[str, str]) -> Settings:
     """Raises ValueError that says what to set."""
     path = environ.get(SOCKET, "")
@@ -72,20 +60,21 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
 
 
 class MiniframDriver(LLMDriver):
-    """Decides by a model. Raises DriverEnded when the model cannot answer, or the run's money is spent."""
+    """Decides by a model. `ended_by` is "model" when it had no further command, "budget", or what went wrong."""
 
     mode = "minifram"
+    usd: float = 0.0
+    """Calls that failed are in the door's ledger alone."""
+    tokens: int = 0
 
     def __init__(
         self,
         prompt: str,
         settings: Settings,
-        model: str | None = None,
         complete: Callable[..., Completion] = door_client.completed,
         context_chars: int = MOST_CHARS,
         say: Callable[[str], None] = lambda line: print(line, file=sys.stderr, flush=True),
     ) -> None:
-        self.model = model
         self._prompt = prompt
         self._settings = settings
         self._complete = complete
@@ -97,19 +86,24 @@ class MiniframDriver(LLMDriver):
         """The pre-exec block that came with the last note, until `decide` gives it."""
         self._steps = 0
         self._refusals = 0
-        self._usd, self._last_usd, self._tokens = 0.0, 0.0, 0
+        self._last_usd = 0.0
+
+    def open(self) -> None:
+        """Learn who answers. Raises DoorFailure when its calls cannot work."""
+        self.model = door_client.model_of(self._settings.socket)
 
     def decide(self, last: Result | None) -> str:
-        if last and last.refused:
-            self._refusals += 1
-            if self._refusals >= MOST_REFUSALS:
-                raise DriverEnded(f"{MOST_REFUSALS} blocks in a row were refused; the last: {last.refused}")
-            self._hear(f"This block was not carried out: {last.refused}")
-            self._step()
-        elif self._next is None:
+        if self._next is None and not self.ended_by:
             self._step()
         block, self._next = self._next or "", None
         return block
+
+    def refused(self, plan: str, error: str) -> None:
+        """The model is told why by the next `decide`."""
+        self._refusals += 1
+        self._hear(f"This block was not carried out: {error}")
+        if self._refusals >= MOST_REFUSALS:
+            self.ended_by = f"{MOST_REFUSALS} blocks in a row were refused; the last: {error}"
 
     def note(self, result: Result) -> str:
         """The reply's pre-exec block is kept for `decide`."""
@@ -119,7 +113,7 @@ class MiniframDriver(LLMDriver):
         return self._step()
 
     def answer(self, questions: list[Question]) -> dict[str, str]:
-        """What the model says from its conversation alone. Without a step there is nothing to answer from."""
+        """What the model says from its conversation alone; nothing when it cannot be asked, or saw no result."""
         if not questions or not self._steps:
             return {}
         before = self._talk
@@ -127,41 +121,41 @@ class MiniframDriver(LLMDriver):
         try:
             said = self._said(shorter_for=(TOO_LONG, *BUDGETS))
         except DoorFailure as failure:
-            raise DriverEnded(f"the questions were not answered: {failure}") from None
+            self._say(f"the questions were not answered: {failure}")
+            return {}
         finally:
             self._talk = before
         return read_answers(said.text, questions)
 
-    def spent(self) -> dict[str, float | int]:
-        """Calls that failed are in the door's ledger alone."""
-        return {"usd": round(self._usd, 9), "tokens": self._tokens}
-
-    def ended_by(self) -> str:
-        return "model"
-
     def _step(self) -> str:
-        """One call: keeps the next pre-exec block, and gives the post-exec block. Raises DriverEnded."""
+        """One call: keeps the next pre-exec block, and gives the post-exec block."""
         most = self._settings.usd
-        if most is not None and self._usd + KEPT_FOR_ANSWERS * self._last_usd >= most:
-            raise DriverEnded("budget")
+        if most is not None and self.usd + KEPT_FOR_ANSWERS * self._last_usd >= most:
+            return self._end("budget")
         try:
             said = self._said()
         except DoorFailure as failure:
             self._say(f"the run ends: {failure}")
-            raise DriverEnded("budget" if failure.type in BUDGETS else f"model: {failure}") from None
+            return self._end("budget" if failure.type in BUDGETS else f"model: {failure}")
         if said.stop_reason == "refusal":
-            raise DriverEnded(f"model: it refused: {said.text[:500]}")
+            return self._end(f"model: it refused: {said.text[:500]}")
         if said.text:
             self._talk = (*self._talk, Turn("assistant", said.text))
         if said.stop_reason == "max_tokens":  # a cut command may look whole
             self._refusals += 1
             if self._refusals >= MOST_REFUSALS:
-                raise DriverEnded(f"model: {MOST_REFUSALS} replies in a row could not be used")
+                return self._end(f"model: {MOST_REFUSALS} replies in a row could not be used")
             self._hear(CUT)
             return self._step()
         reply = split_reply(said.text)
         self._next = reply.pre
+        if not reply.pre:
+            self.ended_by = "model"
         return reply.post
+
+    def _end(self, why: str) -> str:
+        self.ended_by, self._next = why, ""
+        return ""
 
     def _said(self, shorter_for: tuple[str, ...] = (TOO_LONG,)) -> Completion:
         """One completion of the conversation, which is made shorter after a failure of these types. Raises DoorFailure.
@@ -184,8 +178,8 @@ class MiniframDriver(LLMDriver):
                     raise
                 limit = shorter
             else:
-                self._usd += said.usd
-                self._tokens += said.tokens
+                self.usd += said.usd
+                self.tokens += said.tokens
                 self._last_usd = said.usd
                 return said
 
