@@ -12,15 +12,8 @@ from typing import NamedTuple
 
 import door_client
 from door_client import BUDGETS, TOO_LONG, Completion, DoorFailure
-from model_replies import (
-    SHORT_CHARS,
-    AskedQuestion,
-    ShownResult,
-    asked_questions,
-    read_answers,
-    shown_result,
-    split_reply,
-)
+from llm_driver import LLMDriver, Question, Result
+from model_replies import SHORT_CHARS, asked_questions, read_answers, shown_result, split_reply
 from model_talk import LEAST_CHARS, MOST_CHARS, Talk, Turn, messages_of, size_of, within
 
 SOCKET, USD, RUN = "MINIFRAM_MODEL_SOCKET", "DISCOVERY_USD", "DISCOVERY_RUN"
@@ -66,9 +59,13 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     return Settings(path, usd, environ.get(RUN, ""))
 
 
-class MiniframDriver:
-    """Decides by a model. `usd` and `tokens` are what the run has spent so far; `ended_by` says why `decide` gave
-    nothing, and is empty when the model itself had no further command."""
+class MiniframDriver(LLMDriver):
+    """Decides by a model. `ended_by` is "model" when it had no further command, "budget", or what went wrong."""
+
+    mode = "minifram"
+    usd: float = 0.0
+    """Calls that failed are in the door's ledger alone."""
+    tokens: int = 0
 
     def __init__(
         self,
@@ -90,40 +87,33 @@ class MiniframDriver:
         self._steps = 0
         self._refusals = 0
         self._last_usd = 0.0
-        self.usd = 0.0
-        self.tokens = 0
-        self.ended_by = ""
-        self.model = ""
 
     def open(self) -> None:
         """Learn who answers. Raises DoorFailure when its calls cannot work."""
         self.model = door_client.model_of(self._settings.socket)
 
-    def decide(self, last: ShownResult | None) -> str:
-        """The next pre-exec block; empty when the run is to end."""
+    def decide(self, last: Result | None) -> str:
         if self._next is None and not self.ended_by:
             self._step()
         block, self._next = self._next or "", None
         return block
 
-    def note(self, result: ShownResult) -> str:
-        """The post-exec block for this result. The reply's pre-exec block is kept for `decide`."""
-        self._steps += 1
-        self._refusals = 0
-        short = shown_result(result, self._steps, SHORT_CHARS)
-        self._hear(shown_result(result, self._steps), short)
-        return self._step()
-
     def refused(self, plan: str, error: str) -> None:
-        """The block could not be understood; the model is told why, and asked again by the next `decide`."""
+        """The model is told why by the next `decide`."""
         self._refusals += 1
-        self._next = None
         self._hear(f"This block was not carried out: {error}")
         if self._refusals >= MOST_REFUSALS:
             self.ended_by = f"{MOST_REFUSALS} blocks in a row were refused; the last: {error}"
 
-    def answer(self, questions: list[AskedQuestion]) -> dict[str, str]:
-        """What the model says from its conversation alone, by the questions' ids. Empty when it cannot be asked."""
+    def note(self, result: Result) -> str:
+        """The reply's pre-exec block is kept for `decide`."""
+        self._steps += 1
+        self._refusals = 0
+        self._hear(shown_result(result), shown_result(result, SHORT_CHARS))
+        return self._step()
+
+    def answer(self, questions: list[Question]) -> dict[str, str]:
+        """What the model says from its conversation alone; nothing when it cannot be asked, or saw no result."""
         if not questions or not self._steps:
             return {}
         before = self._talk
@@ -139,41 +129,33 @@ class MiniframDriver:
 
     def _step(self) -> str:
         """One call: keeps the next pre-exec block, and gives the post-exec block."""
-        if self._is_spent():
-            self.ended_by, self._next = "budget", ""
-            return ""
+        most = self._settings.usd
+        if most is not None and self.usd + KEPT_FOR_ANSWERS * self._last_usd >= most:
+            return self._end("budget")
         try:
             said = self._said()
         except DoorFailure as failure:
-            self.ended_by = "budget" if failure.type in BUDGETS else f"model: {failure}"
             self._say(f"the run ends: {failure}")
-            self._next = ""
-            return ""
+            return self._end("budget" if failure.type in BUDGETS else f"model: {failure}")
         if said.stop_reason == "refusal":
-            self.ended_by, self._next = f"model: it refused: {said.text[:500]}", ""
-            return ""
+            return self._end(f"model: it refused: {said.text[:500]}")
         if said.text:
             self._talk = (*self._talk, Turn("assistant", said.text))
-        if said.stop_reason == "max_tokens":
-            return self._again()
+        if said.stop_reason == "max_tokens":  # a cut command may look whole
+            self._refusals += 1
+            if self._refusals >= MOST_REFUSALS:
+                return self._end(f"model: {MOST_REFUSALS} replies in a row could not be used")
+            self._hear(CUT)
+            return self._step()
         reply = split_reply(said.text)
         self._next = reply.pre
         if not reply.pre:
             self.ended_by = "model"
         return reply.post
 
-    def _again(self) -> str:
-        """After a reply that was cut: a cut block may look whole."""
-        self._refusals += 1
-        if self._refusals >= MOST_REFUSALS:
-            self.ended_by, self._next = f"model: {MOST_REFUSALS} replies in a row could not be used", ""
-            return ""
-        self._hear(CUT)
-        return self._step()
-
-    def _is_spent(self) -> bool:
-        most = self._settings.usd
-        return most is not None and self.usd + KEPT_FOR_ANSWERS * self._last_usd >= most
+    def _end(self, why: str) -> str:
+        self.ended_by, self._next = why, ""
+        return ""
 
     def _said(self, shorter_for: tuple[str, ...] = (TOO_LONG,)) -> Completion:
         """One completion of the conversation, which is made shorter after a failure of these types. Raises DoorFailure.

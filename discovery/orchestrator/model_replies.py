@@ -6,10 +6,11 @@ pre-exec block is not judged here: that is the same parser's as for a person."""
 from __future__ import annotations
 
 import re
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-PRE, POST = ("intent", "command", "expected", "onerror"), ("observation", "inference", "next")
-_TAG = re.compile(rf"^[ \t>*#-]*<\s*({'|'.join(PRE + POST)})\s*>", re.IGNORECASE | re.MULTILINE)
+import blocks
+from llm_driver import Question, Result
+
 _DONE = re.compile(r"^[ \t>*#-]*<\s*/?\s*done\s*/?\s*>", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[\w-]*[ \t]*$", re.MULTILINE)
 _ANSWER = r"^[ \t>*#-]*[`\"'*\[(]*{id}[`\"'*\])]*[ \t]*[:=.)-]+[ \t]*(.*)$"
@@ -28,49 +29,13 @@ class Reply(NamedTuple):
     """The pre-exec block, or whatever else stands there; empty when the model is done."""
 
 
-class ShownResult(Protocol):
-    """What a model is shown of an executed command."""
-
-    @property
-    def stdout(self) -> str: ...
-
-    @property
-    def stderr(self) -> str: ...
-
-    @property
-    def exit_code(self) -> int | None: ...
-
-    @property
-    def latency_s(self) -> float: ...
-
-    @property
-    def timed_out(self) -> bool: ...
-
-    @property
-    def stdout_bytes(self) -> int: ...
-
-    @property
-    def stderr_bytes(self) -> int: ...
-
-    @property
-    def restarted(self) -> bool: ...
-
-
-class AskedQuestion(Protocol):
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def text(self) -> str: ...
-
-
 def split_reply(text: str) -> Reply:
     """A reply without a command that says `<Done>`, or nothing, has an empty `pre`."""
     pieces: dict[bool, list[str]] = {True: [], False: []}
     found = list(_tags(text))
     ends = [*(place for place, _ in found[1:]), len(text)]
     for (place, name), end in zip(found, ends[: len(found)], strict=True):
-        pieces[name in POST].append(text[place:end])
+        pieces[name in blocks.POST].append(text[place:end])
     post, pre = ("".join(pieces[is_post]) for is_post in (True, False))
     if not any(name == "command" for _, name in found):
         # Words without a command are for the parser, which says what is missing.
@@ -80,11 +45,16 @@ def split_reply(text: str) -> Reply:
 
 def _tags(text: str) -> list[tuple[int, str]]:
     """Places and names of the tags that begin a section. A command may itself write such lines, into a here-document:
-    where an <Expected> or <OnError> follows, the command lasts until there."""
-    every = [(found.start(), found[1].lower()) for found in _TAG.finditer(text)]
+    where an <Expected> or <OnError> follows, the command lasts until there, for the parser to refuse it whole."""
+    every, place = list[tuple[int, str]](), 0
+    for line in text.split("\n"):
+        tag = blocks.tag(line)
+        if tag and not tag.closes:
+            every.append((place, tag.name))
+        place += len(line) + 1
     kept: list[tuple[int, str]] = []
     for number, (place, name) in enumerate(every):
-        inside = bool(kept) and kept[-1][1] == "command" and name in POST
+        inside = bool(kept) and kept[-1][1] == "command" and name in blocks.POST
         if inside and any(later in ("expected", "onerror") for _, later in _before_command(every[number:])):
             continue
         kept.append((place, name))
@@ -107,11 +77,11 @@ def _unfenced(block: str) -> str:
     return block.strip()
 
 
-def shown_result(result: ShownResult, step: int, limit: int = STREAM_CHARS) -> str:
+def shown_result(result: Result, limit: int = STREAM_CHARS) -> str:
     """The result in words, each stream cut in its middle to `limit` characters."""
     ended = "it was ended at the time limit" if result.timed_out else f"exit code {result.exit_code}"
     back = "; the container had stopped and was started again" if result.restarted else ""
-    lines = [f"Result of step {step}: {ended}, {result.latency_s:.2f} s{back}"]
+    lines = [f"Result of step {result.step}: {ended}, {result.latency_s:.2f} s{back}"]
     for name, text, size in (
         ("stdout", result.stdout, result.stdout_bytes),
         ("stderr", result.stderr, result.stderr_bytes),
@@ -131,7 +101,7 @@ def cut_middle(text: str, limit: int) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[len(text) - half :]}"
 
 
-def asked_questions(questions: list[AskedQuestion]) -> str:
+def asked_questions(questions: list[Question]) -> str:
     """What the model is asked after the run."""
     lines = [f"{question.id}: {question.text}" for question in questions]
     return "\n".join(
@@ -145,7 +115,7 @@ def asked_questions(questions: list[AskedQuestion]) -> str:
     )
 
 
-def read_answers(text: str, questions: list[AskedQuestion]) -> dict[str, str]:
+def read_answers(text: str, questions: list[Question]) -> dict[str, str]:
     """The answers by the questions' ids, without those that are not known. The last line for an id counts."""
     answers = {}
     for question in questions:

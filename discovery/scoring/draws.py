@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-NONCE_DIGITS = 10
+NONCE_DIGITS, LETTERS = 10, 4
 _CONSONANTS, _VOWELS = "bdfgklmnprstvz", "aeiou"
 
 
@@ -49,7 +49,7 @@ class Draws:
 
 
 class Nonces:
-    """Hexadecimal words of which none is given twice, and none that can be taken for a number."""
+    """Hexadecimal words of which none is given twice, and none that has a long number in it."""
 
     def __init__(self, draws: Draws, taken: frozenset[str] = frozenset()) -> None:
         self._draws = draws
@@ -58,6 +58,6 @@ class Nonces:
     def new(self) -> str:
         while True:
             nonce = f"{self._draws.below(16**NONCE_DIGITS):0{NONCE_DIGITS}x}"
-            if nonce not in self._taken and sum(letter.isalpha() for letter in nonce) >= 3:
+            if nonce not in self._taken and sum(letter.isalpha() for letter in nonce) >= LETTERS:
                 self._taken.add(nonce)
                 return nonce

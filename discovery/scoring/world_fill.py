@@ -16,6 +16,10 @@ from draws import Draws, Nonces
 from world_plan import TAGS, Plan, Planned
 
 VERSION = 1
+ANSWER_SYLLABLES = 4
+"""More than any word in a file's name has, so that no name has a part of an answer."""
+VALUES = 130_000, 999_999
+"""Of a table. Eight of them or more make a sum, which so has seven digits at least: no nonce has as many in a row."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ class _Filler:
         self._rows: dict[str, list[tuple[str, int, int, str]]] = {}
         self._stock: dict[str, list[tuple[str, int]]] = {}
         self._codes = {chain.end: f"{draws.between(10**8, 10**9 - 1)}" for chain in plan.chains}
-        self._clue = " ".join(draws.word() for _ in range(4))
+        self._clue = " ".join(draws.word(ANSWER_SYLLABLES) for _ in range(4))
         for first, second in plan.inventories:
             self._stock[first], self._stock[second] = self._two_counts()
 
@@ -143,10 +147,10 @@ class _Filler:
 
     def _table(self, file: Planned, nonce: str) -> str:
         draws = self._draws
-        tags = [*TAGS, *(draws.one(TAGS) for _ in range(draws.between(30, 50)))]
+        tags = [*(TAGS * 8), *(draws.one(TAGS) for _ in range(draws.between(1, 12)))]
         rows = [
-            (f"{nonce}-{number:03}", draws.between(1000, 999_999), draws.between(1000, 999_999), tag)
-            for number, tag in enumerate(tags, 1)
+            (f"{nonce}-{number:03}", draws.between(*VALUES), draws.between(*VALUES), tag)
+            for number, tag in enumerate(draws.some(tags, len(tags)), 1)
         ]
         self._rows[file.path] = rows
         head = ",".join(("id", *file.columns, "tag"))
@@ -163,7 +167,7 @@ class _Filler:
         draws = self._draws
         names: list[str] = []
         while len(names) < 24:
-            names += [name for name in (draws.word(3),) if name not in names]
+            names += [name for name in (draws.word(ANSWER_SYLLABLES),) if name not in names]
         first = {name: draws.between(10, 9999) for name in names}
         second = dict(first)
         for name in draws.some(names, draws.between(3, 5)):

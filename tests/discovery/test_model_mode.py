@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import door_client
 import pytest
-from door_client import Completion, DoorFailure, Outage
+from door_client import Completion, DoorFailure, Outage, completed
+from llm_driver import Question, Result
 from minifram_driver import MOST_REFUSALS, MiniframDriver, Settings, settings_from
 from model_replies import cut_middle, read_answers, shown_result, split_reply
 from model_talk import Turn, messages_of, size_of, within
@@ -27,24 +28,20 @@ USAGE = Counts(input=1000, output=100)
 """At these prices, 0.002 US dollars."""
 
 
-@dataclass(frozen=True)
-class Result:
-    """As the loop gives it to a driver."""
-
-    stdout: str = "data.csv\n"
-    stderr: str = ""
-    exit_code: int | None = 0
-    latency_s: float = 0.1234
-    timed_out: bool = False
-    stdout_bytes: int = 9
-    stderr_bytes: int = 0
-    restarted: bool = False
+def result(stdout: str = "data.csv\n", **more: Any) -> Result:
+    """The end of a command."""
+    usual = Result(1, "ls", stdout, "", 0, 0.1234, stdout_bytes=len(stdout))
+    return replace(usual, **more)
 
 
-@dataclass(frozen=True)
-class Question:
-    id: str
-    text: str
+def explore(exploring: MiniframDriver) -> int:
+    """To the end of the run; how many steps it had."""
+    steps, last = 0, None
+    while exploring.decide(last):
+        steps += 1
+        last = result("y" * 400)
+        exploring.note(last)
+    return steps
 
 
 def block(command: str) -> str:
@@ -91,7 +88,7 @@ def test_a_scripted_model_drives_three_steps_and_answers(tmp_path: Path) -> None
         commands, notes, last = [], [], None
         while plan := exploring.decide(last):
             commands.append(plan)
-            last = Result()
+            last = result()
             notes.append(exploring.note(last))
         assert commands == [block(command) for command in ("ls /world", "cat /world/a", "cat /world/b")]
         assert notes == [POST] * 3
@@ -100,7 +97,8 @@ def test_a_scripted_model_drives_three_steps_and_answers(tmp_path: Path) -> None
         lines = door.ledger()
     assert [line["event"] for line in lines].count("opened") == 5
     assert {line["run"] for line in lines} == {"run-1"}
-    assert exploring.tokens == sum(line["input_tokens"] + line["output_tokens"] for line in lines[1::2]) > 0
+    settled = [line for line in lines if line["event"] == "settled"]
+    assert exploring.tokens == sum(line["input_tokens"] + line["output_tokens"] for line in settled) > 0
 
 
 def test_money_and_tokens_are_what_the_door_books(tmp_path: Path) -> None:
@@ -108,9 +106,9 @@ def test_money_and_tokens_are_what_the_door_books(tmp_path: Path) -> None:
     with Wire(said(PRE, f"{POST}\n{block('true')}")) as wire, anthropic(tmp_path / "door", wire) as door:
         exploring = driver(door.places.model_socket)
         assert exploring.decide(None) == PRE
-        assert (round(exploring.usd, 6), exploring.tokens) == (0.002, 1100)
-        assert exploring.note(Result(stdout="x" * 50)) == POST
-        assert round(exploring.usd, 6) == round(door.ledger()[-1]["usd"] * 2, 6) == 0.004
+        assert (round(exploring.usd, 9), exploring.tokens) == (0.002, 1100)
+        assert exploring.note(result(stdout="x" * 50)) == POST
+        assert exploring.usd == pytest.approx(2 * door.ledger()[-1]["usd"])
     first, second = (request.body for request in wire.requests)
     assert PROMPT in json.dumps(first["system"])
     shown = json.dumps(second["messages"])
@@ -123,25 +121,19 @@ def test_money_and_tokens_are_what_the_door_books(tmp_path: Path) -> None:
 
 def test_the_doors_budget_for_the_run_ends_it(tmp_path: Path) -> None:
     """No call is made that could pass it; the run ends by its budget, and questions get no answer."""
-    budget = {"unit_usd": 0.014}  # a call's worst case is 0.010 for 1000 tokens, and the prompt
+    budget = {"unit_usd": 0.018}  # at worst a call costs 0.010 for its 1000 tokens, and its prompt
     with Wire(said(PRE, f"{POST}\n{PRE}", "never")) as wire, anthropic(tmp_path / "door", wire, budget) as door:
         exploring = driver(door.places.model_socket)
-        while exploring.decide(None):
-            exploring.note(Result(stdout="y" * 400))
-        assert exploring.ended_by == "budget"
+        assert (explore(exploring), exploring.ended_by) == (1, "budget")
         assert exploring.answer([Question("q1", "how many?")]) == {}
-    assert len(wire.requests) == len(wire.billed) < 3
+    assert len(wire.requests) == len(wire.billed) == 1
 
 
 def test_a_bound_of_the_run_keeps_money_for_the_answers(tmp_path: Path) -> None:
     """With 0.007 dollars at 0.002 a call, the second step leaves 0.003: too little for a step and the answers."""
     with Wire(said(PRE, f"{POST}\n{PRE}", "q1: 7")) as wire, anthropic(tmp_path / "door", wire) as door:
         exploring = driver(door.places.model_socket, usd=0.007)
-        steps = 0
-        while exploring.decide(None):
-            steps += 1
-            exploring.note(Result())
-        assert (steps, exploring.ended_by) == (2, "budget")
+        assert (explore(exploring), exploring.ended_by) == (2, "budget")
         assert exploring.answer([Question("q1", "how many?")]) == {"q1": "7"}
     assert "0.007 US dollars" in json.dumps(wire.requests[0].body["messages"])
 
@@ -151,8 +143,7 @@ def test_what_passes_is_waited_for_and_a_refused_key_is_not(tmp_path: Path) -> N
     busy = [Status(529, "overloaded_error"), Status(429, "rate_limit_error", headers=(("retry-after", "3"),))]
     waits: list[float] = []
 
-    def complete(*words: Any, **more: Any) -> Completion:
-        return door_client.completed(*words, **more, sleep=waits.append)
+    complete = partial(completed, sleep=waits.append)
 
     def reply(request: dict[str, Any]) -> Status | Answer:
         return busy.pop(0) if busy else Answer((Say(PRE),), usage=USAGE)
@@ -165,9 +156,8 @@ def test_what_passes_is_waited_for_and_a_refused_key_is_not(tmp_path: Path) -> N
         anthropic(tmp_path / "refused", wire) as door,
     ):
         exploring = driver(door.places.model_socket, complete=complete)
-        assert exploring.decide(None) == ""
+        assert (exploring.decide(None), exploring.decide(None)) == ("", "")
         assert exploring.ended_by.startswith("model: authentication")
-        assert exploring.decide(None) == ""
     assert len(wire.requests) == 1
 
 
@@ -219,9 +209,9 @@ def test_a_refused_block_goes_back_to_the_model() -> None:
     assert "expected one <Command>" in heard(model)
     exploring.refused("three", "expected one <Command>")
     assert exploring.decide(None) == PRE
-    exploring.note(Result())
+    exploring.note(result())
     for _ in range(MOST_REFUSALS - 1):
-        assert exploring.decide(None)
+        assert exploring.decide(result())
         exploring.refused("x", "no")
     assert exploring.ended_by == ""
 
@@ -234,7 +224,7 @@ def test_only_so_many_blocks_in_a_row_are_refused() -> None:
         assert exploring.decide(None) == "nonsense"
         exploring.refused("nonsense", "no <Command> in it")
     assert exploring.decide(None) == ""
-    assert "no <Command> in it" in exploring.ended_by
+    assert exploring.ended_by.endswith("the last: no <Command> in it")
     assert len(model.asked) == MOST_REFUSALS
 
 
@@ -247,19 +237,23 @@ def test_a_reply_that_was_cut_is_not_carried_out() -> None:
     endless = Model(Completion(PRE, "max_tokens", 0.0, 0))
     exploring = driver("", complete=endless)
     assert exploring.decide(None) == ""
-    assert (len(endless.asked), bool(exploring.ended_by)) == (MOST_REFUSALS, True)
+    assert "could not be used" in exploring.ended_by
+    assert len(endless.asked) == MOST_REFUSALS
 
 
-@pytest.mark.parametrize(
-    "reply", ["", "<Done>", f"{POST}\n\n<Done>", f"{POST}\n<done/>", Completion("I cannot", "refusal", 0, 0)]
-)
-def test_a_model_that_is_done_ends_the_run(reply: str | Completion) -> None:
-    """By <Done>, by nothing at all, or by refusing."""
+@pytest.mark.parametrize("reply", ["", "<Done>", f"{POST}\n\n<Done>", f"{POST}\n<done/>"])
+def test_a_model_that_is_done_ends_the_run(reply: str) -> None:
+    """By <Done>, or by nothing at all; the note stays."""
     exploring = driver("", complete=Model(PRE, reply))
     assert exploring.decide(None) == PRE
-    exploring.note(Result())
-    assert exploring.decide(None) == ""
-    assert exploring.ended_by.startswith("model")
+    assert exploring.note(result()) == (POST if POST in reply else "")
+    assert (exploring.decide(None), exploring.ended_by) == ("", "model")
+
+
+def test_a_model_that_refuses_ends_the_run() -> None:
+    """With its words: a provider says no to the whole conversation then."""
+    exploring = driver("", complete=Model(Completion("I cannot", "refusal", 0.0, 0)))
+    assert (exploring.decide(None), exploring.ended_by) == ("", "model: it refused: I cannot")
 
 
 def test_a_conversation_that_is_too_long_is_made_shorter_and_sent_again() -> None:
@@ -268,14 +262,12 @@ def test_a_conversation_that_is_too_long_is_made_shorter_and_sent_again() -> Non
     exploring = driver("", complete=model)
     for _ in range(10):
         assert exploring.decide(None) == PRE
-        exploring.note(Result(stdout="z" * 8000))
-    assert exploring.ended_by == ""
+        exploring.note(result(stdout="z" * 8000))
     before, after = (sum(len(each["content"][0]["text"]) for each in asked) for asked in model.asked[-2:])
     assert after < before * 0.6
     assert "z" * 8000 in heard(model)
     hopeless = driver("", complete=Model(DoorFailure("context_overflow", "too long")))
-    assert hopeless.decide(None) == ""
-    assert hopeless.ended_by == "model: context_overflow: too long"
+    assert (hopeless.decide(None), hopeless.ended_by) == ("", "model: context_overflow: too long")
 
 
 @pytest.mark.parametrize("post", [POST, POST.upper(), POST.replace("\n", "\r\n"), ""])
@@ -303,13 +295,14 @@ def test_words_without_a_command_are_the_parsers_to_refuse() -> None:
 
 def test_a_result_is_shown_within_a_bound() -> None:
     """Both ends of each stream, with its true size, and all that is out of the ordinary."""
-    shown = shown_result(Result("a" * 20_000 + "END", "e" * 9000, None, 1, True, 10**6, 9000, True), 7)
+    odd: dict[str, Any] = {"timed_out": True, "restarted": True, "stdout_bytes": 10**6, "stderr_bytes": 9000}
+    shown = shown_result(result("a" * 20_000 + "END", step=7, latency_s=1, stderr="e" * 9000, **odd))
     assert shown.startswith("Result of step 7: it was ended at the time limit, 1.00 s; the container had stopped")
     assert "stdout (1000000 bytes):" in shown
     assert "END\nstderr (9000 bytes)" in shown
     assert len(shown) < 2 * 8000 + 400
     assert cut_middle("abcdefgh", 4) == "ab\n[… 4 characters left out …]\ngh"
-    assert "stdout: empty" in shown_result(Result("", stdout_bytes=0), 1)
+    assert "stdout: empty" in shown_result(result(""))
 
 
 def test_a_conversation_is_kept_within_its_size() -> None:
