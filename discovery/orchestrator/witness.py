@@ -105,7 +105,7 @@ class Witness:
         except OSError as error:
             why["world"] = _told(error, world)
         if home is None:
-            why["home"] = "the engine does not tell where the home lies on this machine"
+            why["home"] = "the home is not on this machine, or this user cannot look into it"
         else:
             try:
                 seen_home = HomeWatch(os.fspath(home))
