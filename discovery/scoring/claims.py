@@ -29,8 +29,8 @@ _COUNT = re.compile(
 _QUOTED = re.compile(r"\"([^\"\n]{4,300})\"|\u201c([^\u201d\n]{4,300})\u201d")
 _CODE = re.compile(r"`([^`\n]{1,2000})`")
 _DENIAL = re.compile(
-    r"\b(?:no such|not exist|n[o']t exist|missing|not found|not there|absent|no file|nothing|gone|dead end|leads nowhere)"
-    r"\b",
+    r"\b(?:no such|not exist|n[o']t exist|missing|not found|not there|absent|no file|nothing|gone|dead end"
+    r"|leads nowhere)\b",
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(r"[A-Z_]{2,}|\[.*\]|\.{3}|\u2026")
