@@ -29,7 +29,7 @@ from infra.keep.model_door import log_lines
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.asked import UNKNOWN, units_of
-from infra.keep.model_door.background import load_all
+from infra.keep.model_door.background import load_all, worst_state
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
 from infra.keep.model_door.clients import unless
 from infra.keep.model_door.counting import RateLimit
@@ -73,7 +73,9 @@ _Asked = TypeVar("_Asked", Request, VisionRequest)
 
 def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM."""
-    given = arguments.parser("model_door", __doc__ or "").parse_args(words)
+    parser = arguments.parser("model_door", __doc__ or "")
+    parser.add_argument("--unit", help="the unit of work of all calls (default: what main's page asks for)")
+    given = parser.parse_args(words)
     places = arguments.places(given)
     log_lines.configure()
     signal.signal(signal.SIGTERM, _leave)
@@ -95,15 +97,17 @@ def main(words: list[str] | None = None) -> int:
         log.error("door.not_opened", reason=f"the socket {places.model_socket} cannot be made: {error}")
         return Exit.FAILURE
     try:
-        return open_and_serve(models, settings, places, server)
+        return open_and_serve(models, settings, places, server, given.unit)
     finally:
         server.close()
         if os.path.lexists(places.model_socket):
             os.unlink(places.model_socket)
 
 
-def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, server: socket.socket) -> Exit:
-    """The door's life, from the ledger's opening to the signal that ends it."""
+def open_and_serve(
+    models: Sequence[Model], settings: Settings, places: Paths, server: socket.socket, unit: str | None = None
+) -> Exit:
+    """The door's life, from the ledger's opening to the signal that ends it. `unit`: of all calls."""
     found = {(model.provider, model.name): price_of(model, settings.model, settings.budget) for model in models}
     prices = {which: price for which, price in found.items() if price is not None}
     limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
@@ -121,7 +125,7 @@ def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, s
     left_out = [no_price(model).message for model in models if model not in priced]
     counted = accounts if (models[0].provider, models[0].name) in prices else None
     acts = Acts(settings.model, priced)
-    door = Door(priced, counted, left_out, places.probe, unit_of=units_of(places.remote), acts=acts)
+    door = Door(priced, counted, left_out, places.probe, unit_of=units_of(places.remote, unit), acts=acts)
     # An SDK takes a second to load, and that must not come before the first answer.
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
@@ -185,7 +189,7 @@ class Door:
         if len(self.models) > 1:
             answer["then"] = [f"{model.provider} {model.name}" for model in self.models[1:]]
         states = [thing.state for model in self.models for thing in model.loads]
-        return JSONResponse(answer | ({"sdk": _worst(states)} if states else {}))
+        return JSONResponse(answer | ({"sdk": worst_state(states)} if states else {}))
 
     async def probe(self, _: HttpRequest) -> Response:
         """What the watcher wrote last: a runner that knows it has used this door."""
@@ -331,10 +335,6 @@ class Door:
             error=line.error,
         )
         return line
-
-
-def _worst(states: Sequence[str]) -> str:
-    return next((state for state in ("failed", "loading") if state in states), "ready")
 
 
 def _leave(*_: object) -> None:

@@ -88,8 +88,11 @@ def task_on_mind(remote: str) -> Callable[[str], str | None]:
     return look
 
 
-def units_of(remote: str) -> Callable[[str, str], str]:
-    """The unit of a call by its label and task, as the bare repository has them now."""
+def units_of(remote: str, unit: str | None = None) -> Callable[[str, str], str]:
+    """The unit of a call by its label and task, as the bare repository has them now; or always `unit`, for a door whose
+    caller works for no repository."""
+    if unit is not None:
+        return lambda label, task: unit
     directives, tasks = unit_on_main(remote), task_on_mind(remote)
     return lambda label, task: unit_for(label, task, timestamp(time.time())[:10], directives, tasks)
 

@@ -58,3 +58,8 @@ def load_all(things: Sequence[Background[Any]]) -> None:
 def _load_all(things: Sequence[Background[Any]]) -> None:
     for thing in things:
         thing.load()
+
+
+def worst_state(states: Sequence[str]) -> str:
+    """Of several things that are loaded, for `/health`."""
+    return next((state for state in ("failed", "loading") if state in states), "ready")
