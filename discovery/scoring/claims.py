@@ -99,6 +99,7 @@ def _plan(lines: list[str], home: Home, world: World, run: Digest, proven: Prove
 
 def _log(lines: list[str], home: Home, world: World, run: Digest, proven: Proven) -> Found:
     commands = {_plain(step.command) for step in run.steps}
+    said = []
     fenced = False
     for line in lines:
         if line.lstrip().startswith("```"):
@@ -108,11 +109,12 @@ def _log(lines: list[str], home: Home, world: World, run: Digest, proven: Proven
                 command = _plain(line.lstrip()[2:])
                 yield f"`{command}` was run", command in commands
         else:
+            said.append(_CODE.sub(" ", line))
             for text in _CODE.findall(line):
                 command = _plain(text)
                 if " " in command or command in commands:
                     yield f"`{command}` was run", command in commands
-    yield from _of_the_world([_CODE.sub(" ", line) for line in lines], world)
+    yield from _of_the_world(said, world)
 
 
 def _tools(lines: list[str], home: Home, world: World, run: Digest, proven: Proven) -> Found:

@@ -182,8 +182,9 @@ class _Reader:
                 raise Unclear(f"{raw} that nothing opened")
             self._opaque.pop()
             # What follows it belongs to no simple command, so that redirects of the whole are Unclear.
-            rest = self._text[self._at :].lstrip(" \t")
-            if rest and rest[0] not in ";\n&|)#":
+            while self._text[self._at : self._at + 1] in (" ", "\t"):
+                self._at += 1
+            if self._text[self._at : self._at + 1] not in ("", ";", "\n", "&", "|", ")", "#"):
                 raise Unclear(f"something after {raw}")
             return True
         return raw in BETWEEN
@@ -222,7 +223,8 @@ class _Reader:
     def _word(self) -> Word:
         text, begin = self._text, self._at
         pieces: list[str] = []
-        known, glob = True, False
+        bare: list[str] = []
+        known = True
         while self._at < len(text) and text[self._at] not in _ENDS:
             char = text[self._at]
             piece: str | None
@@ -241,14 +243,14 @@ class _Reader:
             elif char == "~" and self._at == begin and text[begin + 1 : begin + 2] in ("/", *_ENDS, ""):
                 piece, self._at = HOME, self._at + 1
             else:
-                glob = glob or char in "*?[{"
+                bare.append(char)
                 piece, self._at = char, self._at + 1
             known = known and piece is not None
             pieces.append(piece or "")
         raw = text[begin : self._at]
         if not raw:
             raise Unclear("a word is missing")
-        return Word(raw, "".join(pieces) if known else None, glob)
+        return Word(raw, "".join(pieces) if known else None, _is_pattern(set(bare)))
 
     def _double_quoted(self) -> str | None:
         text = self._text
@@ -312,6 +314,11 @@ class _Reader:
             if self._at == begin:
                 return "$"
         return None
+
+
+def _is_pattern(bare: set[str]) -> bool:
+    """Whether a word with these characters outside of quotes may stand for names."""
+    return bool(bare & {"*", "?"}) or {"[", "]"} <= bare or ({"{", "}"} <= bare and bool(bare & {",", "."}))
 
 
 def _parenthesis_end(text: str, at: int, depth: int) -> int:
