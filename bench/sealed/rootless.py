@@ -47,6 +47,8 @@ class Rootless:
     home: Path
     runtime_dir: Path
     scratch: Path = field(repr=False)  # the user's own, readable for containers; gone after the tests
+    programs: Path | None = None
+    """A directory whose programs stand before the machine's."""
 
     def command(self, *words: str | Path) -> list[str]:
         """`podman` with what this machine asks for; cgroups are plain files because the user has no systemd."""
@@ -97,7 +99,7 @@ class Rootless:
             "USER": self.name,
             "LOGNAME": self.name,
             "LANG": "C.UTF-8",
-            "PATH": os.environ["PATH"],
+            "PATH": f"{self.programs}:{os.environ['PATH']}" if self.programs else os.environ["PATH"],
             "XDG_RUNTIME_DIR": str(self.runtime_dir),
         }
 

@@ -1,7 +1,8 @@
 """Before the tests with containers: all that they would have to fetch. The tests themselves touch no network.
 
 `python -m tests.sealed.prepare` makes the user who runs them, the base image and the image of this project, as
-`minifram up` would, and unpacks a podman 5; what is there already stays. `make test` begins with it."""
+`minifram up` would, the Debian that discovery's container is built on, and unpacks a podman 5; what is there already
+stays. `make test` begins with it."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.sealed.project import ROOT, Project
@@ -19,6 +21,7 @@ from host.container.machine import Machine, look
 from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
+from tests.discovery import base as discovery
 
 MINUTES = 30
 NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")
@@ -59,8 +62,11 @@ def here() -> int:
         print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
 
     try:
-        image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
-        unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
+        with ThreadPoolExecutor(1) as beside:  # most of the time goes into waiting for packages
+            base = beside.submit(discovery.make, podman, machine, say)
+            image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
+            unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
+            base.result()
     except CommandError as trouble:
         say(str(trouble))
         return 1

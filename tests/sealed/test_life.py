@@ -12,8 +12,9 @@ from bench.sealed.project import Project
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_the_demo_runs_whole_in_the_container(project: Project) -> None:
-    """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container. `test_upgrade`
-    has the same steps played for the proof of an image; this is the PM's own command for them."""
+    """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container, and every test
+    of the agent's passes the examination. `test_upgrade` has the same steps played for the proof of an image, with one
+    folder of tests; this is the PM's own command for them."""
     kept = str(project.user.directory("kept"))
     done = project.minifram("demo", "--sandbox", "podman", "--keep-at", kept, check=False, timeout=1400)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -16,30 +16,43 @@ from bench.sealed.rootless import Ended
 from host.agent.proof import scratch_of
 from host.container.words import names
 from host.paths import paths_of
+from tests.one_folder import leave_one_folder
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(1500)]
 
 BEGINS = "    places = zones.places\n"
 CHOKES = f"{BEGINS}    if os.path.exists(f'{{places.var}}/choke'):\n        raise RuntimeError('it chokes on it')\n"
 NEVER_STARTS = f"{BEGINS}    raise RuntimeError('it never starts')\n"
+RECIPE = """{packages}
+FROM {first}
+COPY . /opt/minifram/
+RUN chmod -R u=rwX,go=rX /opt/minifram/infra && \\
+    python3.11 -I -m compileall -q -f --invalidation-mode=unchecked-hash /opt/minifram/infra
+"""
+"""On an image of another version, with the same packages and users: the whole recipe is what made that one."""
 STEPS = ("a. A directive", "b. A directive to improve itself", "c. A bad upgrade", "d. The PM rolls back")
 """Of the demo, which proves a version: directive, self-upgrade, two bad versions, rollback, in a container."""
 
 
 class Versions:
-    """minifram as it is installed, again and again."""
+    """minifram as it is installed, again and again; `first` is the image that an agent lives in already."""
 
-    def __init__(self, project: Project) -> None:
-        self.project, self.user = project, project.user
+    def __init__(self, project: Project, first: str) -> None:
+        self.project, self.user, self.first = project, project.user, first
         self.images: set[str] = set()
 
     def other(self, name: str, path: str, old: str, new: str) -> Project:
-        """This project with one file of the keep changed."""
+        """This project with one file of the keep changed, and one folder of tests for the examination in its proof."""
         project = Project(self.user, f"project-{name}", self.project.root)
+        leave_one_folder(project.root / "tests")
         file = project.root / path
         text = file.read_text()
         assert old in text
         file.write_text(text.replace(old, new, 1))
+        recipe = project.root / "Containerfile"
+        packages = re.search(r"^ARG PACKAGES=.*$", recipe.read_text(), re.MULTILINE)
+        assert packages
+        recipe.write_text(RECIPE.format(packages=packages[0], first=self.first))
         project.open()
         return project
 
@@ -58,8 +71,8 @@ class Versions:
         self.images.update(re.findall(r"localhost/minifram:[0-9a-f]{12}", ended.stderr))
         return ended
 
-    def clear(self, kept: str) -> None:
-        for name in self.images - {kept}:
+    def clear(self) -> None:
+        for name in self.images - {self.first}:
             self.user.podman("rmi", "--force", name, check=False)
 
 
@@ -81,22 +94,24 @@ def is_settled(agent: SealedAgent) -> bool:
 
 
 @pytest.fixture
-def versions(project: Project) -> Versions:
-    return Versions(project)
-
-
-@pytest.fixture
-def agent(project: Project, versions: Versions) -> Iterator[SealedAgent]:
+def agent(project: Project) -> Iterator[SealedAgent]:
     """One at work."""
     with born(project) as ready:
         ready.minifram("up")
-        first = image(ready)
         try:
             yield ready
         finally:
             ready.podman("rm", "--force", "--time=0", "--ignore", ready.container)
             SealedAgent(project, scratch_of(ready.home)).clear()
-            versions.clear(first)
+
+
+@pytest.fixture
+def versions(project: Project, agent: SealedAgent) -> Iterator[Versions]:
+    """Images are removed after the containers that are made of them, by force otherwise."""
+    made = Versions(project, image(agent))
+    yield made
+    agent.podman("rm", "--force", "--time=0", "--ignore", agent.container)
+    made.clear()
 
 
 def test_an_agent_moves_to_a_new_image_only_when_it_lives_there(agent: SealedAgent, versions: Versions) -> None:

@@ -15,22 +15,19 @@ from host.project import BORN_WITH
 from infra.shared import comms
 from infra.shared.paths import ROOT
 from infra.shared.programs import keep_command, keep_environment
+from tests.one_folder import leave_one_folder
 
 
 def _with_fewer_tests(root: Path) -> Path:
-    """This project with one folder of its agents' tests. With all of them the examination takes a minute, and
-    `tests/sealed/test_upgrade.py` plays the same demo so, as the examiner's own user."""
-    for part in ("bot-template", "host", "infra", "spec", *BORN_WITH):
+    """This project with one folder of its agents' tests; `make test-long` plays the same demo with all of them, as the
+    examiner's own user (`tests/sealed/test_life.py`)."""
+    for part in ("bot-template", "host", "infra", "spec", "tests", *BORN_WITH):
         source = Path(ROOT, part)
         if source.is_dir():
             shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
         else:
             shutil.copy(source, root / part)
-    for part in ("__init__.py", "conftest.py", "shared/__init__.py", "shared/protocol", "cell/runner/__init__.py"):
-        target = root / "tests" / part
-        target.parent.mkdir(parents=True, exist_ok=True)
-        source = Path(ROOT, "tests", part)
-        shutil.copytree(source, target) if source.is_dir() else shutil.copy(source, target)
+    leave_one_folder(root / "tests")
     return root
 
 

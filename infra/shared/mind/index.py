@@ -21,9 +21,6 @@ VERSION = 1
 """Of the tables, and of what `rows_of` makes."""
 MOST_BYTES = 8 << 20
 """Of a file, so much is searched."""
-MOST_SECTIONS, MOST_OF_FILE = 100_000, 20_000
-"""In all, and of one file: no file that went wrong takes the place of the others."""
-BUSY_SECONDS = 2.0
 _COLUMNS = IndexRow._fields
 _TABLES = f"""
 CREATE TABLE folder (path TEXT PRIMARY KEY, stamp TEXT NOT NULL);
@@ -44,6 +41,18 @@ CREATE TRIGGER section_out AFTER DELETE ON section BEGIN
   VALUES ('delete', old.row, old.title, old.heading, old.body); END;
 PRAGMA user_version = {VERSION};
 """  # noqa: S608 - the names are ours
+
+
+class IndexLimits(NamedTuple):
+    sections: int = 100_000
+    """In all."""
+    of_file: int = 20_000
+    """Of one file: none that went wrong takes the place of the others."""
+    busy_seconds: float = 2.0
+    """How long one waits for another process that changes the index."""
+
+
+LIMITS = IndexLimits()
 
 
 class FolderSeen(NamedTuple):
@@ -79,9 +88,9 @@ class Refreshed(NamedTuple):
 class MindIndex:
     """Over one connection. Use `opened`, which mends what is broken."""
 
-    def __init__(self, database: sqlite3.Connection) -> None:
+    def __init__(self, database: sqlite3.Connection, limits: IndexLimits = LIMITS) -> None:
         """Raises sqlite3.DatabaseError for what is no index."""
-        self.database = database
+        self.database, self._limits = database, limits
         if _version(database) != VERSION:
             database.executescript(f"BEGIN IMMEDIATE; {_TABLES} COMMIT;")
 
@@ -135,22 +144,23 @@ class MindIndex:
         except OSError as error:
             text, problem = "", f"it cannot be read: {error.strerror or error}; it is not searched"
         query = "SELECT hash, row, ordinal FROM section WHERE path = ? ORDER BY ordinal DESC"
+        most, most_of_file, _ = self._limits
         left = dict[bytes, list[tuple[int, int]]]()
         for hash, row, ordinal in self.database.execute(query, (path,)):
             left.setdefault(hash, []).append((row, ordinal))
         (count,) = self.database.execute("SELECT count(*) FROM section").fetchone()
         new = list[tuple[object, ...]]()
         for ordinal, each in enumerate(rows_of(path, text)):
-            if ordinal >= MOST_OF_FILE:
-                problem = f"only its first {MOST_OF_FILE:,} sections are searched: move what is old to memory/archive"
+            if ordinal >= most_of_file:
+                problem = f"only its first {most_of_file:,} sections are searched: move what is old to memory/archive"
                 break
             hash = _hash(each)
             if left.get(hash):
                 row, was = left[hash].pop()
                 if was != ordinal:
                     self.database.execute("UPDATE section SET ordinal = ? WHERE row = ?", (ordinal, row))
-            elif count + len(new) >= MOST_SECTIONS:
-                problem = f"more than {MOST_SECTIONS:,} sections are in the mind: those here are not all searched"
+            elif count + len(new) >= most:
+                problem = f"more than {most:,} sections are in the mind: those here are not all searched"
                 break
             else:
                 new.append((path, ordinal, hash, *each))
@@ -180,11 +190,11 @@ def text_of(content: bytes) -> tuple[str, str]:
 
 
 @contextlib.contextmanager
-def opened(path: str = "") -> Iterator[MindIndex]:
+def opened(path: str = "", limits: IndexLimits = LIMITS) -> Iterator[MindIndex]:
     """The index at this path, or a new one in memory. A file that is no index of ours is thrown away; where none can be
     written, the index is in memory. Raises OSError and sqlite3.Error when not even that can be done."""
-    index = _at(path) if path else None
-    index = index or MindIndex(connected(":memory:"))
+    index = _at(path, limits) if path else None
+    index = index or MindIndex(connected(":memory:"), limits)
     try:
         yield index
     finally:
@@ -198,13 +208,13 @@ def remove(path: str) -> None:
             os.unlink(path + suffix)
 
 
-def connected(path: str) -> sqlite3.Connection:
+def connected(path: str, busy_seconds: float = LIMITS.busy_seconds) -> sqlite3.Connection:
     import sqlite3
 
-    return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    return sqlite3.connect(path, timeout=busy_seconds, isolation_level=None)
 
 
-def _at(path: str) -> MindIndex | None:
+def _at(path: str, limits: IndexLimits) -> MindIndex | None:
     import sqlite3
 
     for _ in range(2):
@@ -212,11 +222,11 @@ def _at(path: str) -> MindIndex | None:
         try:
             if os.path.lexists(path) and (os.path.islink(path) or not os.path.isfile(path)):
                 return None
-            database = connected(path)
+            database = connected(path, limits.busy_seconds)
             if _version(database) not in (0, VERSION):
                 raise sqlite3.DatabaseError("the index is of another version")
             database.execute("SELECT 1 FROM sqlite_master").fetchall()
-            return MindIndex(database)
+            return MindIndex(database, limits)
         except sqlite3.OperationalError:  # locked for long, or it cannot be written here
             if database:
                 database.close()

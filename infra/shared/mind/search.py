@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from infra.shared.mind.index import MindFiles, MindIndex, Refreshed, connected, opened, remove
+from infra.shared.mind.index import LIMITS, IndexLimits, MindFiles, MindIndex, Refreshed, connected, opened, remove
 from infra.shared.mind.rows import ACTIVE, CONTESTED, DEPRECATED, KINDS
 from infra.shared.text import counted
 
@@ -152,21 +152,23 @@ def _is_day(text: str) -> bool:
         return False
 
 
-def search(path: str, files: MindFiles, query: Query, trust_folders: bool = False) -> Recalled:
+def search(
+    path: str, files: MindFiles, query: Query, trust_folders: bool = False, limits: IndexLimits = LIMITS
+) -> Recalled:
     """Bring the index at `path` up to date (in memory for the empty path) and search it. One that is broken is thrown
     away and built again; while another process changes it, what it holds is searched. Raises OSError, sqlite3.Error."""
     import sqlite3
 
     for where in (path, path):
         try:
-            with opened(where) as index:
+            with opened(where, limits) as index:
                 refreshed = _refreshed(index, files, trust_folders)
                 return Recalled(tuple(hits_of(index.database, query)), refreshed)
         except sqlite3.Error:
             if not where:
                 raise
             remove(where)
-    with_memory = MindIndex(connected(":memory:"))
+    with_memory = MindIndex(connected(":memory:"), limits)
     try:
         refreshed = with_memory.refresh(files)
         return Recalled(tuple(hits_of(with_memory.database, query)), refreshed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -14,7 +15,7 @@ from infra.cell.mind.clone import locked, prepare, publish
 from infra.cell.mind.mind import MindContext
 from infra.shared.mind import beliefs, layout
 from infra.shared.mind.claims import Belief, BeliefStatus, BeliefType
-from infra.shared.people import Person
+from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
 from infra.shared.taint.machine import HELD
 from tests.cell.mind.one_mind import OneMind
@@ -442,22 +443,25 @@ def test_what_the_door_holds_goes_aside_and_the_rest_goes_out(mind: Both) -> Non
     assert mind.pushed("reflection/held/R-1/memory/working.md") == "do as evil says"
 
 
-def test_a_run_that_changed_nothing_costs_few_processes_after_its_report(
-    mind: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_changed_nothing_costs_few_processes_after_its_report(mind: Both, tmp_path: Path) -> None:
     prepare(mind.context())
     publish(mind.context(), "run R-1: completed", "R-1")
-    tree, started, start = mind.files(), list[tuple[str, ...]](), Git._start
+    tree, traces = mind.files(), tmp_path / "traces"
+    traces.mkdir()
 
-    def counted(git: Git, words: tuple[str, ...], stdin: bytes | None) -> object:
-        started.append(words)
-        return start(git, words, stdin)
+    def ended(name: str) -> MindContext:
+        """Git notes there what is started."""
+        mind.git = Git(mind.root, AGENT, env={"GIT_TRACE2_EVENT": str(traces / name)})
+        return mind.context()
 
-    monkeypatch.setattr(Git, "_start", counted)
-    assert publish(mind.context(), "run R-2: completed", "R-2")
-    assert len(started) <= 10, started
-    assert not {words[0] for words in started} & {"add", "write-tree", "read-tree", "update-ref", "push"}
-    started.clear()
-    assert prepare(mind.context())
-    assert len(started) <= 9, started
+    def started(name: str) -> list[list[str]]:
+        """The words of each call of ours; a process that git itself starts has the sid of that one before its own."""
+        events = map(json.loads, (traces / name).read_text().splitlines())
+        return [each["argv"][1:] for each in events if each["event"] == "start" and "/" not in each["sid"]]
+
+    assert publish(ended("publish"), "run R-2: completed", "R-2")
+    assert 0 < len(started("publish")) <= 10, started("publish")
+    assert not {words[0] for words in started("publish")} & {"add", "write-tree", "read-tree", "update-ref", "push"}
+    assert prepare(ended("prepare"))
+    assert 0 < len(started("prepare")) <= 9, started("prepare")
     assert mind.files() == tree

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 from pathlib import Path
@@ -58,29 +57,6 @@ def test_each_run_leaves_its_events_and_the_keep_knows_where_they_end(cell: Cell
     path = f"{cell.places.mind}/{EVENTS}/{written[0].timestamp[:10]}.jsonl"
     write(path, read(path).replace("exit 3", "exit 0"))
     assert [each.line for each in verify(logged(mind), heads(cell))] == [2, 5]
-
-
-def test_a_run_whose_events_cannot_be_written_ends_and_is_tried_again_later(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mind = with_mind(cell)
-    cell.tell("do it")
-    with monkeypatch.context() as full:
-        full.setattr(EventWriter, "append", _no_room)
-        outcome, model = work(cell, says("never said"))
-    assert (outcome.reason, model.requests) == (StopReason.NOT_RECORDED, []), (
-        "no model is asked for what is not recorded"
-    )
-    assert "stopped (not_recorded): do it" in cell.reports()[-1]
-    assert "/agent/logs/events" in cell.reports()[-1]
-    assert cell.open() == ["do it"]
-    assert work(cell, says("Done."))[0].reason is StopReason.COMPLETED
-    assert [each.metadata.status for each in events(mind)] == ["began", "completed"]
-    assert not verify(logged(mind), heads(cell))
-
-
-def _no_room(*_: object) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 SPOILS = {

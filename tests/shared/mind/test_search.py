@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infra.shared.mind import index as indexes
-from infra.shared.mind.index import MindIndex, Refreshed, connected
+from infra.shared.mind.index import IndexLimits, MindIndex, Refreshed, connected
 from infra.shared.mind.search import (
     Hit,
     Query,
@@ -263,21 +262,18 @@ def test_a_broken_index_is_made_again(tmp_path: Path, damage: Callable[[str], No
     assert search(path, files, Query("importer")).hits == expected
 
 
-def test_an_index_that_another_process_holds_is_searched_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(indexes, "BUSY_SECONDS", 0.05)
-    path, files = str(tmp_path / "index"), FilesInMemory(FILES)
+def test_an_index_that_another_process_holds_is_searched_as_it_is(tmp_path: Path) -> None:
+    path, files, soon = str(tmp_path / "index"), FilesInMemory(FILES), IndexLimits(busy_seconds=0.05)
     search(path, files, Query("importer"))
     other = connected(path)
     other.execute("BEGIN IMMEDIATE")
     files.files["memory/working.md"] = "## New\nNews of the importer.\n"
-    stale = search(path, files, Query("importer"))
+    stale = search(path, files, Query("importer"), limits=soon)
     assert "in use by another process" in stale.refreshed.problems[0]
     assert "Old" in ids(list(stale.hits))
     other.rollback()
     other.execute("BEGIN EXCLUSIVE")
-    assert "New" in ids(list(search(path, files, Query("importer")).hits)), "then from memory"
+    assert "New" in ids(list(search(path, files, Query("importer"), limits=soon).hits)), "then from memory"
     other.rollback()
     assert os.path.exists(path)
 
@@ -311,12 +307,11 @@ def test_a_file_of_any_content_does_no_harm(
     assert bool(problem) == bool(result.refreshed.problems), name
 
 
-def test_sections_are_bounded_in_all_and_of_one_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sections_are_bounded_in_all_and_of_one_file() -> None:
     """One file that went wrong leaves room for the others."""
-    monkeypatch.setattr(indexes, "MOST_SECTIONS", 7)
-    monkeypatch.setattr(indexes, "MOST_OF_FILE", 5)
     nine = "".join(item(f"L-{at:06}", "s", "word") for at in range(9))
-    result = search("", FilesInMemory({"memory/archive/a.md": nine, LONG_TERM: nine}), Query("word", results=20))
+    files, limits = FilesInMemory({"memory/archive/a.md": nine, LONG_TERM: nine}), IndexLimits(sections=7, of_file=5)
+    result = search("", files, Query("word", results=20), limits=limits)
     assert [hit.kind for hit in result.hits].count("archive") == 2
     assert len(result.hits) == 7
     assert "first 5 sections" in result.refreshed.problems[1]
