@@ -73,6 +73,7 @@ def run(driver: LLMDriver, options: Options) -> Path:
             written.put("known.json", facts)
         seen = witness.Witness.open(world, _readable(container.home))
         try:
+            seen.check(lambda: engine.call("exec", container.name, "ls", "/world"))
             written.line("witness.jsonl", seen.first())
             ended_by = "end of input"
             interrupted: Interrupted | None = None
