@@ -106,10 +106,11 @@ def _explore(
     last: Result | None = None
     step = 0
     while steps is None or step < steps:
-        plan = driver.decide(last)
-        if not plan.strip():
-            return driver.ended_by or "empty input"
+        plan = ""
         try:
+            plan = driver.decide(last)
+            if not plan.strip():
+                return driver.ended_by or "empty input"
             command = blocks.parse(plan)
         except blocks.BlockError as error:
             written.refused(plan, str(error))
@@ -120,6 +121,8 @@ def _explore(
             last = shell.run(step, command, stop.seen)
             written.event(plan, last, _spent(driver))
             written.line("witness.jsonl", seen.step(step))
+        if shell.lost:
+            raise shell.lost
         stop.check()
         note = driver.note(last)
         if note.strip():
