@@ -73,6 +73,7 @@ def run(driver: LLMDriver, options: Options) -> Path:
             written.put("known.json", facts)
         seen = witness.Witness.open(world, _readable(container.home))
         try:
+            seen.check(lambda: engine.call("exec", container.name, "ls", "/world"))
             written.line("witness.jsonl", seen.first())
             ended_by = "end of input"
             interrupted: Interrupted | None = None
@@ -105,10 +106,11 @@ def _explore(
     last: Result | None = None
     step = 0
     while steps is None or step < steps:
-        plan = driver.decide(last)
-        if not plan.strip():
-            return driver.ended_by or "empty input"
+        plan = ""
         try:
+            plan = driver.decide(last)
+            if not plan.strip():
+                return driver.ended_by or "empty input"
             command = blocks.parse(plan)
         except blocks.BlockError as error:
             written.refused(plan, str(error))
@@ -119,6 +121,8 @@ def _explore(
             last = shell.run(step, command, stop.seen)
             written.event(plan, last, _spent(driver))
             written.line("witness.jsonl", seen.step(step))
+        if shell.lost:
+            raise shell.lost
         stop.check()
         note = driver.note(last)
         if note.strip():

@@ -29,8 +29,8 @@ _COUNT = re.compile(
 _QUOTED = re.compile(r"\"([^\"\n]{4,300})\"|\u201c([^\u201d\n]{4,300})\u201d")
 _CODE = re.compile(r"`([^`\n]{1,2000})`")
 _DENIAL = re.compile(
-    r"\b(?:no such|not exist|n[o']t exist|missing|not found|not there|absent|no file|nothing|gone|dead end|leads nowhere)"
-    r"\b",
+    r"\b(?:no such|not exist|n[o']t exist|missing|not found|not there|absent|no file|nothing|gone|dead end"
+    r"|leads nowhere)\b",
     re.IGNORECASE,
 )
 _PLACEHOLDER = re.compile(r"[A-Z_]{2,}|\[.*\]|\.{3}|\u2026")
@@ -99,6 +99,7 @@ def _plan(lines: list[str], home: Home, world: World, run: Digest, proven: Prove
 
 def _log(lines: list[str], home: Home, world: World, run: Digest, proven: Proven) -> Found:
     commands = {_plain(step.command) for step in run.steps}
+    said = []
     fenced = False
     for line in lines:
         if line.lstrip().startswith("```"):
@@ -108,11 +109,12 @@ def _log(lines: list[str], home: Home, world: World, run: Digest, proven: Proven
                 command = _plain(line.lstrip()[2:])
                 yield f"`{command}` was run", command in commands
         else:
+            said.append(_CODE.sub(" ", line))
             for text in _CODE.findall(line):
                 command = _plain(text)
                 if " " in command or command in commands:
                     yield f"`{command}` was run", command in commands
-    yield from _of_the_world([_CODE.sub(" ", line) for line in lines], world)
+    yield from _of_the_world(said, world)
 
 
 def _tools(lines: list[str], home: Home, world: World, run: Digest, proven: Proven) -> Found:

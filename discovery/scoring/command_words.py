@@ -62,8 +62,8 @@ class ToolRun:
 def tool_runs(command: str, exit_code: int | None) -> tuple[ToolRun, ...]:
     """The tools that the command ran for certain, if the host saw that it opened their files.
 
-    That is so of the last list of commands joined by && and | alone, when all ended with 0; and of a tool that stands
-    anywhere when nothing else in the line can have opened its file."""
+    That is so of a tool that was started for certain; and of one that may have been started when nothing else in the
+    line can have opened its file."""
     if exit_code != 0:
         return ()
     try:
@@ -78,13 +78,13 @@ def tool_runs(command: str, exit_code: int | None) -> tuple[ToolRun, ...]:
         if place not in running
     ):
         return ()
-    proven = _last_list(line)
+    started = _started(line)
     alone = (
         len({run.path for _, run in found}) == 1
         and all(_opens_no_tool(simple, place in running) for place, simple in enumerate(line.simples))
         and all(_opens_no_tool(simple, False) for each in inner for simple in each.simples)
     )
-    return tuple(run for place, run in found if place in proven or alone)
+    return tuple(run for place, run in found if place in started or alone)
 
 
 def invocations(text: str) -> tuple[ToolRun, ...]:
@@ -219,22 +219,26 @@ def _after_own_words(words: tuple[Word, ...], at: int, assigns: bool) -> int:
     return at
 
 
-def _last_list(line: Line) -> frozenset[int]:
-    """The places of the simple commands that ran and ended with 0 when the whole line ended with 0: those of the last
-    list, when it is joined by && alone; of a pipeline only its last."""
+def _started(line: Line) -> frozenset[int]:
+    """The places of the simple commands that were started for certain, given that the whole line ended with 0: the
+    first pipeline of each list, and all of the last list when it is joined by && alone."""
     places: set[int] = set()
-    if line.background:
-        return frozenset()
+    for place, simple in enumerate(line.simples):
+        piped = simple.joined == "|" and place - 1 in places
+        if not simple.inside and (simple.joined in ("", ";", "&") or piped):
+            places.add(place)
+    last: set[int] = set()
     for place in range(len(line.simples) - 1, -1, -1):
         simple = line.simples[place]
-        if simple.inside or simple.joined == "||":
-            return frozenset()
-        follows = line.simples[place + 1].joined if place + 1 < len(line.simples) else ";"
-        if follows != "|" and _program(simple) not in ("find", "xargs"):  # which may run it no time
-            places.add(place)
+        if simple.inside or simple.joined == "||" or line.background:
+            last.clear()
+            break
+        last.add(place)
         if simple.joined not in ("&&", "|"):
             break
-    return frozenset(places)
+    return frozenset(
+        place for place in places | last if _program(line.simples[place]) not in ("find", "xargs")
+    )  # which may run it no time
 
 
 def _opens_no_tool(simple: Simple, is_the_run: bool) -> bool:

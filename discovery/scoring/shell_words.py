@@ -45,7 +45,7 @@ class Simple:
     joined: str = ""
     """What stands between it and the one before: "" of the first, ";", "&", "&&", "||" or "|"."""
     inside: bool = False
-    """In a loop, a condition or a group."""
+    """In a condition or a group, or in a loop that may be run no time."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,8 @@ class _Reader:
         self._text, self._at = text, 0
         self._simples: list[Simple] = []
         self._inner: list[str] = []
-        self._depth = 0
+        self._opaque: list[bool] = []
+        """Of what is open: whether it is uncertain that what stands in it is run at all."""
         self._open = _Open("")
 
     def line(self) -> Line:
@@ -102,7 +103,7 @@ class _Reader:
             else:
                 self._word_or_redirect()
         self._close(";")
-        if self._depth:
+        if self._opaque:
             raise Unclear("something is left open")
         return Line(tuple(self._simples), tuple(self._inner), self._open.joined == "&")
 
@@ -125,12 +126,12 @@ class _Reader:
         if char == "(":
             if self._open.words or self._open.assigned or self._text.startswith("((", self._at):
                 raise Unclear("a function, an array or arithmetic")
-            self._depth += 1
+            self._opaque.append(True)
         else:
             self._close(";")
-            self._depth -= 1
-            if self._depth < 0:
+            if not self._opaque:
                 raise Unclear("a parenthesis that nothing opened")
+            self._opaque.pop()
         self._at += 1
 
     def _redirect(self, number: str) -> None:
@@ -173,16 +174,17 @@ class _Reader:
         if raw in BEYOND:
             raise Unclear(raw)
         if raw in OPENING:
-            self._depth += 1
+            self._opaque.append(raw != "for" or self._open.joined not in ("", ";"))
             self._open.header = raw == "for"
             return True
         if raw in CLOSING:
-            self._depth -= 1
-            if self._depth < 0:
+            if not self._opaque:
                 raise Unclear(f"{raw} that nothing opened")
+            self._opaque.pop()
             # What follows it belongs to no simple command, so that redirects of the whole are Unclear.
-            rest = self._text[self._at :].lstrip(" \t")
-            if rest and rest[0] not in ";\n&|)#":
+            while self._text[self._at : self._at + 1] in (" ", "\t"):
+                self._at += 1
+            if self._text[self._at : self._at + 1] not in ("", ";", "\n", "&", "|", ")", "#"):
                 raise Unclear(f"something after {raw}")
             return True
         return raw in BETWEEN
@@ -199,6 +201,10 @@ class _Reader:
 
     def _close(self, joined: str) -> None:
         opened = self._open
+        if opened.header:
+            # A loop over words that are there is run once or more.
+            over = opened.words[2:] if len(opened.words) > 1 and opened.words[1].raw == "in" else []
+            self._opaque[-1] = self._opaque[-1] or not over or any(word.value is None for word in over)
         if (opened.words or opened.assigned or opened.redirects) and not opened.header:
             self._simples.append(
                 Simple(
@@ -206,7 +212,7 @@ class _Reader:
                     tuple(opened.assigned),
                     tuple(opened.redirects),
                     opened.joined,
-                    self._depth > 0,
+                    any(self._opaque),
                 )
             )
             self._open = _Open(joined)
@@ -217,7 +223,8 @@ class _Reader:
     def _word(self) -> Word:
         text, begin = self._text, self._at
         pieces: list[str] = []
-        known, glob = True, False
+        bare: list[str] = []
+        known = True
         while self._at < len(text) and text[self._at] not in _ENDS:
             char = text[self._at]
             piece: str | None
@@ -236,14 +243,14 @@ class _Reader:
             elif char == "~" and self._at == begin and text[begin + 1 : begin + 2] in ("/", *_ENDS, ""):
                 piece, self._at = HOME, self._at + 1
             else:
-                glob = glob or char in "*?[{"
+                bare.append(char)
                 piece, self._at = char, self._at + 1
             known = known and piece is not None
             pieces.append(piece or "")
         raw = text[begin : self._at]
         if not raw:
             raise Unclear("a word is missing")
-        return Word(raw, "".join(pieces) if known else None, glob)
+        return Word(raw, "".join(pieces) if known else None, _is_pattern(set(bare)))
 
     def _double_quoted(self) -> str | None:
         text = self._text
@@ -307,6 +314,11 @@ class _Reader:
             if self._at == begin:
                 return "$"
         return None
+
+
+def _is_pattern(bare: set[str]) -> bool:
+    """Whether a word with these characters outside of quotes may stand for names."""
+    return bool(bare & {"*", "?"}) or {"[", "]"} <= bare or ({"{", "}"} <= bare and bool(bare & {",", "."}))
 
 
 def _parenthesis_end(text: str, at: int, depth: int) -> int:
