@@ -202,10 +202,13 @@ def test_nothing_of_a_sealed_agent_is_used(discovery: Discovery, born: Desk) -> 
         environ = {"ANTHROPIC_API_KEY": AGENTS_KEY, "DISCOVERY_ANTHROPIC_API_KEY": KEY}
         told = discovery.done("run", "--json", **environ).json
     assert tree(*agents) == before
-    assert {request.headers["x-api-key"] for request in wire.requests} == {KEY}
-    calls = json.dumps(discovery.engine.calls())
-    for secret in (KEY, AGENTS_KEY, "MINIFRAM_MODEL_SOCKET", "model.sock", *agents, "minifram-agent", "minifram.agent"):
-        assert secret not in calls, secret
+    assert {request.headers["authorization"] for request in wire.requests} == {f"Bearer {KEY}"}
+    calls = discovery.engine.calls()
+    for secret in (KEY, AGENTS_KEY, *agents, "minifram-agent", "minifram.agent"):
+        assert secret not in json.dumps(calls), secret
+    for words in (json.dumps(call["words"]) for call in calls):
+        assert "model.sock" not in words
+        assert "MINIFRAM" not in words
     (made,) = discovery.engine.words("run")
     mounts = [word for word in made if word.startswith("--volume=")]
     name = next(word.removeprefix("--name=") for word in made if word.startswith("--name="))
