@@ -114,6 +114,8 @@ class Engine:
         self._must("restart", "-t", "0", name)
 
     def remove(self, name: str, volume: str) -> None:
+        """End a container and remove it with its volume, as far as they are there."""
+        self.call("kill", name)  # else Podman waits for bash to end, which ignores what it is told
         self.call("rm", "-f", name)
         self.call("volume", "rm", "-f", volume)
 

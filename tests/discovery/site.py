@@ -83,14 +83,14 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(user: Rootless, network: bool = False) -> Iterator[Site]:
-    """With its container up, made by the operator's command."""
+def site(user: Rootless, network: bool = False, world: Path | None = None) -> Iterator[Site]:
+    """With its container up, made by the operator's command; `world` is mounted instead of the seed world."""
     made = Site(user, f"discovery-test-{secrets.token_hex(4)}")
     if not network:
         (made.root / "docker-compose.override.yml").write_text(OFFLINE)
     try:
         with user.alone("discovery-image"):
-            made.run("podman-compose", "up", "-d", "--build")
+            made.run("podman-compose", "up", "-d", "--build", **({"DISCOVERY_WORLD": str(world)} if world else {}))
         yield made
     finally:
         made.down()

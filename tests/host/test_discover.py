@@ -50,7 +50,7 @@ class Discovery:
         self.engine = stand_in
         shutil.copytree(PROJECT / "discovery", desk.project / "discovery", ignore=shutil.ignore_patterns("2*Z"))
         shutil.rmtree(desk.project / "infra")
-        (desk.project / "infra").symlink_to(PROJECT / "infra")
+        shutil.copytree(PROJECT / "infra", desk.project / "infra", ignore=shutil.ignore_patterns("__pycache__", "logs"))
         # A unix socket's path is short, and pytest's directories are not.
         desk.environ |= {"PATH": f"{stand_in.programs}:{desk.environ['PATH']}", "XDG_RUNTIME_DIR": run}
         self.places = discovery_paths(desk.environ, os.getuid())
