@@ -40,6 +40,8 @@ check: setup-dev ## formatting, lint and types
 	@$(python) -m ruff check
 	@echo '== types: mypy --strict'
 	@$(python) -m mypy --strict
+	@echo '== types of the scripts that run anywhere: mypy --strict --python-version 3.10'
+	@$(python) -m mypy --strict --python-version 3.10 discovery
 
 format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix
