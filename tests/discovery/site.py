@@ -90,7 +90,8 @@ def site(user: Rootless, network: bool = False, world: Path | None = None) -> It
         (made.root / "docker-compose.override.yml").write_text(OFFLINE)
     try:
         with user.alone("discovery-image"):
-            made.run("podman-compose", "up", "-d", "--build", **({"DISCOVERY_WORLD": str(world)} if world else {}))
+            chosen = ("/usr/bin/env", f"DISCOVERY_WORLD={world}") if world else ()
+            made.run(*chosen, "podman-compose", "up", "-d", "--build")
         yield made
     finally:
         made.down()
