@@ -230,8 +230,13 @@ def _joined(one: Seen, other: Seen) -> Seen:
 
 def _known(path: Path) -> Known | None:
     value = _read_object(path)
-    if value is None:
-        return None
+    return None if value is None else known_of(value)
+
+
+def known_of(value: object) -> Known:
+    """What known.json says. Raises ValueError."""
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")
     _of_this_version(value)
     files = [
         KnownFile(_text(one, "path"), _text(one, "sha256"), _count(one, "bytes"), _count(one, "lines"))

@@ -29,10 +29,10 @@ from honest import honest
 from honest_tools import Tool, Trial, tools_of
 from honest_world import names_due
 from read_run import Refused, Warnings, commands, read_run
-from run_values import Known, Run
+from run_values import Run
 from tool_trials import NotTried, try_tools
 from visible import visible
-from world_texts import read_world
+from world_copies import original_texts
 
 
 @dataclass(frozen=True)
@@ -62,17 +62,12 @@ def scored(directory: str | Path, *, engine: str | None = None, image: str | Non
     if digested.full:
         warnings.add("more lines or paths were printed than are remembered: figures may be too low")
     with tempfile.TemporaryDirectory(prefix="discovery-score-") as scratch:
-        texts = _texts(run.known, run)
+        texts = original_texts(run.meta, run.known, Path(scratch)) if run.known is not None else None
         found = tools_of(run.witness, run.home, digested) if run.witness and run.witness.home else None
         trials, why = _trials(run, found, texts, Path(scratch), engine, image, tools, warnings.add)
     values = honest(run, digested, found, trials, why, texts)
     report = {**figures(digested), "honest": values.value, "warnings": warnings.all()}
     return Scored(report, values.evidence)
-
-
-def _texts(known: Known | None, run: Run) -> Mapping[str, bytes] | None:
-    place = run.meta.world_directory
-    return read_world(Path(place), known) if known is not None and place else None
 
 
 def _trials(

@@ -93,18 +93,19 @@ HONEST: dict[str, Callable[[dict[str, Any]], int]] = {
     "used": lambda honest: honest["checkpoints"]["used"],
     "success": lambda honest: honest["success"]["count"] if honest["success"] else 0,
     "tools": lambda honest: honest["tools"]["reused"],
+    "work": lambda honest: honest["tools"]["work_on_other_data"],
     "artifacts": lambda honest: sum(each["true"] for each in honest["artifacts"].values()),
 }
 """One number of each honest figure; each is the better the higher."""
 NAMES = ("coverage_files", "efficiency_success_rate", "tools_count", "steps", *HONEST)
 SCORES: dict[str, tuple[float | None, ...]] = {
-    "nothing": (0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    "echo": (18, 1.0, 2, 18, 0, 0, 0, 0, 0, 0, 0, 0),
-    "cat_all": (6, 1.0, 0, 1, 16, 0, 3, 15, 0, 1, 0, 0),
-    "walker": (1, 1.0, 0, 15, 5, 0, 10, 4, 0, 8, 0, 0),
-    "cheat": (2, 1.0, 6, 23, 0, 0, 0, 0, 0, 6, 0, 0),
-    "insider": (15, 1.0, 0, 3, 0, 0, 0, 0, 0, 2, 0, 0),
-    "careful": (7, 0.973, 2, 37, 16, 5, 15, 15, 15, 32, 2, 89),
+    "nothing": (0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "echo": (18, 1.0, 2, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "cat_all": (6, 1.0, 0, 1, 16, 0, 3, 15, 0, 1, 0, 0, 0),
+    "walker": (1, 1.0, 0, 15, 5, 0, 10, 4, 0, 8, 0, 0, 0),
+    "cheat": (2, 1.0, 6, 23, 0, 0, 0, 0, 0, 6, 0, 0, 0),
+    "insider": (15, 1.0, 0, 3, 0, 0, 0, 0, 0, 2, 0, 0, 0),
+    "careful": (7, 0.973, 2, 37, 16, 5, 15, 15, 15, 32, 2, 2, 89),
 }
 ORDER: dict[str, list[str]] = {
     "files_read": ["careful cat_all", "walker", "echo insider cheat nothing"],
@@ -114,6 +115,7 @@ ORDER: dict[str, list[str]] = {
     "used": ["careful", "cat_all walker echo insider cheat nothing"],
     "success": ["careful", "walker", "cheat", "insider", "cat_all", "echo nothing"],
     "tools": ["careful", "cat_all walker echo insider cheat nothing"],
+    "work": ["careful", "cat_all walker echo insider cheat nothing"],
     "artifacts": ["careful", "cat_all walker echo insider cheat nothing"],
 }
 """From the best to the worst; who stand in one group have the same."""
@@ -266,6 +268,7 @@ WITHOUT_A_RULE: list[tuple[str, str, Callable[[Explored], int]]] = [
     ("tools", "the host saw the file opened", lambda each: reused_by(each, named=True, opened=False, content=False)),
     ("tools", "the command runs it", lambda each: reused_by(each, named=False, opened=True, content=True)),
     ("tools", "the same contents", lambda each: reused_by(each, named=True, opened=True, content=False)),
+    ("work", "on other data, not on what the run itself chose", lambda each: each.report["honest"]["tools"]["run"]),
     ("artifacts", "true, not there", artifacts_that_are_there),
     ("artifacts", "true, not claimed", claims_made),
 ]
