@@ -53,6 +53,7 @@ COMMANDS = {
     "config": ("status", "each setting: value, origin, meaning"),
     "doctor": ("status", "check this machine and the agent's directories"),
     "generate": ("generate", "print a quadlet unit or kube manifest of an agent"),
+    "discover": ("discover", "explore a world in a container; score and compare runs"),
     "protocol": ("protocol", "check a list of operations, or carry it out"),
     "demo": ("status", "watch an agent work, improve itself, fail and recover"),
     "completion": ("status", "print the completion script of your shell"),

@@ -101,6 +101,37 @@ def paths_of(agent: str, environ: Mapping[str, str], uid: int) -> AgentPaths:
     )
 
 
+class DiscoveryPaths(NamedTuple):
+    """Absolute paths of what `minifram discover` keeps. None of it lies where an agent's things do."""
+
+    data: str
+    """Runs and worlds."""
+    state: str
+    """Of its model door: the ledger."""
+    run: str
+    """Sockets and keys, a directory for each run."""
+    settings: str
+    """discovery.yaml: `model` and `budget`, as in minifram.yaml."""
+
+    @property
+    def runs(self) -> str:
+        return f"{self.data}/runs"
+
+    @property
+    def worlds(self) -> str:
+        return f"{self.data}/worlds"
+
+
+def discovery_paths(environ: Mapping[str, str], uid: int) -> DiscoveryPaths:
+    """Beside the directories of agents, under the XDG base directories."""
+    return DiscoveryPaths(
+        data=f"{_base(environ, 'XDG_DATA_HOME', '.local/share')}-discovery",
+        state=f"{_base(environ, 'XDG_STATE_HOME', '.local/state')}-discovery",
+        run=f"{_run_base(environ, uid)}-discovery",
+        settings=f"{_base(environ, 'XDG_CONFIG_HOME', '.config')}/discovery.yaml",
+    )
+
+
 def known_agents(environ: Mapping[str, str]) -> list[str]:
     """Names of the agents that were initialised here."""
     base = _base(environ, "XDG_DATA_HOME", ".local/share")

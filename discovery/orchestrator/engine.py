@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,8 @@ class Engine:
         self._must("restart", "-t", "0", name)
 
     def remove(self, name: str, volume: str) -> None:
+        """End a container and remove it with its volume, as far as they are there."""
+        self.call("kill", name)  # else Podman waits for bash to end, which ignores what it is told
         self.call("rm", "-f", name)
         self.call("volume", "rm", "-f", volume)
 
@@ -129,12 +132,17 @@ class Engine:
             start_new_session=True,
         ) as process:
             stream, written = cast(IO[bytes], process.stdout), 0
-            while part := stream.read(1 << 16):
-                file.write(part[: limit - written])
-                written += len(part)
-                if written > limit:
-                    process.kill()
-                    return written
+            late = threading.Timer(COPY_SECONDS, process.kill)
+            late.start()
+            try:
+                while written <= limit and (part := stream.read(1 << 16)):
+                    file.write(part[: limit - written])
+                    written += len(part)
+            finally:
+                late.cancel()
+            if written > limit:
+                process.kill()
+                return written
         if process.returncode:
             raise EngineError(f"{path} could not be copied out of {name}: exit code {process.returncode}")
         return written

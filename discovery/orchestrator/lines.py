@@ -10,6 +10,7 @@ LINE_BYTES = 4_000_000
 """Of a line; what follows is dropped. The parser refuses far less."""
 TERMINAL_BYTES = 1023 if sys.platform == "darwin" else 4095
 """A terminal that edits lines by itself keeps no more of a line than this."""
+TURN_SECONDS = 0.2
 PASTE_SECONDS = 0.1
 """How long the next line of a pasted text may take."""
 
@@ -56,6 +57,9 @@ class Lines:
         return not self.ended and bool(select.select([self.descriptor], [], [], seconds)[0])
 
     def _read(self) -> None:
+        # In turns: a signal that comes just before a read that blocks would be noticed only after it.
+        while not select.select([self.descriptor], [], [], TURN_SECONDS)[0]:
+            pass
         try:
             part = os.read(self.descriptor, 65536)
         except OSError:  # the other end of a terminal is gone

@@ -61,7 +61,7 @@ class LLMDriver:
     tokens: int | None = None
 
     def decide(self, last: Result | None) -> str:
-        """The next pre-exec block; empty ends the run. `last` is the last command's result."""
+        """The next pre-exec block; empty ends the run. `last` is the last command's result. Raises BlockError."""
         return ""
 
     def refused(self, plan: str, error: str) -> None:
@@ -87,7 +87,7 @@ class ManualDriver(LLMDriver):
     def __init__(self, descriptor: int | None = None, out: TextIO | None = None) -> None:
         self._lines = lines.Lines(sys.stdin.fileno() if descriptor is None else descriptor)
         self._out = out or sys.stdout
-        self._explained = False
+        self._explained = self._was_cut = False
 
     def decide(self, last: Result | None) -> str:
         if not self._explained:
@@ -95,6 +95,11 @@ class ManualDriver(LLMDriver):
             self._explained = True
         self._ask("block> ")
         block = self._block(blocks.PRE, "onerror")
+        if self._was_cut:
+            raise blocks.BlockError(
+                f"a line of {lines.TERMINAL_BYTES:,} bytes or more is cut by the terminal. Give long commands through "
+                f"a pipe: python3 main.py < FILE\nThe right form:\n\n{blocks.FORM}"
+            )
         self.ended_by = "end of input" if self._lines.ended else "empty input"
         return block or ""
 
@@ -124,15 +129,13 @@ class ManualDriver(LLMDriver):
     def _block(self, kind: tuple[str, ...], last_section: str) -> str | None:
         """The lines of a block; None when there is none."""
         reading = _Reading(kind, last_section)
+        self._was_cut = False
         while not reading.is_done:
             line = self._lines.next()
             if line is None:
                 break
             if self._lines.is_terminal and len(line.encode()) >= lines.TERMINAL_BYTES:
-                self._say(
-                    f"the terminal cuts lines at {lines.TERMINAL_BYTES + 1:,} bytes, and this one may be cut; "
-                    "give long commands by a pipe: python3 main.py < FILE\n"
-                )
+                self._was_cut = True
             if not reading.lines and not line.strip():
                 if self._lines.is_terminal and not self._lines.waiting():
                     return None

@@ -38,6 +38,8 @@ def run(directory: Path, engine: Engine, world: Path | None = None, network: str
             found = differences(event, shell.run(number, event["command"]))
             different += bool(found)
             print(f"step {number}: {'; '.join(found) or 'same'}", flush=True)
+            if shell.lost:
+                raise shell.lost
     print(f"{len(commands)} commands, {different} came out differently")
     return 1 if different else 0
 

@@ -95,22 +95,27 @@ class Shell:
         self.container = container
         self.engine = program
         self.limits = limits
+        self.lost: engine.EngineError | None = None
         self._token = secrets.token_hex(8)
 
     def run(self, step: int, command: str, interrupted: Callable[[], bool] = lambda: False) -> Result:
-        """The command's end: by itself, at the time limit, or soon after `interrupted` says so. Raises EngineError
-        when the container is gone."""
+        """The command's end: by itself, at the time limit, or soon after `interrupted` says so. When the container
+        could not be started again, `lost` says why. Raises NoEngine when the command could not be begun."""
         result, must_restart = self._once(step, command, interrupted)
-        if must_restart:
-            self.engine.restart(self.container)
-            return replace(result, restarted=True)
-        if not result.exit_code or self.engine.look(self.container).running:
-            return result
-        self.engine.start(self.container)
-        if not result.stdout and any(words in result.stderr for words in _NEVER_RAN):
-            result, must_restart = self._once(step, command, interrupted)
+        try:
             if must_restart:
                 self.engine.restart(self.container)
+            elif result.exit_code and not self.engine.look(self.container).running:
+                self.engine.start(self.container)
+                if not result.stdout and any(words in result.stderr for words in _NEVER_RAN):
+                    result, must_restart = self._once(step, command, interrupted)
+                    if must_restart:
+                        self.engine.restart(self.container)
+            else:
+                return result
+        except engine.EngineError as error:
+            self.lost = error
+            return result
         return replace(result, restarted=True)
 
     def _once(self, step: int, command: str, interrupted: Callable[[], bool]) -> tuple[Result, bool]:

@@ -91,7 +91,7 @@ def _score(directory: Path) -> Mapping[str, Any]:
     """The one that was stored with the run, or the scorer's now, without trials of its tools."""
     content = run_files.read_bounded(directory / SCORE_FILE, SCORE_BYTES)
     if content is None:
-        return scorer.score(directory)
+        return scorer.score(directory, tools=False)
     stored = run_files.parse_json(content)
     if not isinstance(stored, dict):
         raise ValueError(f"{SCORE_FILE} holds no object; remove it, and the run is scored again")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import itertools
 import json
 import types
@@ -134,6 +135,7 @@ def _lines(node: yaml.Node | None, where: str) -> Iterator[tuple[str, int]]:
         yield from _lines(value, f"{name}.")
 
 
+@functools.cache
 def _meanings() -> dict[tuple[str, str], str]:
     """(class, field) -> the docstring under the field. Limits that go to the runner are described there."""
     found = _field_docstrings(boot) | _field_docstrings(contract)

@@ -99,6 +99,18 @@ Three tags
 
 <OnError>
 Count them by hand
+
+<Intent>
+See what else there is
+
+<Command>
+find /world -type f | sort
+
+<Expected>
+Hints of hidden content
+
+<OnError>
+List the directories
 """
 
 
@@ -109,8 +121,8 @@ def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Roo
         run = place.last_run()
         assert str(run) in ended.stdout
         events = commands_of(run)
-        assert len(events) == 5
-        assert [event["exit_code"] for event in events] == [0] * 5
+        assert len(events) == 6
+        assert [event["exit_code"] for event in events] == [0] * 6
         assert events[3]["stdout"] == "17+42+8+23+99+4\n"
         for name in ("t", "plan", "command", "stdout", "stderr", "exit_code", "latency_s"):
             assert name in events[0]
@@ -126,9 +138,9 @@ def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Roo
         assert place.podman("exec", place.name, "touch", "/world/x", check=False).returncode, "/world is read-only"
         assert place.podman("exec", place.name, "id", "-un").stdout.strip() == "agent"
         report = json.loads(place.run(PYTHON, "scoring/scorer.py", run).stdout)
-        assert report["steps"] == 5
+        assert report["steps"] == 6
         assert report["efficiency_success_rate"] == 1.0
         assert report["tools"] == ["/home/agent/tools/parse_csv.sh"]
         assert report["tools_count"] == 1
-        assert report["coverage_files"] > 0
+        assert report["coverage_files"] >= 3
         assert report["latency_median_s"] > 0

@@ -77,7 +77,8 @@ def _archive(desk: Desk, settings: str, **manifest: Any) -> Path:
 def _values(desk: Desk, agent: str = "second") -> dict[str, Any]:
     """The restored agent's settings that are not the defaults."""
     now = flat(parse_settings(Path(desk.home(agent).settings).read_text()))
-    return {key: value for key, value in now.items() if value != flat(Settings())[key]}
+    defaults = flat(Settings())
+    return {key: value for key, value in now.items() if value != defaults[key]}
 
 
 def test_every_setting_needs_consent_unless_it_is_named() -> None:

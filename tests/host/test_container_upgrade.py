@@ -122,7 +122,14 @@ def test_an_image_that_fails_its_proof_is_not_taken(desk: ContainerDesk) -> None
     assert is_settled(desk)
 
 
-@pytest.mark.parametrize(("behaviour", "words"), [("refuses", "ended with 5"), ("hangs", "has not booted")])
+@pytest.mark.parametrize(
+    ("behaviour", "words"),
+    [
+        ("hangs", "has not booted"),
+        # With the real watcher: tests/sealed/test_upgrade.py.
+        pytest.param("refuses", "ended with 5", marks=pytest.mark.long),
+    ],
+)
 def test_an_image_that_does_not_serve_goes_again(desk: ContainerDesk, behaviour: str, words: str) -> None:
     """The old container is back with its memory, and the PM reads why in both places, once."""
     before, container = version(desk), desk.inspected()["Id"]
@@ -141,7 +148,10 @@ def test_an_image_that_does_not_serve_goes_again(desk: ContainerDesk, behaviour:
     assert "already running" in desk.call("up").err
 
 
-@pytest.mark.parametrize(("behaviour", "goes_on_by"), [("works", "up"), ("hangs", "upgrade"), ("refuses", "up")])
+@pytest.mark.parametrize(
+    ("behaviour", "goes_on_by"),
+    [("works", "up"), ("hangs", "upgrade"), pytest.param("refuses", "up", marks=pytest.mark.long)],
+)
 def test_an_upgrade_that_was_killed_is_ended_by_the_next_command(
     desk: ContainerDesk, behaviour: str, goes_on_by: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""A hundred runs of both ways, replayed from their records."""
+"""Runs of both ways, replayed from their records."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ from tests.cell.loop.decisions import MOST_STEPS, make, transcript_name
 from tests.host.desk import Desk
 from tests.host.test_runs import transcript
 
-RUNS = 100
-
 
 @pytest.mark.heavy
-def test_a_hundred_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("runs", [40, pytest.param(100, marks=pytest.mark.long)])
+def test_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tmp_path: Path, runs: int) -> None:
     """`minifram replay` finds no difference; and what the model is told again, message by message, is what it was
     told, but for the secrets that no record holds."""
     ends = Counter[str]()
     statuses = Counter[str]()
-    for number in range(RUNS):
+    for number in range(runs):
         acts = (TOOLS, OPERATIONS)[number % 2]
         name = transcript_name(number, acts)
         made = make(number, acts, tmp_path / str(number), transcript(desk, name))

@@ -88,6 +88,20 @@ def test_the_wheel_holds_what_an_agent_and_its_image_are_made_of(installed: Inst
 
 
 @pytest.mark.heavy
+def test_discovery_works_by_the_wheel_alone(installed: Installed) -> None:
+    """Its scripts are there, and no run of the checkout's."""
+    parts = ("orchestrator", "sandbox", "scoring", "world", "docker-compose.yml")
+    for path in [
+        path for part in parts for path in [ROOT / "discovery" / part, *(ROOT / "discovery" / part).rglob("*")]
+    ]:
+        if path.is_file() and path.suffix != ".pyc":
+            assert (installed.tree / path.relative_to(ROOT)).read_bytes() == path.read_bytes()
+    assert not (installed.tree / "discovery/runs").exists()
+    world = json.loads(installed.done("discover", "world", "--seed", "7", "--json"))
+    assert Path(world["directory"]).is_dir()
+
+
+@pytest.mark.heavy
 @pytest.mark.parametrize("broken", ["gone", "syntax"])
 def test_a_broken_checkout_never_runs_the_installed_code(installed: Installed, tmp_path: Path, broken: str) -> None:
     """A runner that is started in it fails, though the wheel with a whole one is in the very same environment."""

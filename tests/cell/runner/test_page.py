@@ -342,9 +342,18 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
-    """A hundred rounds of both writing at the same moment, the PM by path: nobody meets a conflict, and each directive
-    and each report is there exactly once, on the page or in the archive."""
-    rounds = 100
+    write_at_once(cell, CommsSettings().keep_reports + 5)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_pm_and_agent_writing_at_once_for_long_lose_nothing(cell: Cell) -> None:
+    write_at_once(cell, 200)
+
+
+def write_at_once(cell: Cell, rounds: int) -> None:
+    """Both write at the same moment, the PM by path: nobody meets a conflict, and each directive and each report is
+    there exactly once, on the page or in the archive."""
     start = threading.Barrier(2)
     failures: list[BaseException] = []
 

@@ -18,6 +18,8 @@ from infra.shared.verdicts.verdict import Verdict
 
 PM = Person("PM", "pm@example.invalid")
 SETTINGS = Settings(rehearse=False, seconds=60.0)
+NO_PLUGINS = "-p no:anyio -p no:hypothesispytest"
+"""They take half the time of a pytest that has little to do, and each examination starts several."""
 PROJECT = {
     "infra/__init__.py": "",
     "infra/body.py": "def answer():\n    return 42\n",
@@ -29,7 +31,9 @@ PROJECT = {
         "@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_many(n):\n    assert n\n"
     ),
     "tests/cell/runner/test_same.py": "def test_same():\n    pass\n",
-    "pyproject.toml": "[tool.pytest.ini_options]\npythonpath = ['.']\nmarkers = ['heavy: long']\n",
+    "pyproject.toml": (
+        f"[tool.pytest.ini_options]\npythonpath = ['.']\nmarkers = ['heavy: long']\naddopts = '{NO_PLUGINS}'\n"
+    ),
     "COMMS.md": "# page\n",
 }
 

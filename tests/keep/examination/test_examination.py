@@ -13,7 +13,7 @@ import pytest
 
 from infra.keep.examination.plan import Settings
 from infra.shared.verdicts.verdict import Counts
-from tests.keep.examination.scene import PROJECT, Scene
+from tests.keep.examination.scene import NO_PLUGINS, PROJECT, Scene
 
 
 @pytest.fixture
@@ -73,11 +73,17 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
             "tests/test_body.py::test_it_answers is no longer collected",
         ),
         (
-            {"pytest.ini": "[pytest]\npythonpath = .\npython_functions = test_many test_same\nmarkers = heavy\n"},
+            {
+                "pytest.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npythonpath = .\n"
+                "python_functions = test_many test_same\nmarkers = heavy\n"
+            },
             "tests/test_body.py::test_it_answers is no longer collected",
         ),
         (
-            {"tox.ini": "[pytest]\npython_functions = test_none\n", "pyproject.toml": "[project]\nname = 'x'\n"},
+            {
+                "tox.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npython_functions = test_none\n",
+                "pyproject.toml": "[project]\nname = 'x'\n",
+            },
             "tests/test_body.py::test_it_answers is no longer collected",
         ),
         (
@@ -112,7 +118,7 @@ def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | Non
             "tests/new/conftest.py has 'pytest_collection_modifyitems', which can act on all tests",
         ),
         (
-            {"pyproject.toml": f"{PROJECT['pyproject.toml']}addopts = '--deselect=tests/none'\n"},
+            {"pyproject.toml": PROJECT["pyproject.toml"].replace(NO_PLUGINS, f"{NO_PLUGINS} --deselect=tests/none")},
             "pyproject.toml changes pytest's settings",
         ),
     ],

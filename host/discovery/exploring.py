@@ -1,0 +1,240 @@
+"""One run, from the world to the score: the story, in order.
+
+What was made for the run is removed at its end, however it ends: the container, its volume, the door and its key."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any, NamedTuple
+
+from host.context import Context
+from host.discovery import door, engine, runs, scripts
+from host.discovery.door import DoorSettings
+from host.discovery.engine import Engine, Explorer
+from host.discovery.worlds import World
+from host.display import Say
+from host.errors import CommandError, failure, not_found
+from host.paths import DiscoveryPaths
+from infra.shared.exit_codes import Exit
+from infra.shared.files import make_directories
+
+LOOK_SECONDS = 0.5
+END_SECONDS = 150.0
+"""For the orchestrator to complete an interrupted run: it copies the home."""
+COMMAND_CHARS = 80
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Wanted(NamedTuple):
+    """What the PM asks for."""
+
+    world: World
+    model: DoorSettings | None
+    """None: the PM explores by hand."""
+    engine: Engine
+    image: str
+    name: str = ""
+    """Of the container; empty for one of its own."""
+    steps: int | None = None
+    seconds: float | None = None
+    keep: bool = False
+    to_terminal: bool = True
+    """By hand, what the orchestrator says goes to stdout; else to stderr, because a result goes there."""
+
+
+class Ended(NamedTuple):
+    summary: runs.Summary
+    score: dict[str, Any] | None
+    kept: str
+    """The container, when the PM asked to keep it."""
+
+
+def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> Ended:
+    """Raises CommandError, and KeyboardInterrupt once everything is removed."""
+    make_directories(places.runs, 0o700)
+    id = secrets.token_hex(4)
+    name = wanted.name or f"{engine.IMAGE}_{id}"
+    explorer = Explorer(name, wanted.image, wanted.world.directory, id, context.network)
+    with _signals(), contextlib.ExitStack() as stack:
+        socket = stack.enter_context(door.opened(context, places, id, wanted.model)) if wanted.model else ""
+        engine.start(wanted.engine, explorer)
+        if not wanted.keep:
+            stack.callback(_remove, wanted.engine, explorer, say)
+        say(f"container {name} started; explored by {wanted.model.words if wanted.model else 'you'}")
+        try:
+            code = _orchestrate(context, places, wanted, explorer, socket, say)
+        except KeyboardInterrupt:
+            code = Exit.INTERRUPTED
+        directory = _made(places, name)
+        if code in (Exit.INTERRUPTED, 128 + signal.SIGTERM):
+            if directory:
+                say(f"the run was interrupted and is complete; score it with 'minifram discover score {directory}'")
+            raise KeyboardInterrupt
+        if code or not directory:
+            raise failure(f"the orchestrator ended with {code}" + (f"; the run is {directory}" if directory else ""))
+        score = _score(context, directory, wanted, say)
+    return Ended(runs.summary(directory), score, name if wanted.keep else "")
+
+
+def _orchestrate(
+    context: Context, places: DiscoveryPaths, wanted: Wanted, explorer: Explorer, socket: str, say: Say
+) -> int:
+    """Its exit code."""
+    words = [f"--container={explorer.name}", f"--world={wanted.world.directory}", f"--runs={places.runs}"]
+    words += [f"--known={wanted.world.known}"] if wanted.world.known else []
+    words += [f"--steps={wanted.steps}"] if wanted.steps is not None else []
+    words += [f"--seconds={wanted.seconds:g}"] if wanted.seconds is not None else []
+    environ = script_environ(wanted.engine) | {"LLM_MODE": "minifram" if wanted.model else "manual"}
+    if wanted.model:
+        environ |= {
+            "MINIFRAM_MODEL_SOCKET": socket,
+            "DISCOVERY_USD": str(wanted.model.settings.budget.unit_usd),
+            "DISCOVERY_RUN": explorer.run,
+        }
+    by_hand = wanted.model is None
+    process = subprocess.Popen(
+        scripts.words(context.root, scripts.MAIN, *words),
+        env=environ,
+        stdin=None if by_hand else subprocess.DEVNULL,
+        stdout=None if by_hand and wanted.to_terminal else sys.__stderr__ if by_hand else subprocess.DEVNULL,
+        stderr=None if by_hand else subprocess.PIPE,
+        text=True,
+        errors="replace",
+        # By hand it reads the terminal, which sends Ctrl-C to it as well; a model's is told by us alone.
+        start_new_session=not by_hand,
+    )
+    try:
+        return _watched(process, places, explorer.name, say) if not by_hand else process.wait()
+    except BaseException:
+        _interrupt(process, already_told=by_hand)
+        raise
+    finally:
+        if process.stderr:
+            process.stderr.close()
+
+
+def _watched(process: subprocess.Popen[str], places: DiscoveryPaths, name: str, say: Say) -> int:
+    """Shows each step as it comes, and at the end what it said."""
+    steps = _Steps()
+    while True:
+        try:
+            _, said = process.communicate(timeout=LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            said = ""
+        steps.directory = steps.directory or _made(places, name)
+        for line in steps.new():
+            say(line)
+        if process.returncode is not None:
+            for line in said.splitlines()[-20:]:
+                say(line)
+            return process.returncode
+
+
+class _Steps:
+    """The command events of a run while they are written."""
+
+    def __init__(self) -> None:
+        self.directory = ""
+        self._read = 0
+        self._count = 0
+
+    def new(self) -> Iterator[str]:
+        """A line for each since the last time."""
+        if not self.directory:
+            return
+        with contextlib.suppress(FileNotFoundError), open(f"{self.directory}/events.jsonl", "rb") as file:
+            file.seek(self._read)
+            while (line := file.readline()).endswith(b"\n"):
+                self._read += len(line)
+                event = json.loads(line)
+                if "command" not in event:
+                    continue
+                self._count += 1
+                spent = f", ${event['usd']:.4f}" if isinstance(event.get("usd"), float) else ""
+                yield f"step {self._count}: exit {event['exit_code']}{spent}  {event['command'][:COMMAND_CHARS]}"
+
+
+def _interrupt(process: subprocess.Popen[str], already_told: bool) -> None:
+    """Let it complete the run; end it when it does not."""
+    if not already_told:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_SECONDS)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        process.wait()
+
+
+def _score(context: Context, directory: str, wanted: Wanted, say: Say) -> dict[str, Any] | None:
+    """A run that cannot be scored now is not lost."""
+    say("scoring the run")
+    try:
+        report, said = runs.score(directory, context.root, script_environ(wanted.engine), wanted.engine.name)
+    except CommandError as error:
+        say(f"the run is there, and could not be scored: {error}")
+        return None
+    for line in said:
+        say(line)
+    return report
+
+
+def script_environ(found: Engine) -> dict[str, str]:
+    """What a script gets that calls this engine: no key is in it."""
+    return found.environ | {"DISCOVERY_ENGINE": found.name}
+
+
+def _made(places: DiscoveryPaths, container: str) -> str:
+    """The directory of the run that is made in this container; empty while there is none."""
+    for name in reversed(runs.names(places)):
+        with (
+            contextlib.suppress(OSError, ValueError),
+            open(f"{places.runs}/{name}/meta.json", encoding="utf-8") as file,
+        ):
+            if json.load(file).get("container") == container:
+                return f"{places.runs}/{name}"
+    return ""
+
+
+def _remove(found: Engine, explorer: Explorer, say: Say) -> None:
+    """Also when the PM is impatient."""
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
+    try:
+        for line in engine.remove(found, explorer):
+            say(line)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the run as Ctrl-C does."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, leave) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def image_of(context: Context, found: Engine, image: str | None, rebuild: bool, say: Say) -> str:
+    """The name of an image that is there: the one asked for, or discovery's own, built when it is missing. Raises
+    CommandError."""
+    if image:
+        if not engine.has_image(found, image):
+            raise not_found(f"{found.name} has no image {image!r}; pull or build it, or leave --image out")
+        return image
+    if rebuild or not engine.has_image(found, engine.IMAGE):
+        engine.build(found, context.root, context.environ, say)
+    return engine.IMAGE
