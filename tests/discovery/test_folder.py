@@ -8,8 +8,11 @@ import sys
 from tests.discovery.base import ROOT
 
 DISCOVERY = ROOT / "discovery"
-LAYOUT = """docker-compose.yml sandbox/Dockerfile.agent orchestrator/prompt.txt orchestrator/main.py orchestrator/llm_driver.py
-scoring/scorer.py world/README.md world/data.csv world/puzzles/hidden.txt README.md LICENSE""".split()
+LAYOUT = (
+    "docker-compose.yml", "README.md", "LICENSE", "sandbox/Dockerfile.agent",
+    "orchestrator/prompt.txt", "orchestrator/main.py", "orchestrator/llm_driver.py",
+    "scoring/scorer.py", "world/README.md", "world/data.csv", "world/puzzles/hidden.txt",
+)  # fmt: skip
 SCRIPTS = sorted(DISCOVERY.glob("*/*.py"))
 
 
