@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.sealed.discovery import ROOT
 from bench.sealed.rootless import Rootless
 from tests.discovery import controls
 from tests.discovery.controls import FILES, HONEST, ORDER, SCORES, Explored, in_order, scores_of
@@ -26,6 +27,14 @@ def test_the_scores_are_these(explored: dict[str, Explored]) -> None:
     """In full, but for the latency."""
     found = {name: scores_of(each.report) for name, each in explored.items()}
     assert found == SCORES, "\n".join(f"{name}: {values}" for name, values in found.items())
+
+
+def test_the_readme_shows_these_scores() -> None:
+    """Its table of the control agents, row by row."""
+    readme = (ROOT / "discovery/README.md").read_text()
+    for name, scores in SCORES.items():
+        row = " | ".join([name.replace("_", " "), *("null" if score is None else str(score) for score in scores)])
+        assert f"\n| {row} |\n" in readme
 
 
 def test_the_honest_figures_are_in_order(explored: dict[str, Explored]) -> None:
