@@ -5,6 +5,7 @@ A thin line is a run, a thick one its model's median. Colours are told apart by 
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,6 +18,7 @@ DASHES = ("", "7 3", "2 3", "9 3 2 3")
 MOST_POINTS = 2000
 """Of a line: no screen shows more."""
 TICKS = 4
+ROUND = (1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 class Curve(NamedTuple):
@@ -56,6 +58,14 @@ def _at(line: Line, x: float) -> float:
     return max((y for place, y in line if place <= x), default=0.0)
 
 
+def tick_of(most: float, is_whole: bool) -> float:
+    """The distance of marks: a round number, so that TICKS of them reach `most`."""
+    least = most / TICKS or 1.0
+    power = 10.0 ** math.floor(math.log10(least))
+    found = (float(f"{factor * power:.2g}") for factor in ROUND)
+    return next((each for each in found if each >= least and not (is_whole and each % 1)), 10.0 * max(power, 1.0))
+
+
 def svg(curves: Sequence[Curve]) -> str:
     """The whole picture; a panel without any line says so."""
     models = list(dict.fromkeys(curve.model for curve in curves))
@@ -75,12 +85,12 @@ def svg(curves: Sequence[Curve]) -> str:
 
 def _panel(left: int, unit: str, drawn: list[tuple[Curve, Line]], models: list[str]) -> Iterator[str]:
     bottom, right = TOP + PANEL_HEIGHT, left + PANEL_WIDTH
-    most = max((line[-1][0] for _, line in drawn), default=0.0) or 1.0
+    most = TICKS * tick_of(max((line[-1][0] for _, line in drawn), default=0.0), is_whole=unit == "steps")
     for tick in range(TICKS + 1):
         y, x = bottom - PANEL_HEIGHT * tick / TICKS, left + PANEL_WIDTH * tick / TICKS
         yield f'<path d="M{left} {y:g}H{right}" stroke="#ddd"/>'
         yield f'<text x="{left - 8}" y="{y + 4:g}" text-anchor="end">{100 * tick // TICKS} %</text>'
-        yield f'<text x="{x:g}" y="{bottom + 18}" text-anchor="middle">{most * tick / TICKS:.3g}</text>'
+        yield f'<text x="{x:g}" y="{bottom + 18}" text-anchor="middle">{most * tick / TICKS:g}</text>'
     yield f'<path d="M{left} {TOP}V{bottom}H{right}" fill="none" stroke="#222"/>'
     yield f'<text x="{left + PANEL_WIDTH / 2:g}" y="{bottom + 36}" text-anchor="middle">{unit}</text>'
     if not drawn:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from compare import as_json, compare, main, read, table
-from coverage_picture import Curve, median_line, over_money, over_steps, svg
+from coverage_picture import Curve, median_line, over_money, over_steps, svg, tick_of
 from statistics_of_runs import Estimate, Scored, estimate, pairs, unpaired
 
 COMPARE = Path(__file__).parents[2] / "discovery/scoring/compare.py"
@@ -231,6 +231,12 @@ def test_lines_are_staircases_and_their_median_too() -> None:
     assert over_money(long) == [(0, 0), (0.1, 0.25), (0.2, 0.75), (0.4, 1)]
     assert over_money(Curve("m", "r3", 4, (1, 2), (0.1, None))) == []
     assert median_line([over_steps(short), over_steps(long)]) == [(0, 0), (1, 0.375), (2, 0.625), (3, 0.75)]
+
+
+def test_marks_are_round_and_reach_the_end() -> None:
+    """Of steps, whole ones."""
+    assert [tick_of(most, True) for most in (0, 1, 3, 5, 6, 39, 40, 41, 9999)] == [1, 1, 1, 2, 2, 10, 10, 15, 2500]
+    assert [tick_of(most, False) for most in (0.841, 0.04, 1.0, 6.0)] == [0.25, 0.01, 0.25, 1.5]
 
 
 def test_a_picture_without_anything_to_draw_says_so() -> None:
