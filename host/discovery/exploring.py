@@ -99,8 +99,10 @@ def _orchestrate(
             "DISCOVERY_RUN": explorer.run,
         }
     by_hand = wanted.model is None
+    # setpriv(1): when this process is killed, it completes the run and ends.
+    with_us = [] if by_hand else ["setpriv", "--pdeathsig", "INT"]
     process = subprocess.Popen(
-        scripts.words(context.root, scripts.MAIN, *words),
+        [*with_us, *scripts.words(context.root, scripts.MAIN, *words)],
         env=environ,
         stdin=None if by_hand else subprocess.DEVNULL,
         stdout=None if by_hand and wanted.to_terminal else sys.__stderr__ if by_hand else subprocess.DEVNULL,
