@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from host.discovery.exploring import Ended
     from host.discovery.runs import Summary
 
+MODEL_STEPS = 100
 engine_option = click.option(
     "--engine",
     type=click.Choice(["podman", "docker"]),
@@ -53,7 +54,7 @@ discover.params.append(agent_option())
 @click.option("--seed", type=click.IntRange(min=0), help="Explore the world of this number.")
 @click.option("--size", metavar="S", help="Its size: small, a like name, or a number of files.")
 @click.option("--world", metavar="DIR", help="Explore this directory, or a world that 'discover world' made.")
-@click.option("--steps", type=click.IntRange(min=1), help="Commands at most.")
+@click.option("--steps", type=click.IntRange(min=1), help="Commands at most (a model: 100).")
 @click.option("--usd", type=click.FloatRange(min=0, min_open=True), help="US dollars at most, not budget.unit_usd.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Of one command at most.")
 @click.option("--manual", is_flag=True, help="You explore, by pasting blocks.")
@@ -93,6 +94,8 @@ def discover_run(
         raise usage("--seed makes a world, --world names one; take one of them")
     if size and seed is None:
         raise usage("--size is of a world that --seed makes; give --seed too")
+    if steps is None and not manual:
+        steps = MODEL_STEPS  # a model without a price has no other end
     if manual and (usd is not None or settings):
         raise usage("--usd and --settings are for a model; --manual spends nothing")
     model = None if manual else door.read(settings or places.settings, context.environ, usd)

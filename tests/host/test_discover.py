@@ -361,6 +361,18 @@ def test_a_name_that_is_taken_is_left_alone(discovery: Discovery) -> None:
     assert discovery.engine.left() == ["mine"]
 
 
+def test_docker_is_used_when_it_is_asked_for(bare_desk: Desk, tmp_path: Path) -> None:
+    """By the same words; also by the orchestrator and the scorer."""
+    with tempfile.TemporaryDirectory(prefix="run-") as run:
+        discovery = Discovery(bare_desk, StandIn(tmp_path / "engine", "docker"), run)
+        discovery.script(*REPLIES)
+        told = discovery.done("run", "--engine", "docker", "--json").json
+        assert discovery.engine.left() == []
+    assert told["steps"] == 3
+    assert json.loads((Path(told["directory"]) / "meta.json").read_text())["engine"] == "docker"
+    assert json.loads((Path(told["directory"]) / "meta.json").read_text())["limits"]["steps"] == 100
+
+
 def test_a_container_can_be_kept(discovery: Discovery) -> None:
     """The result says how it is removed."""
     discovery.script(*REPLIES)
