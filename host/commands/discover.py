@@ -110,17 +110,14 @@ def discover_run(
     )
     ended = exploring.run(context, places, wanted, screen.progress)
     told = plain(ended.summary) | {"score": ended.score, "kept": ended.kept}
-    screen.show(told, _ended(ended, found.name))
+    screen.show(told, _ended(ended))
     return Exit.OK
 
 
-def _ended(ended: Ended, engine: str) -> Iterator[str]:
+def _ended(ended: Ended) -> Iterator[str]:
     yield from _summary(ended.summary)
     if ended.score is not None:
         yield from _figures(ended.score)
-    if ended.kept:
-        yield f"container     {ended.kept} and its volume {ended.kept}_home are kept; remove them with:"
-        yield f"              {engine} rm --force {ended.kept} && {engine} volume rm {ended.kept}_home"
 
 
 def _summary(found: Summary) -> Iterator[str]:
@@ -140,8 +137,10 @@ def _figures(report: dict[str, Any]) -> Iterator[str]:
 @click.argument("run")
 @click.option("--explain", is_flag=True, help="Show the evidence, line by line.")
 @click.option("--no-tools", is_flag=True, help="Do not run the explorer's tools on other data; needs no engine.")
-@engine_option
-def discover_score(context: Context, screen: Screen, run: str, explain: bool, no_tools: bool, engine: str) -> int:
+@click.option("--engine", type=click.Choice(["podman", "docker"]), help="Where they are run; default: the run's own.")
+def discover_score(
+    context: Context, screen: Screen, run: str, explain: bool, no_tools: bool, engine: str | None
+) -> int:
     """Score a run again. RUN is a name of 'discover list', its beginning, or a directory."""
     from host.container.podman import environment
     from host.discovery import engine as engines
@@ -151,7 +150,7 @@ def discover_score(context: Context, screen: Screen, run: str, explain: bool, no
     if no_tools:
         environ, chosen = environment(context.environ), None
     else:
-        found = engines.find(engine, context.environ, context.uid)
+        found = engines.find(engine or _engine_of(runs.summary(directory)), context.environ, context.uid)
         environ, chosen = exploring.script_environ(found), found.name
     report, said = runs.score(directory, context.root, environ, chosen, not no_tools, explain)
     for line in said:
@@ -160,6 +159,10 @@ def discover_score(context: Context, screen: Screen, run: str, explain: bool, no
         plain(runs.summary(directory)) | {"score": report}, [*_summary(runs.summary(directory)), *_figures(report)]
     )
     return Exit.OK
+
+
+def _engine_of(found: Summary) -> str:
+    return found.engine if found.engine in ("podman", "docker") else "podman"
 
 
 @command

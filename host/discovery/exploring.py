@@ -65,7 +65,9 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
     with _signals(), contextlib.ExitStack() as stack:
         socket = stack.enter_context(door.opened(context, places, id, wanted.model)) if wanted.model else ""
         engine.start(wanted.engine, explorer)
-        if not wanted.keep:
+        if wanted.keep:
+            stack.callback(say, _kept(wanted.engine, explorer))
+        else:
             stack.callback(_remove, wanted.engine, explorer, say)
         say(f"container {name} started; explored by {wanted.model.words if wanted.model else 'you'}")
         try:
@@ -202,6 +204,11 @@ def _made(places: DiscoveryPaths, container: str) -> str:
             if json.load(file).get("container") == container:
                 return f"{places.runs}/{name}"
     return ""
+
+
+def _kept(found: Engine, explorer: Explorer) -> str:
+    remove = f"{found.name} rm --force {explorer.name} && {found.name} volume rm {explorer.volume}"
+    return f"the container {explorer.name} and its volume {explorer.volume} are kept; remove them: {remove}"
 
 
 def _remove(found: Engine, explorer: Explorer, say: Say) -> None:

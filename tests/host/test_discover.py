@@ -368,17 +368,18 @@ def test_docker_is_used_when_it_is_asked_for(bare_desk: Desk, tmp_path: Path) ->
         discovery.script(*REPLIES)
         told = discovery.done("run", "--engine", "docker", "--json").json
         assert discovery.engine.left() == []
+        discovery.done("score", told["directory"])
     assert told["steps"] == 3
     assert json.loads((Path(told["directory"]) / "meta.json").read_text())["engine"] == "docker"
     assert json.loads((Path(told["directory"]) / "meta.json").read_text())["limits"]["steps"] == 100
 
 
 def test_a_container_can_be_kept(discovery: Discovery) -> None:
-    """The result says how it is removed."""
+    """It is said how it is removed."""
     discovery.script(*REPLIES)
     ended = discovery.done("run", "--keep", "--name", "kept", "--steps", "1")
     assert discovery.engine.left() == ["kept", "kept_home"]
-    assert "podman rm --force kept && podman volume rm kept_home" in ended.out
+    assert "podman rm --force kept && podman volume rm kept_home" in ended.err
 
 
 def test_two_runs_with_a_model_do_not_share_the_door(discovery: Discovery) -> None:
