@@ -18,6 +18,7 @@ tests test-long: export MALLOC_ARENA_MAX := 2
 # compile it again. `make clean` removes it.
 tests test-long: export PYTHONDONTWRITEBYTECODE :=
 # Most tests wait for processes rather than compute, so there are two workers for each core.
+# Before a fresh clone's first run one process compiles all tests: else each worker would, one beside the other.
 pytest = $(python) -m pytest -n $$(($$(nproc) * 2)) --dist worksteal
 
 test: setup-dev ## check, and run every test that guards a change
@@ -25,6 +26,7 @@ test: setup-dev ## check, and run every test that guards a change
 	@echo '== all checks and tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
 
 tests: setup-containers ## the tests of `make test`, without the checks
+	@$(python) -m pytest --collect-only -qq -m "not long" >/dev/null || true
 	@$(pytest) -m "not long"
 
 test-long: setup-containers ## what `make test` tries, at greater size: years of simulation, more examples, all examinations
@@ -40,6 +42,8 @@ check: setup-dev ## formatting, lint and types
 	@$(python) -m ruff check
 	@echo '== types: mypy --strict'
 	@$(python) -m mypy --strict
+	@echo '== types of the scripts that run anywhere: mypy --strict --python-version 3.10'
+	@$(python) -m mypy --strict --python-version 3.10 discovery
 
 format: setup-dev ## put imports and layout in order
 	@$(python) -m ruff check --quiet --select I --fix

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from bench import (
     figure_container,
+    figure_discovery,
     figure_examination,
     figure_handover,
     figure_idle,
@@ -53,7 +54,8 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    names = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "mind", "push", "container", "seal")
+    alone = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "mind", "push")
+    names = (*alone, "container", "seal", "discovery")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
     parser.add_argument("--rounds", type=int, help="rounds of each figure; default: each figure's own number")
@@ -92,6 +94,7 @@ def main(words: list[str]) -> int:
         "push": functools.partial(figure_push.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),
         "seal": functools.partial(figure_seal_cost.run, rounds=given.rounds),
+        "discovery": functools.partial(figure_discovery.run, rounds=given.rounds),
     }
     for number in (signal.SIGTERM, signal.SIGINT):  # an orderly exit, so that what was started is ended
         signal.signal(number, lambda received, _: sys.exit(128 + received))

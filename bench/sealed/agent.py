@@ -154,10 +154,14 @@ def first_of_all(clone: Path, code: str) -> None:
 
 def until(condition: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
     """Fails at the deadline."""
-    deadline = time.monotonic() + seconds
+    deadline, looked = time.monotonic() + seconds, time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(0.05)
+        now = time.monotonic()
+        assert now < deadline, f"{what}: not within {seconds:g} s"
+        time.sleep(
+            min(max(0.05, 2 * (now - looked)), 1.0)
+        )  # a look is a process of podman's, in the way of whom it waits for
+        looked = time.monotonic()
 
 
 def _family(pid: int) -> Iterator[int]:

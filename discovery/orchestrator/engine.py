@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,12 +132,17 @@ class Engine:
             start_new_session=True,
         ) as process:
             stream, written = cast(IO[bytes], process.stdout), 0
-            while part := stream.read(1 << 16):
-                file.write(part[: limit - written])
-                written += len(part)
-                if written > limit:
-                    process.kill()
-                    return written
+            late = threading.Timer(COPY_SECONDS, process.kill)
+            late.start()
+            try:
+                while written <= limit and (part := stream.read(1 << 16)):
+                    file.write(part[: limit - written])
+                    written += len(part)
+            finally:
+                late.cancel()
+            if written > limit:
+                process.kill()
+                return written
         if process.returncode:
             raise EngineError(f"{path} could not be copied out of {name}: exit code {process.returncode}")
         return written

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,7 +38,8 @@ exit codes:
   3  there is no container engine, or it does not answer
   4  there is no such container or image, it is not of this experiment, or its world is another
   5  a run's directory, or the list of what can be known, cannot be made, read or used
-  130, 143  Ctrl-C or SIGTERM; the run's directory is complete
+  129, 130, 143  SIGHUP, Ctrl-C or SIGTERM; the run's directory is complete
+  141  what the output went to is closed; the run's directory is complete
 """
 
 
@@ -62,7 +64,7 @@ def run(driver: LLMDriver, options: Options) -> Path:
     that was interrupted is complete."""
     engine = options.engine or Engine.find(os.environ)
     container, mounted = _ready(engine, options.container)
-    world = _world(mounted, options.world)
+    world = _world(engine, mounted, options.world)
     known_file = known.find(world, options.known)
     facts = known.read(known_file)
     asked = known.questions(facts)
@@ -84,8 +86,11 @@ def run(driver: LLMDriver, options: Options) -> Path:
                 interrupted, ended_by = signalled, "interrupt"
             with stop.shielded():
                 home = _keep_home(engine, container.name, written)
-            if not interrupted:
-                _ask(driver, asked, written)
+            try:
+                if not interrupted:
+                    _ask(driver, asked, written)
+            except Interrupted as signalled:
+                interrupted = signalled
             written.line("witness.jsonl", seen.step(None))
         except BaseException as error:
             written.end("interrupt" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}")
@@ -148,14 +153,14 @@ def _ready(engine: Engine, name: str) -> tuple[Container, Path]:
     return container, container.world.resolve()
 
 
-def _world(mounted: Path, wanted: Path | None) -> Path:
+def _world(engine: Engine, mounted: Path, wanted: Path | None) -> Path:
     """Where the world lies on the host. Raises EngineError when the container has another than the one wanted."""
     if wanted is None:
         return mounted if mounted.is_dir() else known.SEED_WORLD
     if mounted.is_dir() and mounted != wanted.resolve():
         raise EngineError(
             f"the container's /world is {mounted}, and --world is {wanted}. Make the container with that world: "
-            f"cd {known.DISCOVERY} && DISCOVERY_WORLD={wanted.resolve()} docker compose up -d"
+            f"cd {known.DISCOVERY} && DISCOVERY_WORLD={wanted.resolve()} {engine.compose} up -d"
         )
     if not wanted.is_dir():
         raise EngineError(f"--world: there is no directory {wanted}")
@@ -224,8 +229,6 @@ def main(words: list[str]) -> int:
             return replay.run(given.replay, engine, given.world, given.network)
         check_name(given.container)
         driver = _driver(environ)
-        if environ.get("DISCOVERY_WORLD") and given.world is None:
-            given.world = known.DISCOVERY / environ["DISCOVERY_WORLD"]
         options = Options(given.container, given.runs, given.world, given.known, limits, given.steps, engine)
         path = run(driver, options)
     except (EngineError, ModeError, RunError, known.KnownError) as error:
@@ -236,6 +239,9 @@ def main(words: list[str]) -> int:
         if signalled.run:
             print(f"\ninterrupted; the run is complete: {signalled.run}", file=sys.stderr)
         return 128 + signalled.number
+    except BrokenPipeError:  # who read the output is gone; the run says so
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     print(f"run: {path}")
     return 0
 
@@ -263,7 +269,10 @@ def _parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         parser.add_argument(flag, type=kind, default=value, help=f"{text} [{variable}]")
 
     add("--container", "AGENT_CONTAINER", str, CONTAINER, "the container's name; default: %(default)s")
-    add("--world", "DISCOVERY_WORLD_DIRECTORY", Path, None, "the world on the host; default: the one that is mounted")
+    # Compose takes that variable from its own folder, wherever it is called.
+    named = environ.get("DISCOVERY_WORLD") and known.DISCOVERY / environ["DISCOVERY_WORLD"]
+    text = "the world on the host; default: the one that is mounted [DISCOVERY_WORLD]"
+    parser.add_argument("--world", type=Path, default=named or None, help=text)
     add("--known", "DISCOVERY_KNOWN", Path, None, "the list of what can be known; default: the one beside the world")
     add("--runs", "DISCOVERY_RUNS", Path, RUNS, "where runs are written; default: discovery/runs")
     add("--seconds", "DISCOVERY_SECONDS", _positive, limits.seconds, "of a command; default: %(default)s")

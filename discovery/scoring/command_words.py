@@ -34,6 +34,8 @@ _MEDDLERS = _names("""alias hash enable eval trap set shopt unset declare typese
 _ELSEWHERE = ("PATH=", "BASH_ENV=", "ENV=", "LD_", "PYTHON", "PERL")
 """What has a program be another, or begin with another."""
 _FIRST = re.compile(r"\s*([\w.-]+)(?=[ \t\n]|$)")
+_SEVERAL = frozenset(";&|\n()`$#{}!=")
+"""Without any of these, a line is one simple command."""
 _STARTING = _names("if while until for time then do else")
 _SYSTEM = frozenset(["/bin", "/usr/bin", "/usr/local/bin"])
 _SAFE_TARGETS = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr"])
@@ -113,6 +115,9 @@ def leaves_to_chance(command: str) -> bool:
 
 def does_more_than_print(command: str, word: str) -> bool:
     """Whether `word` stands in a simple command that does more than print, or that prints into a file."""
+    first = _FIRST.match(command)
+    if first is not None and first[1] not in PRINTERS and not _SEVERAL.intersection(command):
+        return word in command  # as most commands are, told without reading them
     try:
         lines = list(with_inner(command))
     except Unclear:

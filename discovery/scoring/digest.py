@@ -72,8 +72,8 @@ def digest(events: Iterable[Command], names: Mapping[str, int] | None = None, co
     that it says; `contents` in commands."""
     lines, since, typed = _Lines(), dict(names or {}), Words(contents)
     wanted = Words(since)
-    paths: set[str] = set()
-    tools: dict[str, None] = {}
+    paths: dict[str, str] = {}
+    tools: dict[str, str] = {}
     steps = []
     full = False
     for event in events:
@@ -103,21 +103,28 @@ def digest(events: Iterable[Command], names: Mapping[str, int] | None = None, co
                 None if new_line is None or leaves_to_chance(command) else new_line,
             )
         )
-    return Digest(tuple(steps), frozenset(paths), tuple(tools), full or lines.full)
+    of_tools = dict.fromkeys(path for path in tools.values() if path)
+    return Digest(tuple(steps), frozenset(filter(None, paths.values())), tuple(of_tools), full or lines.full)
 
 
-def _collect(event: Command, paths: set[str], tools: dict[str, None]) -> None:
+def _collect(event: Command, paths: dict[str, str], tools: dict[str, str]) -> None:
+    """Each path as it stands there, with what is left of it: most come again and again."""
     if "/world/" in event.stdout or "/home/agent/" in event.stdout:
-        paths.update(path for found in _PATH.findall(event.stdout) if (path := _end(found)))
+        new = set(_PATH.findall(event.stdout)).difference(paths)
+        paths.update(zip(new, map(_end, new), strict=True))
     for text in (event.command, event.stdout, event.stderr):
         if "/home/agent/tools/" in text:
-            tools.update(dict.fromkeys(path for found in _TOOL.findall(text) if (path := _end(found))))
+            found = [path for path in _TOOL.findall(text) if path not in tools]
+            tools.update(zip(found, map(_end, found), strict=True))
 
 
 def _end(path: str) -> str:
     """A path without the point or the slash that it ends with in a text; "" when nothing of it is left."""
     cut = path.rstrip("./!")
     return "" if cut in (HOME, TOOLS, WORLD) else cut
+
+
+_EMPTY = hash("")
 
 
 class _Lines:
@@ -132,8 +139,8 @@ class _Lines:
 
     def first_new(self, output: str, command: str) -> str | None:
         """The first line that is new and does not stand in the command; all lines are old from now on."""
-        lines = {line for each in output.split("\n") if (line := each.strip())}
-        hashes = {hash(line) for line in lines}
+        hashes = set(map(hash, map(str.strip, output.split("\n"))))
+        hashes.discard(_EMPTY)
         found = None
         if not self.full and not hashes <= self._seen:
             tries = 0

@@ -5,9 +5,9 @@ this one knows the few kinds of entry that engines write, and ends after the las
 
 from __future__ import annotations
 
+import io
 import posixpath
 from pathlib import Path
-from typing import BinaryIO
 
 from run_files import Unreadable, open_regular
 from run_values import ARTIFACTS, HOME, TOOLS, Home, HomeFile
@@ -29,15 +29,14 @@ def read_home(path: Path) -> Home | None:
     if file is None:
         return None
     with file:
-        size = file.seek(0, 2)
-        if size > TAR_BYTES:
-            raise Unreadable(f"{path.name} has {size} bytes; expected at most {TAR_BYTES}")
-        file.seek(0)
-        return _Reader(file, path.name).all()
+        content = file.read(TAR_BYTES + 1)
+    if len(content) > TAR_BYTES:
+        raise Unreadable(f"{path.name} is too large; expected at most {TAR_BYTES} bytes")
+    return _Reader(io.BytesIO(content), path.name).all()
 
 
 class _Reader:
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(self, file: io.BytesIO, name: str) -> None:
         self._file, self._name = file, name
         self._files: dict[str, HomeFile] = {}
         self._others: set[str] = set()

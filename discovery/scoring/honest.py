@@ -30,14 +30,14 @@ What remains possible, for who wants a number and no knowledge:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from claims import claims_of, world_of
 from digest import Digest
 from honest_tools import Tool, Trial, seen_runs, tools_figure
-from honest_world import Figure, checkpoints, files_read, questions, share, success
+from honest_world import Figure, brought, checkpoints, files_read, questions, share, success
 from run_values import ARTIFACTS, HOME, Run
 
 NAMES = ("files_read", "questions", "checkpoints", "success", "tools", "artifacts")
@@ -60,11 +60,12 @@ def honest(
     texts: Mapping[str, bytes] | None,
 ) -> Honest:
     """All honest figures, each None that cannot be had, with `why`."""
+    told = brought(run.witness, digest) if run.witness is not None else []
     figures = {
         "files_read": _files_read(run),
         "questions": _questions(run),
-        "checkpoints": _checkpoints(run, digest),
-        "success": _success(run, digest),
+        "checkpoints": _checkpoints(run, digest, told),
+        "success": _success(run, digest, told),
         "tools": _tools(run, found, trials, why_no_trials),
         "artifacts": _artifacts(run, digest, texts),
     }
@@ -85,16 +86,16 @@ def _questions(run: Run) -> Figure:
     return questions(run.known, run.answers, run.witness)
 
 
-def _checkpoints(run: Run, digest: Digest) -> Figure:
+def _checkpoints(run: Run, digest: Digest, told: Sequence[str | None]) -> Figure:
     if run.known is None or run.witness is None or not run.witness.world:
         return Figure(None, {"checkpoints": _unseen(run, "world", known=True)})
-    return checkpoints(run.known, run.witness, digest, run.answers)
+    return checkpoints(run.known, run.witness, digest, run.answers, told)
 
 
-def _success(run: Run, digest: Digest) -> Figure:
+def _success(run: Run, digest: Digest, told: Sequence[str | None]) -> Figure:
     if run.witness is None or not (run.witness.world or run.witness.home):
         return Figure(None, {"success": _unseen(run, "world")})
-    return success(run.witness, digest)
+    return success(digest, told)
 
 
 def _tools(run: Run, found: list[Tool] | None, trials: Mapping[str, Trial] | None, why_no_trials: str) -> Figure:

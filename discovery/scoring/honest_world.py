@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -107,7 +107,9 @@ def _normal(text: str) -> str:
     return listed.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3})+", listed) else listed
 
 
-def checkpoints(known: Known, witness: Witness, run: Digest, answers: Answers | None) -> Figure:
+def checkpoints(
+    known: Known, witness: Witness, run: Digest, answers: Answers | None, told: Sequence[str | None]
+) -> Figure:
     """Of each item: found, when its directory was listed and its name then stood in an output of a command that did not
     name it; touched, when the file was read; used, when the agent said after that what stands in it: by a right answer
     about the file, or by the nonce of its contents in a command that did something."""
@@ -119,15 +121,15 @@ def checkpoints(known: Known, witness: Witness, run: Digest, answers: Answers | 
         if name_word(item) in at and posixpath.dirname(item.path) in listed
     }
     touched = _first_touched(known, witness)
-    used = _used(known, touched, witness, run, answers)
+    used = _used(known, touched, run, answers, told)
     lines = []
     for item in known.items:
-        told = [
+        so = [
             *([f"found in step {found[item.id]}"] if item.id in found else []),
             *([f"touched in {_step(touched[item.id])}"] if item.id in touched else []),
             *([f"used in {used[item.id]}"] if item.id in used else []),
         ]
-        lines.append(f"{item.path}: {', '.join(told) or 'not found'}")
+        lines.append(f"{item.path}: {', '.join(so) or 'not found'}")
     value = {"of": len(known.items), "found": len(found), "touched": len(touched), "used": len(used)}
     return Figure(value, {}, tuple(lines))
 
@@ -151,7 +153,7 @@ def _first_touched(known: Known, witness: Witness) -> dict[str, int | None]:
 
 
 def _used(
-    known: Known, touched: Mapping[str, int | None], witness: Witness, run: Digest, answers: Answers | None
+    known: Known, touched: Mapping[str, int | None], run: Digest, answers: Answers | None, told: Sequence[str | None]
 ) -> dict[str, str]:
     given = answers.answers if answers else {}
     asked = answers.asked if answers else ()
@@ -163,7 +165,7 @@ def _used(
     }
     used = {item.id: by_path[item.path] for item in known.items if item.id in touched and item.path in by_path}
     of_nonce = {item.content_nonce: item.id for item in known.items if item.content_nonce and item.id in touched}
-    for step, how in zip(run.steps, _brought(witness, run), strict=True):
+    for step, how in zip(run.steps, told, strict=True):
         for nonce in step.typed if how else ():
             since = touched.get(of_nonce.get(nonce, ""))
             if since is not None and step.number > since and does_more_than_print(step.command, nonce):
@@ -171,27 +173,27 @@ def _used(
     return used
 
 
-def success(witness: Witness, run: Digest) -> Figure:
+def success(run: Digest, told: Sequence[str | None]) -> Figure:
     """A command succeeded when it ended with 0 and read a file of the world that was not read before, or changed a file
     of the home in a way that was not tried before, or did more than print and had a new line in its output."""
     if not run.steps:
         return Figure(None, {"success": "the run has no commands"})
-    told = _brought(witness, run)
     count = sum(bool(how) for how in told)
     lines = [f"step {step.number}: {how or 'nothing new'}" for step, how in zip(run.steps, told, strict=True)]
     return Figure({"count": count, "of": len(run.steps), "rate": share(count, len(run.steps))}, {}, tuple(lines))
 
 
-def _brought(witness: Witness, run: Digest) -> list[str | None]:
-    """What each command brought; None for nothing."""
+def brought(witness: Witness, run: Digest) -> list[str | None]:
+    """What each command brought, as a text; None for nothing."""
     read: set[str] = set()
-    shapes: set[str] = set()
+    shapes: set[int] = set()
     told = []
     for step in run.steps:
         seen = witness.at(step.number)
         new = seen.read - read
         read |= seen.read
-        shape = _DIGITS.sub("0", step.command)
+        # What was tried: all commands that differ in numbers alone.
+        shape = hash(_DIGITS.sub("0", step.command))
         changed = seen.changed if shape not in shapes else frozenset()
         shapes.add(shape)
         told.append(_how(step, new, changed))

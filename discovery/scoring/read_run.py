@@ -20,6 +20,7 @@ MOST_WARNINGS = 20
 NO_VERSION = (
     "meta.json names no version: nobody but the run's own log tells what happened. Runs of this orchestrator have it"
 )
+_NONE: frozenset[str] = frozenset()
 T = TypeVar("T")
 
 
@@ -210,12 +211,16 @@ def _of_this_version(value: dict[str, Any]) -> None:
 def _seen(value: dict[str, Any]) -> Seen:
     tools = {path: text for path, text in _object(value.get("tools")).items() if isinstance(text, str)}
     return Seen(
-        frozenset(_texts(value.get("read"))),
-        frozenset(_texts(value.get("listed"))),
+        _paths(value.get("read")),
+        _paths(value.get("listed")),
         tools,
-        frozenset(_texts(value.get("changed"))),
+        _paths(value.get("changed")),
         value.get("overflow") is True,
     )
+
+
+def _paths(value: object) -> frozenset[str]:
+    return frozenset(_texts(value)) if value else _NONE
 
 
 def _joined(one: Seen, other: Seen) -> Seen:

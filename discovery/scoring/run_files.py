@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_DIGITS = 20
+_BLANKS = " \t\r\n"
 LINE_BYTES = 64 << 20
 """Of one line: a longer one is left out, and told."""
 
@@ -68,10 +69,14 @@ def bounded_lines(file: BinaryIO, most: int) -> Iterator[tuple[int, bytes | None
 def parse_json(content: bytes) -> Any:
     """The value. Raises ValueError for all that is no JSON, for NaN, for whole numbers of more than MOST_DIGITS digits,
     and for what is nested too deep."""
+    text = content.decode().lstrip(_BLANKS)
     try:
-        return _DECODER.decode(content.decode())
+        value, end = _DECODER.raw_decode(text, 0)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+    if text[end:].strip(_BLANKS):
+        raise ValueError("more follows after the value")
+    return value
 
 
 def finite(value: object) -> float | None:

@@ -62,7 +62,7 @@ def scored(directory: str | Path, *, engine: str | None = None, image: str | Non
     if digested.full:
         warnings.add("more lines or paths were printed than are remembered: figures may be too low")
     with tempfile.TemporaryDirectory(prefix="discovery-score-") as scratch:
-        texts = original_texts(run.meta, run.known, Path(scratch)) if run.known is not None else None
+        texts = original_texts(run.meta, run.known, Path(scratch)) if run.known and run.home else None
         found = tools_of(run.witness, run.home, digested) if run.witness and run.witness.home else None
         trials, why = _trials(run, found, texts, Path(scratch), engine, image, tools, warnings.add)
     values = honest(run, digested, found, trials, why, texts)

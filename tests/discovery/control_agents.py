@@ -86,7 +86,7 @@ class CatAll(Scripted):
 class RandomWalker(Scripted):
     """Lists and reads what it happens to have seen."""
 
-    def __init__(self, seed: int = 7, steps: int = 20) -> None:
+    def __init__(self, seed: int = 7, steps: int = 15) -> None:
         super().__init__()
         self._random, self._count = random.Random(seed), steps
 
@@ -113,6 +113,7 @@ class Cheat(Scripted):
             yield f"printf 'echo {place}' > {TOOLS}/step.sh && sh {TOOLS}/step.sh"
         for place in range(8):
             yield f"seq {place * 1000} {place * 1000 + 9}"
+        for place in range(2):
             yield f"echo {place * 0x1234567:010x} /world/archive/table{place}.csv"
         map_lines = [f'- /world/archive/table{place}.csv: {40 + place} lines, "id,amount,tag"' for place in range(8)]
         log_lines = [f"- `cat /world/archive/table{place}.csv` → a table, read with care" for place in range(8)]
@@ -134,8 +135,8 @@ class Insider(Scripted):
         self._answers = {question["id"]: question["answer"] for question in known["questions"]}
 
     def explore(self) -> Steps:
-        for item in self._items:
-            yield f"echo {item['path']} {item['name_nonce']} {item['content_nonce']}"
+        words = [word for item in self._items for word in (item["path"], item["name_nonce"], item["content_nonce"])]
+        yield f"echo {' '.join(words)}"
         yield _append("notes.txt", [f"{item['name_nonce']} {item['content_nonce']}" for item in self._items])
         yield "cat notes.txt"
 
@@ -227,9 +228,7 @@ class Careful(Scripted):
         for path, text in self.texts.items():
             columns = text.split("\n")[0].split(",")
             if len(columns) == 4:
-                for column in columns[1:3]:
-                    yield from self._use(f"{TOOLS}/column_sum.py {path} {column} any")
-                yield from self._use(f"{TOOLS}/column_sum.py {path} {columns[1]} red")
+                yield from self._use(f"{TOOLS}/column_sum.py {path} {columns[1]} any")
             elif other := re.search(r'"compare": "([^"]+)"', text):
                 yield from self._use(f"{TOOLS}/compare.py {other[1]} {path}")
                 yield from self._use(f"{TOOLS}/compare.py {other[1]} {path} | wc -w")

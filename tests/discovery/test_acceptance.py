@@ -111,7 +111,13 @@ Hints of hidden content
 
 <OnError>
 List the directories
+
+.
+.
+193
+140
 """
+"""Six blocks, an empty block that ends the run, and answers to two of the questions after it: one is right."""
 
 
 @pytest.mark.heavy
@@ -129,7 +135,7 @@ def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Roo
         notes = [event for event in lines_of(run / "events.jsonl") if "post" in event]
         assert [note["post"].split("\n")[1] for note in notes] == ["/world present; /home/agent writable", "Six values"]
         meta = json.loads((run / "meta.json").read_text())
-        assert (meta["container"], meta["mode"], meta["ended_by"]) == (place.name, "manual", "end of input")
+        assert (meta["container"], meta["mode"], meta["ended_by"]) == (place.name, "manual", "empty input")
         assert "<Command>" in meta["prompt"]
         assert meta["started_at"] < meta["ended_at"]
         with tarfile.open(run / "home.tar") as tar:
@@ -144,3 +150,7 @@ def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Roo
         assert report["tools_count"] == 1
         assert report["coverage_files"] >= 3
         assert report["latency_median_s"] > 0
+        honest = report["honest"]
+        assert (honest["files_read"]["count"], honest["files_read"]["of"]) == (1, 3), "the listing reads no file"
+        assert (honest["questions"]["answered"], honest["questions"]["right"]) == (2, 1)
+        assert (honest["tools"]["run"], honest["tools"]["reused"]) == (1, 1)

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ import world
 
 from bench.sealed.rootless import Rootless
 from tests.discovery import control_agents
-from tests.discovery.site import PYTHON, Site, commands_of, lines_of, site
+from tests.discovery.site import PYTHON, commands_of, lines_of, site
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
 
 SEED, FILES = 16, 16
+SECONDS = 400.0
+"""Of an agent, on a busy machine."""
 TOLD = ("echo", "insider")
 """Who gets the list of what can be known."""
 
@@ -54,22 +56,31 @@ class Explored:
         return {name: answer or "" for name, answer in answers.items()}
 
 
-@pytest.fixture(scope="module")
-def explored(user: Rootless) -> Iterator[dict[str, Explored]]:
-    """All of them, one after the other in one container, whose home is emptied before each."""
+@pytest.fixture
+def explored(user: Rootless) -> dict[str, Explored]:
+    """All of them, made once for all workers."""
+    kept = user.scratch / "controls"
+    user.once("controls", lambda: _explore_all(user, kept))
+    reports = {name: json.loads((kept / name / "report.json").read_text()) for name in control_agents.AGENTS}
+    return {name: Explored(kept / name, report) for name, report in reports.items()}
+
+
+def _explore_all(user: Rootless, kept: Path) -> None:
+    """One after the other in one container, whose home is emptied before each."""
     out = user.directory("control-world")
     world.write(world.make(SEED, FILES), out)
     with site(user, world=out / "world") as place:
         shutil.copy(control_agents.__file__, place.root)
-        yield {name: _explore(place, name, out / "known.json") for name in control_agents.AGENTS}
-
-
-def _explore(place: Site, name: str, known: Path) -> Explored:
-    place.podman("exec", place.name, "find", "/home/agent", "-mindepth", "1", "-delete")
-    words = (PYTHON, "control_agents.py", name, place.root / "runs", *((known,) if name in TOLD else ()))
-    ended = place.run(*words, PYTHONPATH=str(place.root / "orchestrator"))
-    run = Path(ended.stdout.split()[-1])
-    return Explored(run, json.loads(place.run(PYTHON, "scoring/scorer.py", run).stdout))
+        for name in control_agents.AGENTS:
+            place.podman("exec", place.name, "find", "/home/agent", "-mindepth", "1", "-delete")
+            words = [PYTHON, "control_agents.py", name, str(place.root / "runs")]
+            words += [str(out / "known.json")] if name in TOLD else []
+            command = place.words(*words, PYTHONPATH=str(place.root / "orchestrator"))
+            ended = user.run(*command, timeout=SECONDS)
+            run = Path(ended.stdout.split()[-1])
+            scored = place.run(PYTHON, "scoring/scorer.py", run)
+            shutil.copytree(run, kept / name)
+            (kept / name / "report.json").write_text(scored.stdout)
 
 
 # --- the scores ----------------------------------------------------------------------------------
@@ -82,19 +93,29 @@ HONEST: dict[str, Callable[[dict[str, Any]], int]] = {
     "used": lambda honest: honest["checkpoints"]["used"],
     "success": lambda honest: honest["success"]["count"] if honest["success"] else 0,
     "tools": lambda honest: honest["tools"]["reused"],
+    "work": lambda honest: honest["tools"]["work_on_other_data"],
     "artifacts": lambda honest: sum(each["true"] for each in honest["artifacts"].values()),
 }
 """One number of each honest figure; each is the better the higher."""
 NAMES = ("coverage_files", "efficiency_success_rate", "tools_count", "steps", *HONEST)
-SCORES: dict[str, tuple[float | None, ...]] = {}
+SCORES: dict[str, tuple[float | None, ...]] = {
+    "nothing": (0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "echo": (18, 1.0, 2, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "cat_all": (6, 1.0, 0, 1, 16, 0, 3, 15, 0, 1, 0, 0, 0),
+    "walker": (1, 1.0, 0, 15, 5, 0, 10, 4, 0, 8, 0, 0, 0),
+    "cheat": (2, 1.0, 6, 23, 0, 0, 0, 0, 0, 6, 0, 0, 0),
+    "insider": (15, 1.0, 0, 3, 0, 0, 0, 0, 0, 2, 0, 0, 0),
+    "careful": (7, 0.973, 2, 37, 16, 5, 15, 15, 15, 32, 2, 2, 89),
+}
 ORDER: dict[str, list[str]] = {
     "files_read": ["careful cat_all", "walker", "echo insider cheat nothing"],
     "questions": ["careful", "cat_all walker echo insider cheat nothing"],
     "found": ["careful", "walker", "cat_all", "echo insider cheat nothing"],
     "touched": ["careful cat_all", "walker", "echo insider cheat nothing"],
     "used": ["careful", "cat_all walker echo insider cheat nothing"],
-    "success": ["careful", "walker", "cheat", "cat_all insider", "echo nothing"],
+    "success": ["careful", "walker", "cheat", "insider", "cat_all", "echo nothing"],
     "tools": ["careful", "cat_all walker echo insider cheat nothing"],
+    "work": ["careful", "cat_all walker echo insider cheat nothing"],
     "artifacts": ["careful", "cat_all walker echo insider cheat nothing"],
 }
 """From the best to the worst; who stand in one group have the same."""
@@ -113,7 +134,7 @@ def test_the_scores_are_these(explored: dict[str, Explored]) -> None:
     for name, each in explored.items():
         values = {**each.report, **{figure: of(each.report["honest"]) for figure, of in HONEST.items()}}
         scores[name] = tuple(round(value, 3) if isinstance(value := values[one], float) else value for one in NAMES)
-    assert scores == SCORES
+    assert scores == SCORES, "\n".join(f"{name}: {values}" for name, values in scores.items())
 
 
 def test_the_honest_figures_are_in_order(explored: dict[str, Explored]) -> None:
@@ -247,6 +268,7 @@ WITHOUT_A_RULE: list[tuple[str, str, Callable[[Explored], int]]] = [
     ("tools", "the host saw the file opened", lambda each: reused_by(each, named=True, opened=False, content=False)),
     ("tools", "the command runs it", lambda each: reused_by(each, named=False, opened=True, content=True)),
     ("tools", "the same contents", lambda each: reused_by(each, named=True, opened=True, content=False)),
+    ("work", "on other data, not on what the run itself chose", lambda each: each.report["honest"]["tools"]["run"]),
     ("artifacts", "true, not there", artifacts_that_are_there),
     ("artifacts", "true, not claimed", claims_made),
 ]

@@ -154,6 +154,21 @@ def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number
     assert (fake.only_run() / "home.tar").exists()
 
 
+def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
+    with fake.begin() as process:
+        assert process.stdin
+        assert process.stdout
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(block("seq 100000"))
+        process.stdin.flush()
+        assert process.wait(SECONDS) == 141
+        assert process.stderr
+        assert process.stderr.read() == ""
+    assert len(commands_of(fake.only_run())) == 1
+    assert "BrokenPipe" in str(meta_of(fake)["ended_by"])
+
+
 def test_kill_leaves_a_readable_run(fake: Fake) -> None:
     with fake.begin("--seconds=100") as process:
         assert process.stdin
@@ -179,6 +194,14 @@ def test_an_event_is_on_the_disk_before_its_result_is_shown(fake: Fake) -> None:
                 break
         assert commands_of(fake.only_run())[0]["stdout"] == "shown\n"
         process.kill()
+
+
+def test_a_home_larger_than_the_bound_is_cut_and_told(tmp_path: Path, fake: Fake) -> None:
+    fake.home.mkdir()
+    (fake.home / "big").write_bytes(b"x" * 300_000)
+    with open(tmp_path / "some.tar", "wb") as file:
+        assert Engine(str(fake.place / "bin/podman")).copy("fake", "/home/agent", file, 100_000) > 100_000
+    assert (tmp_path / "some.tar").stat().st_size == 100_000
 
 
 def test_the_home_is_kept_at_the_end(fake: Fake) -> None:
@@ -271,6 +294,8 @@ def test_a_driver_that_fails_leaves_a_run_that_says_so(fake: Fake) -> None:
         ({}, ("--runs=/proc/nothing",), 5, "--runs names another"),
         ({}, ("--known=/nothing.json",), 5, "there is no file /nothing.json"),
         ({}, ("--world=/nowhere",), 4, "--world is /nowhere. Make the container with that world"),
+        ({"DISCOVERY_WORLD": "/no"}, (), 4, "DISCOVERY_WORLD=/no podman-compose up -d"),
+        ({"DISCOVERY_STEPS": "0"}, (), 2, "argument --steps: '0' is not above 0"),
         ({}, ("--seconds=0",), 2, "above 0"),
         ({}, ("--replay=/nowhere",), 5, "/nowhere is no directory of a run"),
     ],

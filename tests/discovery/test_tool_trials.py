@@ -160,12 +160,26 @@ TOOLS = {
     "constant.sh": '#!/bin/sh\ncat "$1" > /dev/null; echo 42\n',
     "chance.sh": '#!/bin/bash\ncat "$1"; echo $RANDOM\n',
     "place.sh": "#!/bin/sh\ncat /proc/self/mountinfo\n",
-    "times.sh": "#!/bin/sh\nls -l --time-sort /world/README.md; stat -c '%Y %n' /world/* \n",
+    "times.sh": "#!/bin/sh\nstat -c '%Y %n' /world/README.md /world/*\n",
     "inode.sh": "#!/bin/sh\nstat -c %i /world/README.md\n",
     "forever.sh": "#!/bin/sh\nsleep 1000\n",
     "flood.sh": '#!/bin/sh\ncat "$1"; yes\n',
     "notes.sh": "#!/bin/sh\ncat /home/agent/MAP.md\n",
     "net.sh": '#!/bin/sh\ncat "$1"; ls /sys/class/net | grep -v lo\n',
+}
+
+
+SAME, CHANCE = "it prints the same on other contents", "it does not print the same on the same contents"
+AGAINST = {
+    "constant": SAME,
+    "chance": CHANCE,
+    "place": CHANCE,
+    "times": SAME,
+    "inode": CHANCE,
+    "forever": "it was ended after 3 s",
+    "flood": "it printed more than 1048576 bytes",
+    "notes": "it ended with 1",
+    "net": "it ended with 1",
 }
 
 
@@ -192,6 +206,8 @@ def test_in_real_containers_only_what_follows_from_contents_works(tried: dict[st
     works = {Path(each["path"]).name: each["works_on_other_data"] for each in tools["each"]}
     assert works == {name: name == "sum.sh" for name in TOOLS}, tried["evidence"]
     assert tools["work_on_other_data"] == 1
+    against = dict(re.findall(r"tools/([a-z]+)\.sh: written.*: ([^:]*)\n", tried["evidence"]))
+    assert {name: told for name, told in against.items() if name != "sum"} == AGAINST
     assert "discovery-trial-" not in tried["left"]
 
 

@@ -263,7 +263,8 @@ def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: P
         assert [process.pid for process in runners(agent)] == [state.runner_pid], step
         assert not os.path.exists(f"{agent.places.watcher_state}.unreadable"), step
         assert (state.pins, state.request) == ((), None), step
-        assert set(reached.known_good) <= set(state.known_good), step
+        # By what runs: a later commit of the same code may stand for it by now.
+        assert {good.id for good in reached.known_good} <= {good.id for good in state.known_good}, step
         served = [boot for boot in state.boots if boot.id not in known and boot.outcome == "success"]
         assert len(served) == 1, (step, served)
         Git(agent.places.remote)("fsck", "--strict")  # a challenge that was cut short has gone by now

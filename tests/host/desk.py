@@ -211,7 +211,9 @@ class Desk:
 
 def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Poll until `condition` is true; fails at the deadline."""
-    deadline = time.monotonic() + seconds
+    deadline, looked = time.monotonic() + seconds, time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, "the deadline passed"
-        time.sleep(0.01)
+        now = time.monotonic()
+        assert now < deadline, "the deadline passed"
+        time.sleep(min(max(0.01, 4 * (now - looked)), 0.3))  # a look may be a process of its own
+        looked = time.monotonic()

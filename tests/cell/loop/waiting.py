@@ -5,13 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+POLL_SECONDS, MOST_SECONDS, RESTS = 0.01, 0.2, 4.0
+"""Between two looks, at least and at most; and how many times as long as the last look took, so that looking leaves the
+processors to whom it waits for."""
+
 
 def wait_for(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
     """Poll until `condition` holds; fails after a deadline."""
-    until = time.monotonic() + seconds
+    began = looked = time.monotonic()
     while not condition():
-        assert time.monotonic() < until, f"{what}: not within {seconds} s"
-        time.sleep(0.01)
+        now = time.monotonic()
+        assert now < began + seconds, f"{what}: not within {seconds} s"
+        time.sleep(min(max(POLL_SECONDS, RESTS * (now - looked)), MOST_SECONDS))
+        looked = time.monotonic()
 
 
 def gone(pid: int) -> bool:

@@ -68,6 +68,7 @@ def waits(cell: Cell) -> tuple[Runner, str]:
     return run, id
 
 
+@pytest.mark.heavy
 def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> None:
     """Asked once, nothing ticked, no model call until the PM answers; then the call is made and all is ticked."""
     run, id = waits(cell)
@@ -113,6 +114,7 @@ def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
     ended(run)
 
 
+@pytest.mark.heavy
 def test_an_answer_reaches_the_unit_that_still_works(cell: Cell) -> None:
     """It is told between two steps, and need not begin anew."""
 
@@ -137,6 +139,7 @@ def test_an_answer_reaches_the_unit_that_still_works(cell: Cell) -> None:
     ended(run)
 
 
+@pytest.mark.heavy
 def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell) -> None:
     """The unit that waits begins anew without waiting for the clock."""
 
@@ -160,6 +163,7 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
     ended(run)
 
 
+@pytest.mark.heavy
 def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) -> None:
     """The clock is not an answer; but once a unit ended otherwise, the same Directives are work like any other."""
     cell.tell("make it")

@@ -6,6 +6,8 @@ import json
 import os
 from typing import Any
 
+import pytest
+
 from infra.cell.loop.context.summarise import COMPACT, HAND_OVER
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner import handover_note
@@ -115,6 +117,7 @@ def test_what_was_cut_can_be_read_where_it_says(cell: Cell) -> None:
     assert read(f"{cell.checkout}/{seen[0]}").endswith("\n900\n[exit status 0]")
 
 
+@pytest.mark.heavy
 def test_beginning_anew_has_an_end(cell: Cell) -> None:
     """Three times at once; then it is reported, and goes on at the tick, one unit at a time."""
     cell.tell("dig")

@@ -98,6 +98,7 @@ def session_of_the_command(runner: int) -> int:
     return int(child)
 
 
+@pytest.mark.heavy
 def test_what_the_pm_takes_back_is_not_gone_on_with(cell: Cell) -> None:
     """Another page, another run."""
     cell.tell("do it")

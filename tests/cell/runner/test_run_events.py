@@ -113,6 +113,7 @@ def test_a_fork_tells_of_its_own_steps_alone(cell: Cell) -> None:
     assert mine == ["", "2.1", ""]
 
 
+@pytest.mark.heavy
 def test_a_killed_runner_and_the_one_that_goes_on_write_one_chain(cell: Cell, tmp_path: Path) -> None:
     """What was done is told of once, and what was begun as an act that was cut short."""
     os.makedirs(cell.places.var, exist_ok=True)

@@ -58,6 +58,7 @@ def test_which_reports_count() -> None:
         assert stops_in([(f"main@0123456789ab stopped ({word}): x", 1.0)]).runs == 1
 
 
+@pytest.mark.heavy
 def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:
     """Neither ticks, nor the runner's death, nor the loss of its state begin a fourth; any push of the PM's does."""
     cell.model.at_last = NO

@@ -77,6 +77,7 @@ def test_without_an_answer_there_is_none(directory: str) -> None:
         taint(f"{directory}/nobody.sock").origins()
 
 
+@pytest.mark.heavy
 def test_a_run_asks_the_pm_once_and_so_does_the_one_that_takes_over(cell: Cell) -> None:
     """Its model obeys a page: nothing is written before the PM's word, over a restart too; then it is, and the report
     names the origin."""

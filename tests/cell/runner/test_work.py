@@ -239,6 +239,7 @@ def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell, se
     assert '"end": "interrupted"' in run.log()
 
 
+@pytest.mark.heavy
 def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
     """However it got away. The declared service outlives runs, is shown, and ends with the runner."""
     write_it = ToolUse("2", "write_file", {"path": "services.yaml", "content": KEEP})
@@ -293,6 +294,7 @@ def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str
     assert run.process.poll() is None, run.log()
 
 
+@pytest.mark.heavy
 def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
     """To the PM in a report, once, also by the next runner; and to the model that wrote it."""
     told: list[str] = []
@@ -315,6 +317,7 @@ def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
     assert len([report for report in cell.reports() if "must hold one key" in report]) == 1
 
 
+@pytest.mark.heavy
 def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
     """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
     refusal = Refusal("unavailable", "nobody is there")
@@ -507,6 +510,7 @@ def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:
     assert cell.model.requests == []
 
 
+@pytest.mark.heavy
 def test_a_base_prompt_that_the_pm_removed_is_told_and_waited_for(cell: Cell) -> None:
     """One report says what is missing, no model is asked; the push that brings it back is all that it takes."""
     run = asleep(cell)
@@ -706,6 +710,7 @@ def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell
     assert len(model.requests) == 2
 
 
+@pytest.mark.heavy
 def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> None:
     """Only main's runner, when it has nothing to do; what was done is committed on the branch mind."""
     cell.git_of_mind()

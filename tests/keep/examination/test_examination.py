@@ -74,7 +74,8 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
         ),
         (
             {
-                "pytest.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npythonpath = .\npython_functions = test_many test_same\nmarkers = heavy\n"
+                "pytest.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npythonpath = .\n"
+                "python_functions = test_many test_same\nmarkers = heavy\n"
             },
             "tests/test_body.py::test_it_answers is no longer collected",
         ),

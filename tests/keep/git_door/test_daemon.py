@@ -316,6 +316,14 @@ def _soft(limits: str, name: str) -> int:
     return int(next(line for line in limits.splitlines() if line.startswith(name)).removeprefix(name).split()[0])
 
 
+def _has_closed(connection: socket.socket) -> bool:
+    """A reset is one, too: the kernel sends it when the other end leaves bytes unread."""
+    try:
+        return connection.recv(100) == b""
+    except ConnectionResetError:
+        return True
+
+
 def test_a_silent_caller_is_let_go(server: Server) -> None:
     """Whoever connects and says nothing, or half a request, has ten seconds; here one."""
     words = daemon.command(server.world.places, server.port)
@@ -324,7 +332,8 @@ def test_a_silent_caller_is_let_go(server: Server) -> None:
     assert "--init-timeout=10" in words
     with server.connect() as silent, server.connect() as half:
         half.sendall(b"0030git-rec")
-        assert silent.recv(100) == half.recv(100) == b""
+        assert _has_closed(silent)
+        assert _has_closed(half)
     server.world.agent.push("HEAD:refs/heads/work")
 
 

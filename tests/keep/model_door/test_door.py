@@ -351,6 +351,7 @@ def _tokens(line: dict[str, Any]) -> int:
     return sum(line[name] for name in classes)
 
 
+@pytest.mark.heavy
 def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
     """Eight callers at once and a door that is killed at random moments: what was used and what may have been used
     stay within the limit over all of its lives, and every call that was answered is in the ledger."""

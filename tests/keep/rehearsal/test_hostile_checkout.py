@@ -37,6 +37,7 @@ def plant(bench: Bench, ran: str) -> None:
     bench.git("config", "core.worktree", "/tmp")
 
 
+@pytest.mark.heavy
 def test_no_program_of_the_checkouts_own_git_runs(bench: Bench, tmp_path: object) -> None:
     """Its settings, hooks and filters count for nothing, and the version in it is as fit as it was."""
     ran = f"{tmp_path}/ran"

@@ -33,6 +33,7 @@ def test_this_version_is_fit(bench: Bench) -> None:
     assert not os.path.exists(f"{bench.checkout}/logs")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("what", BROKEN)
 def test_a_version_that_lost_an_ability_is_refused_at_its_step(bench: Bench, what: str) -> None:
     """Each of these could not live, or could never change itself again."""
@@ -71,6 +72,7 @@ def test_a_version_without_a_prompt_is_refused(bench: Bench) -> None:
     assert found.why.startswith("boot: its boot failed: SYSTEM.md cannot be read"), found
 
 
+@pytest.mark.heavy
 def test_the_commit_is_rehearsed_and_not_the_files_in_the_checkout(bench: Bench) -> None:
     """What is not committed is not what the watcher was asked to let lead."""
     good = bench.git("rev-parse", "HEAD")
@@ -88,6 +90,7 @@ LEAVES_CHILDREN = """
 """
 
 
+@pytest.mark.heavy
 def test_what_a_candidate_started_ends_with_it(bench: Bench) -> None:
     """Also what left its session and its parent; it is no reason to refuse a version, and nothing of it stays."""
     bench.replace("infra/runner.py", LIVE, LIVE + LEAVES_CHILDREN)
@@ -115,6 +118,7 @@ KILLS_THE_DOOR = """
 """
 
 
+@pytest.mark.heavy
 def test_a_door_that_dies_says_nothing_against_the_candidate(bench: Bench) -> None:
     """Whoever killed it: there is no verdict without both doors."""
     bench.replace("infra/runner.py", LIVE, LIVE + KILLS_THE_DOOR)

@@ -114,12 +114,14 @@ def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
     """The first thing `look` finds; fails the test when there is none in time."""
     deadline = time.monotonic() + seconds
     while True:
+        looked = time.monotonic()
         found = look()
         if found:
             return found
-        if time.monotonic() > deadline:
+        now = time.monotonic()
+        if now > deadline:
             raise AssertionError(f"not seen within {seconds:g} s: {what}")
-        time.sleep(0.01)
+        time.sleep(min(max(0.01, 4 * (now - looked)), 0.3))  # the processors are for whom it waits for
 
 
 class Agent:
