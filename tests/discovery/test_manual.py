@@ -169,6 +169,10 @@ class Terminal:
             self.seen += os.read(self.end, 65536).decode()
         self.seen = self.seen.partition(text)[2]
 
+    def waits(self) -> None:
+        """Nothing more is shown for five times as long as the next line of a pasted text may take."""
+        assert not select.select([self.end], [], [], 0.5)[0], self.seen
+
     def ended(self) -> int:
         return self.process.wait(SECONDS)
 
@@ -190,6 +194,7 @@ def test_at_a_terminal_blocks_are_pasted_and_an_empty_line_ends_the_run(fake: Fa
         person.type(FULL.format("echo out'put'") + "\n\n")
         person.see("output")
         person.see("note> ")
+        person.waits()  # the empty lines behind the block were no answer
         person.type(NOTE + "\n")
         person.see("block> ")
         person.type(FULL.format("echo sec'ond'").rstrip("\n") + "\n\n")
