@@ -84,6 +84,7 @@ class _Reader:
         self._opaque: list[bool] = []
         """Of what is open: whether it is uncertain that what stands in it is run at all."""
         self._open = _Open("")
+        self._quoted = False
 
     def line(self) -> Line:
         text, end = self._text, len(self._text)
@@ -234,7 +235,9 @@ class _Reader:
                     raise Unclear("a quote is left open")
                 piece, self._at = text[self._at + 1 : end], end + 1
             elif char == '"':
+                self._quoted = True
                 piece = self._double_quoted()
+                self._quoted = False
             elif char == "\\":
                 piece = text[self._at + 1 : self._at + 2].replace("\n", "")
                 self._at += 2
@@ -301,7 +304,14 @@ class _Reader:
             if end < 0 or any(char in "$`(" for char in text[at + 2 : end]):
                 raise Unclear("a variable with more in it")
             self._at = end + 1
-        elif text.startswith("$'", at) or text.startswith('$"', at):
+        elif text.startswith("$'", at) and not self._quoted:
+            end = at + 2
+            while end < len(text) and text[end] != "'":
+                end += 2 if text[end] == "\\" else 1
+            if end >= len(text):
+                raise Unclear("a quote is left open")
+            self._at = end + 1
+        elif text.startswith('$"', at) and not self._quoted:
             raise Unclear("a quote of another kind")
         else:
             self._at += 1
