@@ -19,6 +19,8 @@ MAX_ANSWER_BYTES = 64 << 20
 
 PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
 """Types of failure that may be gone at the next try."""
+NO_DOOR = "no_door"
+"""Nobody listens at the socket: the door has ended, and nobody starts it again."""
 BUDGETS = frozenset(["budget_exhausted", "unit_budget_exhausted"])
 TOO_LONG = "context_overflow"
 PAUSES_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
@@ -123,6 +125,8 @@ def _asked(socket_path: str, method: str, path: str, asked: dict[str, Any] | Non
         response = connection.getresponse()
         content = response.read(MAX_ANSWER_BYTES + 1)
         missing = response.length
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        raise DoorFailure(NO_DOOR, f"nobody listens at {socket_path} ({error.strerror}); the door has ended") from error
     except (OSError, http.client.HTTPException) as error:
         why = f"the model door at {socket_path} did not answer ({type(error).__name__}: {error})"
         raise DoorFailure("unavailable", why) from error

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from host.discovery.exploring import Ended
     from host.discovery.runs import Summary
 
+MODEL_STEPS = 100
 engine_option = click.option(
     "--engine",
     type=click.Choice(["podman", "docker"]),
@@ -53,7 +54,7 @@ discover.params.append(agent_option())
 @click.option("--seed", type=click.IntRange(min=0), help="Explore the world of this number.")
 @click.option("--size", metavar="S", help="Its size: small, a like name, or a number of files.")
 @click.option("--world", metavar="DIR", help="Explore this directory, or a world that 'discover world' made.")
-@click.option("--steps", type=click.IntRange(min=1), help="Commands at most.")
+@click.option("--steps", type=click.IntRange(min=1), help="Commands at most (a model: 100).")
 @click.option("--usd", type=click.FloatRange(min=0, min_open=True), help="US dollars at most, not budget.unit_usd.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Of one command at most.")
 @click.option("--manual", is_flag=True, help="You explore, by pasting blocks.")
@@ -93,6 +94,8 @@ def discover_run(
         raise usage("--seed makes a world, --world names one; take one of them")
     if size and seed is None:
         raise usage("--size is of a world that --seed makes; give --seed too")
+    if steps is None and not manual:
+        steps = MODEL_STEPS  # a model without a price has no other end
     if manual and (usd is not None or settings):
         raise usage("--usd and --settings are for a model; --manual spends nothing")
     model = None if manual else door.read(settings or places.settings, context.environ, usd)
@@ -107,17 +110,14 @@ def discover_run(
     )
     ended = exploring.run(context, places, wanted, screen.progress)
     told = plain(ended.summary) | {"score": ended.score, "kept": ended.kept}
-    screen.show(told, _ended(ended, found.name))
+    screen.show(told, _ended(ended))
     return Exit.OK
 
 
-def _ended(ended: Ended, engine: str) -> Iterator[str]:
+def _ended(ended: Ended) -> Iterator[str]:
     yield from _summary(ended.summary)
     if ended.score is not None:
         yield from _figures(ended.score)
-    if ended.kept:
-        yield f"container     {ended.kept} and its volume {ended.kept}_home are kept; remove them with:"
-        yield f"              {engine} rm --force {ended.kept} && {engine} volume rm {ended.kept}_home"
 
 
 def _summary(found: Summary) -> Iterator[str]:
@@ -137,8 +137,10 @@ def _figures(report: dict[str, Any]) -> Iterator[str]:
 @click.argument("run")
 @click.option("--explain", is_flag=True, help="Show the evidence, line by line.")
 @click.option("--no-tools", is_flag=True, help="Do not run the explorer's tools on other data; needs no engine.")
-@engine_option
-def discover_score(context: Context, screen: Screen, run: str, explain: bool, no_tools: bool, engine: str) -> int:
+@click.option("--engine", type=click.Choice(["podman", "docker"]), help="Where they are run; default: the run's own.")
+def discover_score(
+    context: Context, screen: Screen, run: str, explain: bool, no_tools: bool, engine: str | None
+) -> int:
     """Score a run again. RUN is a name of 'discover list', its beginning, or a directory."""
     from host.container.podman import environment
     from host.discovery import engine as engines
@@ -148,7 +150,7 @@ def discover_score(context: Context, screen: Screen, run: str, explain: bool, no
     if no_tools:
         environ, chosen = environment(context.environ), None
     else:
-        found = engines.find(engine, context.environ, context.uid)
+        found = engines.find(engine or _engine_of(runs.summary(directory)), context.environ, context.uid)
         environ, chosen = exploring.script_environ(found), found.name
     report, said = runs.score(directory, context.root, environ, chosen, not no_tools, explain)
     for line in said:
@@ -157,6 +159,10 @@ def discover_score(context: Context, screen: Screen, run: str, explain: bool, no
         plain(runs.summary(directory)) | {"score": report}, [*_summary(runs.summary(directory)), *_figures(report)]
     )
     return Exit.OK
+
+
+def _engine_of(found: Summary) -> str:
+    return found.engine if found.engine in ("podman", "docker") else "podman"
 
 
 @command

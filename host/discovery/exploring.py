@@ -65,7 +65,9 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
     with _signals(), contextlib.ExitStack() as stack:
         socket = stack.enter_context(door.opened(context, places, id, wanted.model)) if wanted.model else ""
         engine.start(wanted.engine, explorer)
-        if not wanted.keep:
+        if wanted.keep:
+            stack.callback(say, _kept(wanted.engine, explorer))
+        else:
             stack.callback(_remove, wanted.engine, explorer, say)
         say(f"container {name} started; explored by {wanted.model.words if wanted.model else 'you'}")
         try:
@@ -99,8 +101,10 @@ def _orchestrate(
             "DISCOVERY_RUN": explorer.run,
         }
     by_hand = wanted.model is None
+    # setpriv(1): when this process is killed, it completes the run and ends.
+    with_us = [] if by_hand else ["setpriv", "--pdeathsig", "INT"]
     process = subprocess.Popen(
-        scripts.words(context.root, scripts.MAIN, *words),
+        [*with_us, *scripts.words(context.root, scripts.MAIN, *words)],
         env=environ,
         stdin=None if by_hand else subprocess.DEVNULL,
         stdout=None if by_hand and wanted.to_terminal else sys.__stderr__ if by_hand else subprocess.DEVNULL,
@@ -200,6 +204,11 @@ def _made(places: DiscoveryPaths, container: str) -> str:
             if json.load(file).get("container") == container:
                 return f"{places.runs}/{name}"
     return ""
+
+
+def _kept(found: Engine, explorer: Explorer) -> str:
+    remove = f"{found.name} rm --force {explorer.name} && {found.name} volume rm {explorer.volume}"
+    return f"the container {explorer.name} and its volume {explorer.volume} are kept; remove them: {remove}"
 
 
 def _remove(found: Engine, explorer: Explorer, say: Say) -> None:

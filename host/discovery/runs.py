@@ -34,6 +34,7 @@ class Summary(NamedTuple):
     files_read: float | None
     """Share; None without a score."""
     questions_right: float | None
+    engine: str = ""
     problem: str = ""
     """Why nothing of it can be told."""
 
@@ -62,7 +63,9 @@ def summary(directory: str) -> Summary:
     try:
         meta = _read(f"{directory}/meta.json")
     except (OSError, ValueError) as error:
-        return Summary(name, directory, "", "", "", None, None, None, None, f"meta.json cannot be read: {error}")
+        return Summary(
+            name, directory, "", "", "", None, None, None, None, problem=f"meta.json cannot be read: {error}"
+        )
     last = _last_event(f"{directory}/events.jsonl")
     try:
         score = _read(f"{directory}/{SCORE}")
@@ -78,6 +81,7 @@ def summary(directory: str) -> Summary:
         _number(last, "usd"),
         _number(score, "honest", "files_read", "share"),
         _number(score, "honest", "questions", "share"),
+        _text(meta.get("engine")),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -161,6 +162,16 @@ def test_what_passes_is_waited_for_and_a_refused_key_is_not(tmp_path: Path) -> N
     assert len(wire.requests) == 1
 
 
+def test_a_door_that_has_ended_is_not_waited_for(tmp_path: Path) -> None:
+    """Nobody starts it again."""
+    with scripted(tmp_path / "door", {"text": PRE}) as door:
+        exploring = driver(door.places.model_socket)
+        assert exploring.decide(None) == PRE
+        door.signal(signal.SIGTERM)
+        exploring.note(result())
+    assert exploring.ended_by.startswith("model: no_door: nobody listens at ")
+
+
 def test_no_door_is_told_before_anything_runs(tmp_path: Path) -> None:
     """What is missing, and what to do."""
     with pytest.raises(ValueError, match=r"MINIFRAM_MODEL_SOCKET is not set.*minifram discover run"):
@@ -171,7 +182,7 @@ def test_no_door_is_told_before_anything_runs(tmp_path: Path) -> None:
     for text in ("ten", "-1", "0", "nan", "inf"):
         with pytest.raises(ValueError, match="DISCOVERY_USD"):
             settings_from({"MINIFRAM_MODEL_SOCKET": str(tmp_path / "s"), "DISCOVERY_USD": text})
-    with pytest.raises(DoorFailure, match="did not answer"):
+    with pytest.raises(DoorFailure, match="nobody listens"):
         driver(str(tmp_path / "s")).open()
 
 

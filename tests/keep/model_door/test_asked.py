@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.model_door.asked import UNKNOWN, unit_of, unit_on_main
+from infra.keep.model_door.asked import UNKNOWN, unit_of, unit_on_main, units_of
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 
@@ -40,6 +40,12 @@ def test_a_page_that_is_none_has_a_unit_as_well() -> None:
     """Whatever is wrong with it, nobody gets another sum by it."""
     assert unit_of("") == unit_of("no page") == unit_of("## Directives\n\n## Reports\n")
     assert unit_on_main("/nonexistent/remote.git")() == UNKNOWN
+
+
+def test_a_door_without_a_repository_has_one_unit() -> None:
+    """Whatever a call is labelled, and wherever main is."""
+    of = units_of("/nonexistent/remote.git", "run-7")
+    assert {of("task", ""), of("task", "20261123-1"), of("exploration/web", "")} == {"run-7"}
 
 
 def test_each_move_of_main_is_seen_however_git_keeps_it(tmp_path: Path) -> None:
