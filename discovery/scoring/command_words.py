@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_values import HOME, TOOLS, WORLD
-from shell_words import Line, Simple, Unclear, Word, read_line, with_inner
+from shell_line import Line, Simple, Unclear, Word
+from shell_words import read_line, with_inner
 
 
 def _names(text: str) -> frozenset[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from command_words import leaves_to_chance
 from run_values import HOME, TOOLS, WORLD, Command
@@ -45,8 +46,7 @@ _APART = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in ra
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(NamedTuple):
     """A command event without its outputs."""
 
     number: int

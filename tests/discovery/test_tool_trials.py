@@ -168,6 +168,7 @@ TOOLS = {
     "forever.sh": "#!/bin/sh\nsleep 1000\n",
     "flood.sh": '#!/bin/sh\ncat "$1"; yes\n',
     "notes.sh": "#!/bin/sh\ncat /home/agent/MAP.md\n",
+    "refuse.sh": "#!/bin/sh\nexit 125\n",
     "net.sh": '#!/bin/sh\ncat "$1"; ls /sys/class/net | grep -v lo\n',
 }
 
@@ -183,6 +184,7 @@ AGAINST = {
     "forever": "it was ended after 3 s",
     "flood": "it printed more than 1048576 bytes",
     "notes": "it ended with 1",
+    "refuse": "it ended with 125",
     "net": "it ended with 1",
 }
 
