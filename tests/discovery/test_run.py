@@ -93,6 +93,14 @@ def test_a_bounded_stream_keeps_its_two_ends(parts: list[bytes], limit: int) -> 
         assert len(kept.text()) <= limit + 40
 
 
+def test_a_long_stream_is_not_held_whole() -> None:
+    kept = Bounded(10)
+    for part in (b"12345", b"x" * 100_000, b"x" * 100_000 + b"67890"):
+        kept.add(part)
+        assert len(kept._tail) < 100_000
+    assert kept.text() == "12345\n[… 200000 bytes left out …]\n67890"
+
+
 @given(st.text(st.sampled_from("aä€😀"), min_size=30), st.integers(8, 60))
 def test_the_bound_cuts_no_character_in_two(text: str, limit: int) -> None:
     kept = Bounded(limit)
