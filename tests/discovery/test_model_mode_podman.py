@@ -110,13 +110,14 @@ def explorers(user: Rootless) -> Iterator[Explorers]:
 
 @pytest.mark.heavy
 def test_a_scripted_model_explores_a_generated_world(explorers: Explorers) -> None:
-    """Three steps, seen by the host; the container held no key and no socket, and nothing of it is left."""
+    """The image is built; three steps, seen by the host; the container held no key and no socket, and nothing of it is
+    left."""
     reading = "find /world -type f | sort | head -n 3 | xargs cat"
     commands = [LOOK, reading, "printf '%s\\n' '- /world/README.md' > MAP.md"]
     replies = [block(commands[0]), *(f"{note('seen')}\n\n{block(command)}" for command in commands[1:])]
     words = explorers.script(*replies, f"{note('enough')}\n\n<Done>", "no answers")
     with explorers.user.alone("discovery-image"):
-        told = explorers.done("run", "--seed", "7", "--size", "small", *words)
+        told = explorers.done("run", "--seed", "7", "--size", "small", "--rebuild", *words)
     run = Path(told["directory"])
     events = commands_of(run)
     assert [(event["command"], event["exit_code"]) for event in events] == [(command, 0) for command in commands]

@@ -229,6 +229,7 @@ def test_nothing_of_a_sealed_agent_is_used(discovery: Discovery, born: Desk) -> 
 
 def test_an_agents_key_is_none_of_discoverys(discovery: Discovery) -> None:
     """With that alone in the environment there is no model, and nothing is begun."""
+    discovery.settings(model={"base_url": "http://127.0.0.1:9"})  # nobody's, whatever comes of it
     ended = discovery.run("run", **dict.fromkeys(VARIABLES, AGENTS_KEY))
     assert ended.code == Exit.USAGE
     assert "export DISCOVERY_ANTHROPIC_API_KEY or DISCOVERY_OPENAI_API_KEY" in ended.err
@@ -372,6 +373,21 @@ def test_docker_is_used_when_it_is_asked_for(bare_desk: Desk, tmp_path: Path) ->
     assert told["steps"] == 3
     assert json.loads((Path(told["directory"]) / "meta.json").read_text())["engine"] == "docker"
     assert json.loads((Path(told["directory"]) / "meta.json").read_text())["limits"]["steps"] == 100
+
+
+def test_only_what_was_made_for_the_run_is_removed(discovery: Discovery) -> None:
+    """Not what has the same name and another label, or none."""
+    found = engines.find("podman", discovery.desk.environ, os.getuid())
+    explorer = engines.Explorer("mine", "image", "/", "1a2b3c4d")
+    state = discovery.engine.place / "state"
+    (state / "container/mine").write_text("9f9f9f9f\n/\nx\n")
+    (state / "volume/mine_home").write_text("\n")
+    assert engines.remove(found, explorer) == []
+    assert discovery.engine.left() == ["mine", "mine_home"]
+    (state / "container/mine").write_text("1a2b3c4d\n/\nx\n")
+    (state / "volume/mine_home").write_text("1a2b3c4d\n")
+    assert engines.remove(found, explorer) == []
+    assert discovery.engine.left() == []
 
 
 def test_a_container_can_be_kept(discovery: Discovery) -> None:
