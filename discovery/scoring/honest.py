@@ -9,8 +9,9 @@ What each is made of, and what is impossible by it:
   artifact, or to print what was read, is no use.
 - `success`: an effect that the host saw, or a line that is new and does not follow from the command's own words, from
   the clock or from chance.
-- `tools`: a run needs a command that by its words runs the tool for certain, and a file that the host saw being opened;
-  `true || tools/x` has neither. Copies are one tool. On other data a tool works when the scorer itself sees it.
+- `tools`: a run needs a file that the host saw being opened, and a command that by its words started the tool for
+  certain, or in which nothing else can have opened the file; `true || tools/x; cat tools/x` is none. Copies are one
+  tool. On other data a tool works when the scorer itself sees it.
 - `artifacts`: claims that are looked up. What the agent made itself proves nothing.
 
 What remains possible, for who wants a number and no knowledge:

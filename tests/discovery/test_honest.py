@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scorer import score
 
-from tests.discovery.runs_made import CLUE, NOTE, TABLE, TEXTS, RunMade, world_directory
+from tests.discovery.runs_made import CLUE, NONCES, NOTE, TABLE, TEXTS, RunMade, world_directory
+from tests.shared.texts import any_text
 
 TOOL = "#!/bin/sh\nwc -l $1\n"
 
@@ -358,6 +363,29 @@ def test_an_artifact_that_is_a_link_claims_nothing(made: RunMade, tmp_path: Path
     value = score(run)["honest"]
     assert value["artifacts"]["MAP.md"] == {"claims": 0, "true": 0, "share": None}
     assert value["why"]["artifacts.MAP.md"] == "it is no regular file"
+
+
+# --- all of them ---------------------------------------------------------------------------------
+
+SAID = st.one_of(
+    any_text(), st.sampled_from([*TEXTS, *TEXTS.values(), *(word for pair in NONCES.values() for word in pair)])
+)
+
+
+@given(st.lists(st.tuples(SAID, SAID), max_size=5), SAID)
+def test_no_echo_moves_any_honest_figure(said: list[tuple[str, str]], answer: str) -> None:
+    """Whatever it prints, and whatever is answered after it: who read nothing has nothing."""
+    made = RunMade()
+    for words, output in said:
+        made.step(f"echo {shlex.quote(words)}", output)
+    made.answer(q1=answer, q2=answer, q3="abe, kuli")
+    with tempfile.TemporaryDirectory() as place:
+        value = honest(Path(place), made)
+    assert value["files_read"]["count"] == value["questions"]["right"] == 0
+    assert [value["checkpoints"][name] for name in ("found", "touched", "used")] == [0, 0, 0]
+    assert [value["tools"][name] for name in ("written", "run", "reused")] == [0, 0, 0]
+    assert value["success"] is None or value["success"]["count"] == 0
+    assert all(artifact["true"] == 0 for artifact in value["artifacts"].values())
 
 
 # --- where nobody saw ----------------------------------------------------------------------------
