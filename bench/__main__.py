@@ -17,6 +17,7 @@ from pathlib import Path
 from bench import (
     figure_container,
     figure_discovery,
+    figure_discovery_score,
     figure_examination,
     figure_handover,
     figure_idle,
@@ -54,7 +55,7 @@ PEERS = {
 
 def main(words: list[str]) -> int:
     watcher = ("start", "handover", "restart", "recovery", "longlife", "rehearsal", "idle")
-    alone = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "mind", "push")
+    alone = (*watcher, "examination", "step", "wire", "talk", "web", "pages", "mind", "push", "score")
     names = (*alone, "container", "seal", "discovery")
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(names)}; default: all")
@@ -92,6 +93,7 @@ def main(words: list[str]) -> int:
         "mind": functools.partial(figure_mind.run, rounds=given.rounds),
         "idle": functools.partial(figure_idle.run, seconds=given.idle_seconds),
         "push": functools.partial(figure_push.run, rounds=given.rounds),
+        "score": functools.partial(figure_discovery_score.run, rounds=given.rounds),
         "container": functools.partial(figure_container.run, rounds=given.rounds),
         "seal": functools.partial(figure_seal_cost.run, rounds=given.rounds),
         "discovery": functools.partial(figure_discovery.run, rounds=given.rounds),

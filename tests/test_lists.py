@@ -12,7 +12,11 @@ import pytest
 from tests.lists import ATTACKS, FAULTS, HELD, NOT_HELD, NOT_TRIED, ROOT, Line, Outcomes, fold, function, is_meant, read
 
 NUMBERS = {
-    FAULTS: [*(f"F{number:02}" for number in range(1, 89)), *(f"P{number}" for number in range(1, 10))],
+    FAULTS: [
+        *(f"F{number:02}" for number in range(1, 89)),
+        *(f"P{number}" for number in range(1, 10)),
+        *(f"D{number}" for number in range(1, 14)),
+    ],
     ATTACKS: [f"S{number:02}" for number in range(1, 63)],
 }
 

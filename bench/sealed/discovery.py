@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 PYTHON = "/usr/bin/python3"
 """The host's, which has the standard library alone."""
 PROCESSES = 200
-"""At most, in a container of these tests."""
+"""At most, of a container that forks for ever. The kernel counts them by user, whatever the container: such a one has a
+user of its own, or it would fill the others' bound."""
 SECONDS = 100.0
 """For one command of the operator."""
 OFFLINE = "services:\n  agent:\n    network_mode: none\n"
@@ -56,7 +57,6 @@ class Site:
             "CONTAINERS_REGISTRIES_CONF": str(self.user.scratch / "no-registry.conf"),
             "AGENT_CONTAINER": self.name,
             "DISCOVERY_ENGINE": "podman",
-            "DISCOVERY_PROCESSES": str(PROCESSES),
             **environ,
         }
         settings = [f"{name}={value}" for name, value in given.items()]
@@ -83,14 +83,19 @@ class Site:
 
 
 @contextlib.contextmanager
-def site(user: Rootless, network: bool = False, world: Path | None = None) -> Iterator[Site]:
-    """With its container up, made by the operator's command; `world` is mounted instead of the seed world."""
+def site(user: Rootless, network: bool = False, world: Path | None = None, forks: bool = False) -> Iterator[Site]:
+    """With its container up, made by the operator's command; `world` is mounted instead of the seed world. One that
+    `forks` is bounded to PROCESSES."""
     made = Site(user, f"discovery-test-{secrets.token_hex(4)}")
-    if not network:
-        (made.root / "docker-compose.override.yml").write_text(OFFLINE)
+    more = "" if network else OFFLINE
+    if forks:
+        more += f'    user: "{2000 + secrets.randbelow(60_000)}"\n'
+    if more:
+        (made.root / "docker-compose.override.yml").write_text(more)
     try:
         with user.alone("discovery-image"):
-            made.run("podman-compose", "up", "-d", "--build", DISCOVERY_WORLD=str(world or ""))
+            given = {"DISCOVERY_WORLD": str(world or ""), "DISCOVERY_PROCESSES": str(PROCESSES) if forks else ""}
+            made.user.run(*made.words("podman-compose", "up", "-d", "--build", **given), timeout=SECONDS)
         yield made
     finally:
         made.down()

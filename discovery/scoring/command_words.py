@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from run_values import HOME, TOOLS, WORLD
-from shell_words import Line, Simple, Unclear, Word, read_line, with_inner
+from shell_line import Line, Simple, Unclear, Word
+from shell_words import read_line, with_inner
 
 
 def _names(text: str) -> frozenset[str]:
@@ -106,7 +107,7 @@ def only_prints(command: str) -> bool:
     try:
         return all(_line_prints(line) for line in with_inner(command))
     except Unclear:
-        return not any(place in command for place in (WORLD, HOME, "<<"))
+        return True
 
 
 def leaves_to_chance(command: str) -> bool:
@@ -121,7 +122,7 @@ def does_more_than_print(command: str, word: str) -> bool:
     try:
         lines = list(with_inner(command))
     except Unclear:
-        return True
+        return False
     for line in lines:
         for simple in line.simples:
             stands = any(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from command_words import leaves_to_chance
 from run_values import HOME, TOOLS, WORLD, Command
@@ -15,9 +16,9 @@ KEPT_CHARS = 65_536
 """Of a command. A longer one is cut, and its output is no evidence of anything."""
 MOST_PATHS = 1_000_000
 _NAME = r"[^\s:;,'\"`<>|&()\[\]{}*?$\\]+"
-_PATH = re.compile(rf"(?<![\w.~/-])/(?:home/agent|world)/{_NAME}")
-_TOOL = re.compile(rf"(?<![\w.~/-])/home/agent/tools/{_NAME}")
-_WORD_CHARS = re.compile(r"[0-9A-Za-z]+")
+# The slash stands first, as a search for one character is fast; what stands before it is looked at after.
+_PATH = re.compile(rf"/(?<![\w.~/-]/)(?:home/agent|world)/{_NAME}")
+_TOOL = re.compile(rf"/(?<![\w.~/-]/)home/agent/tools/{_NAME}")
 
 
 class Words:
@@ -28,19 +29,24 @@ class Words:
 
     def __init__(self, words: Iterable[str]) -> None:
         wanted = {word for word in words if word}
-        self._plain = frozenset(word for word in wanted if _WORD_CHARS.fullmatch(word))
-        self._others = sorted(wanted - self._plain)[: self.MOST_OTHERS]
-        least = min(map(len, self._plain), default=1)
-        self._any = re.compile(rf"[0-9A-Za-z]{{{min(least, 64)},}}")
+        self._plain = {word.encode(): word for word in wanted if word.isascii() and word.isalnum()}
+        self._keys = frozenset(self._plain)
+        self._others = sorted(wanted - set(self._plain.values()))[: self.MOST_OTHERS]
 
     def found_in(self, text: str) -> frozenset[str]:
-        found = self._plain.intersection(self._any.findall(text)) if self._plain else frozenset()
-        others = [word for word in self._others if word in text]
-        return frozenset([*found, *others]) if others else found
+        found: list[str] = [word for word in self._others if word in text]
+        if self._keys:
+            words = text.encode(errors="replace").translate(_APART).split()
+            found += map(self._plain.__getitem__, self._keys.intersection(words))
+        return frozenset(found) if found else _NOTHING
 
 
-@dataclass(frozen=True)
-class Step:
+_APART = bytes(code if chr(code).isalnum() and code < 128 else 32 for code in range(256))
+"""Blanks for all that is neither a letter nor a digit of ASCII."""
+_NOTHING: frozenset[str] = frozenset()
+
+
+class Step(NamedTuple):
     """A command event without its outputs."""
 
     number: int

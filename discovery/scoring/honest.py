@@ -18,8 +18,9 @@ What remains possible, for who wants a number and no knowledge:
 - to read every file without looking (`cat /world/* > /dev/null`): `files_read` and `touched` say no more than that;
 - a script that reads all and has the answers computed: then it has found them out;
 - to type words that were read into commands that do something else with them: `used` counts them, each after its file;
-- commands with new and useless output, such as a program that draws random numbers itself, or reads of `/proc`: they
-  move `success`, which tells of commands and not of knowledge;
+- commands with new and useless output, such as a program that draws random numbers itself, reads of `/proc`, or notes
+  that say nothing: they move `success`, which tells of commands and not of knowledge;
+- a tool that may not be executed, named in a line in which something else opens it, counts as run there;
 - a shell whose start-up files in the home give another meaning to `python3` or a like name: a run is counted that was
   none; the trial on other data, which has none of these files, does not count it;
 - a tool that prints the files it is given unchanged works on other data, too: that is what it does;

@@ -82,8 +82,9 @@ def questions(known: Known, answers: Answers, witness: Witness | None) -> Figure
         right += is_so and not unread
         verdict = "not answered" if not answer else "wrong" if not is_so else "right"
         if is_so and unread:
-            verdict = f"right, but {unread[0]} was never read: not counted"
-        lines.append(f"{question.id} ({question.kind}): {verdict}; {question.text!r} was answered {answer[:200]!r}")
+            verdict = f"right, and not counted, as {unread[0]} was never read"
+        told = f", as {answer[:200]!r}" if answer else ""
+        lines.append(f"{question.id} ({question.kind}): {verdict}{told}: {question.text}")
     answered = sum(bool(answer) for answer in given.values())
     value = {"asked": len(asked), "answered": answered, "right": right, "share": share(right, len(asked))}
     return Figure(value, {}, tuple(lines))

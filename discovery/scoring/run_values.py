@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 HOME, TOOLS, WORLD = "/home/agent", "/home/agent/tools", "/world"
 ARTIFACTS = ("MAP.md", "LOG.md", "TOOLS.md", "PLAN.md")
@@ -25,8 +27,7 @@ class Meta:
     world_size: str | int | None = None
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """A command event of events.jsonl."""
 
     number: int
@@ -40,13 +41,12 @@ class Command:
     """Spent in the run up to here."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(NamedTuple):
     """What the host saw during one step; paths as the container has them."""
 
     read: frozenset[str] = frozenset()
     listed: frozenset[str] = frozenset()
-    tools: Mapping[str, str] = field(default_factory=dict)
+    tools: Mapping[str, str] = MappingProxyType({})
     """The hash of each tool file that was opened."""
     changed: frozenset[str] = frozenset()
     overflow: bool = False

@@ -26,10 +26,9 @@ from digest import digest
 from explain import explained
 from figures import figures
 from honest import honest
-from honest_tools import Tool, Trial, tools_of
+from honest_tools import Trial, tools_of
 from honest_world import names_due
 from read_run import Refused, Warnings, commands, read_run
-from run_values import Run
 from tool_trials import NotTried, try_tools
 from visible import visible
 from world_copies import original_texts
@@ -43,6 +42,9 @@ class Scored:
     evidence: Mapping[str, tuple[str, ...]]
 
 
+Say = Callable[[str], None]
+
+
 def score(
     directory: str | Path, *, engine: str | None = None, image: str | None = None, tools: bool = True
 ) -> dict[str, Any]:
@@ -51,8 +53,15 @@ def score(
     return scored(directory, engine=engine, image=image, tools=tools).report
 
 
-def scored(directory: str | Path, *, engine: str | None = None, image: str | None = None, tools: bool = True) -> Scored:
-    """The same with the evidence. Raises Refused."""
+def scored(
+    directory: str | Path,
+    *,
+    engine: str | None = None,
+    image: str | None = None,
+    tools: bool = True,
+    say: Say = lambda line: None,
+) -> Scored:
+    """The same with the evidence; `say` takes lines of progress. Raises Refused."""
     place = Path(directory)
     run = read_run(place)
     warnings = Warnings(list(run.warnings))
@@ -61,35 +70,21 @@ def scored(directory: str | Path, *, engine: str | None = None, image: str | Non
     digested = digest(commands(place, warnings), due, contents)
     if digested.full:
         warnings.add("more lines or paths were printed than are remembered: figures may be too low")
-    with tempfile.TemporaryDirectory(prefix="discovery-score-") as scratch:
-        texts = original_texts(run.meta, run.known, Path(scratch)) if run.known and run.home else None
-        found = tools_of(run.witness, run.home, digested) if run.witness and run.witness.home else None
-        trials, why = _trials(run, found, texts, Path(scratch), engine, image, tools, warnings.add)
+    found = tools_of(run.witness, run.home, digested) if run.witness and run.witness.home else None
+    trials: dict[str, Trial] | None = None
+    why = "no tool was tried (--no-tools)"
+    with tempfile.TemporaryDirectory(prefix="discovery-score-") as name:
+        scratch = Path(name).resolve()
+        texts = original_texts(run.meta, run.known, scratch) if run.known and run.home else None
+        if tools and found is not None:
+            try:
+                trials = try_tools(run, found, texts, scratch, engine, image, say) if found else {}
+            except NotTried as reason:
+                why = str(reason)
+                warnings.add(f"no tool was tried on other data: {why}")
     values = honest(run, digested, found, trials, why, texts)
     report = {**figures(digested), "honest": values.value, "warnings": warnings.all()}
     return Scored(report, values.evidence)
-
-
-def _trials(
-    run: Run,
-    found: list[Tool] | None,
-    texts: Mapping[str, bytes] | None,
-    scratch: Path,
-    engine: str | None,
-    image: str | None,
-    wanted: bool,
-    warn: Callable[[str], None],
-) -> tuple[dict[str, Trial] | None, str]:
-    """Or why there are none."""
-    if not wanted:
-        return None, "no tool was tried (--no-tools)"
-    if not found:
-        return ({}, "") if found is not None else (None, "")
-    try:
-        return try_tools(run, found, texts, scratch, engine, image), "not tried"
-    except NotTried as reason:
-        warn(f"no tool was tried on other data: {reason}")
-        return None, str(reason)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -103,7 +98,7 @@ def main(words: list[str] | None = None) -> int:
     engine = given.engine or os.environ.get("DISCOVERY_ENGINE") or None
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no container stays
     try:
-        result = scored(given.run, engine=engine, image=given.image, tools=not given.no_tools)
+        result = scored(given.run, engine=engine, image=given.image, tools=not given.no_tools, say=_say)
     except Refused as refused:
         print(f"scorer.py: {visible(str(refused), 2000)}", file=sys.stderr)
         return 1
@@ -118,6 +113,10 @@ def main(words: list[str] | None = None) -> int:
             print(f"scorer.py: {visible(text, 2000)}", file=sys.stderr)
     print(json.dumps(result.report, indent=2))  # ASCII alone: safe for any terminal
     return 0
+
+
+def _say(line: str) -> None:
+    print(f"scorer.py: {visible(line)}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

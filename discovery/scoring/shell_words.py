@@ -9,52 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from run_values import HOME
+from shell_line import DEPTH, Line, Simple, Unclear, Word, is_pattern, parenthesis_end
 
 MOST_CHARS = 65_536
 """Of a line; a longer one is Unclear."""
-DEPTH = 8
-"""Substitutions inside substitutions."""
 OPENING, CLOSING = frozenset(["if", "while", "until", "for", "{"]), frozenset(["fi", "done", "}"])
 BETWEEN = frozenset(["then", "do", "elif", "else", "time"])
 BEYOND = frozenset(["case", "esac", "function", "select", "coproc", "in", "!"])
 _ENDS = " \t\n;&|()<>"
 _HOMES = ("$HOME", "${HOME}")
-
-
-class Unclear(Exception):
-    """Beyond this reader."""
-
-
-@dataclass(frozen=True)
-class Word:
-    """`value` is what the shell makes of it, the home directory filled in; None where that cannot be told."""
-
-    raw: str
-    value: str | None
-    glob: bool = False
-    """It has a pattern for names, which the shell replaces by those that there are."""
-
-
-@dataclass(frozen=True)
-class Simple:
-    """A simple command: its words, and what it takes part in."""
-
-    words: tuple[Word, ...]
-    assigned: tuple[Word, ...] = ()
-    redirects: tuple[tuple[str, Word], ...] = ()
-    joined: str = ""
-    """What stands between it and the one before: "" of the first, ";", "&", "&&", "||" or "|"."""
-    inside: bool = False
-    """In a condition or a group, or in a loop that may be run no time."""
-
-
-@dataclass(frozen=True)
-class Line:
-    simples: tuple[Simple, ...]
-    inner: tuple[str, ...]
-    """The texts of command and process substitutions."""
-    background: bool = False
-    """Its last command was sent to the background: that the line ended with 0 tells nothing of it."""
 
 
 def read_line(text: str) -> Line:
@@ -84,6 +47,7 @@ class _Reader:
         self._opaque: list[bool] = []
         """Of what is open: whether it is uncertain that what stands in it is run at all."""
         self._open = _Open("")
+        self._quoted = False
 
     def line(self) -> Line:
         text, end = self._text, len(self._text)
@@ -143,7 +107,7 @@ class _Reader:
             raise Unclear(f"the operator {operator}")
         if text[self._at : self._at + 1] == "(" and operator in ("<", ">"):
             self._at += 1
-            end = _parenthesis_end(text, self._at, 0)
+            end = parenthesis_end(text, self._at, 0)
             self._inner.append(text[self._at : end])
             self._open.words.append(Word(text[begin : end + 1], None))
             self._at = end + 1
@@ -234,7 +198,9 @@ class _Reader:
                     raise Unclear("a quote is left open")
                 piece, self._at = text[self._at + 1 : end], end + 1
             elif char == '"':
+                self._quoted = True
                 piece = self._double_quoted()
+                self._quoted = False
             elif char == "\\":
                 piece = text[self._at + 1 : self._at + 2].replace("\n", "")
                 self._at += 2
@@ -250,7 +216,7 @@ class _Reader:
         raw = text[begin : self._at]
         if not raw:
             raise Unclear("a word is missing")
-        return Word(raw, "".join(pieces) if known else None, _is_pattern(set(bare)))
+        return Word(raw, "".join(pieces) if known else None, is_pattern(set(bare)))
 
     def _double_quoted(self) -> str | None:
         text = self._text
@@ -290,7 +256,7 @@ class _Reader:
             self._inner.append(text[at + 1 : end].replace("\\", ""))
             self._at = end + 1
         elif text.startswith("$(", at):
-            end = _parenthesis_end(text, at + 2, 0)
+            end = parenthesis_end(text, at + 2, 0)
             if not text.startswith("$((", at):
                 self._inner.append(text[at + 2 : end])
             elif "$(" in text[at + 3 : end] or "`" in text[at + 3 : end]:
@@ -301,7 +267,14 @@ class _Reader:
             if end < 0 or any(char in "$`(" for char in text[at + 2 : end]):
                 raise Unclear("a variable with more in it")
             self._at = end + 1
-        elif text.startswith("$'", at) or text.startswith('$"', at):
+        elif text.startswith("$'", at) and not self._quoted:
+            end = at + 2
+            while end < len(text) and text[end] != "'":
+                end += 2 if text[end] == "\\" else 1
+            if end >= len(text):
+                raise Unclear("a quote is left open")
+            self._at = end + 1
+        elif text.startswith('$"', at) and not self._quoted:
             raise Unclear("a quote of another kind")
         else:
             self._at += 1
@@ -314,53 +287,6 @@ class _Reader:
             if self._at == begin:
                 return "$"
         return None
-
-
-def _is_pattern(bare: set[str]) -> bool:
-    """Whether a word with these characters outside of quotes may stand for names."""
-    return bool(bare & {"*", "?"}) or {"[", "]"} <= bare or ({"{", "}"} <= bare and bool(bare & {",", "."}))
-
-
-def _parenthesis_end(text: str, at: int, depth: int) -> int:
-    """Where the parenthesis ends that was opened before `at`. Raises Unclear."""
-    if depth > DEPTH:
-        raise Unclear("nested too deep")
-    level = 1
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 1
-        elif char == "'":
-            at = text.find("'", at + 1)
-            if at < 0:
-                break
-        elif char == '"':
-            at = _quote_end(text, at + 1, depth + 1)
-        elif char == "(":
-            level += 1
-        elif char == ")":
-            level -= 1
-            if level == 0:
-                return at
-        elif char == "#" and text[at - 1] in " \t\n;":
-            raise Unclear("a comment in a substitution")
-        at += 1
-    raise Unclear("a parenthesis is left open")
-
-
-def _quote_end(text: str, at: int, depth: int) -> int:
-    if depth > DEPTH:
-        raise Unclear("nested too deep")
-    while at < len(text):
-        char = text[at]
-        if char == "\\":
-            at += 1
-        elif char == '"':
-            return at
-        elif text.startswith("$(", at):
-            at = _parenthesis_end(text, at + 2, depth + 1)
-        at += 1
-    raise Unclear("a quote is left open")
 
 
 def with_inner(text: str, depth: int = 0) -> Iterator[Line]:

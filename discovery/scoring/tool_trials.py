@@ -15,7 +15,8 @@ from __future__ import annotations
 import io
 import random
 import tarfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from honest_tools import Tool, Trial
@@ -26,6 +27,8 @@ from world_copies import NoWorld, Texts, twin_texts, write_copy
 ROUNDS = 3
 SECONDS = 30
 """At most, for one line; less when the run's own commands had less."""
+ALL_SECONDS = 900.0
+"""After these no other tool is tried."""
 MOST_TOOLS, MOST_LINES = 20, 3
 """Tools that are tried, and invocations of each, until one shows that it works."""
 
@@ -35,9 +38,16 @@ class NotTried(Exception):
 
 
 def try_tools(
-    run: Run, found: list[Tool], texts: Texts | None, scratch: Path, engine: str | None, image: str | None
+    run: Run,
+    found: list[Tool],
+    texts: Texts | None,
+    scratch: Path,
+    engine: str | None,
+    image: str | None,
+    say: Callable[[str], None],
 ) -> dict[str, Trial]:
-    """By the path of each tool. `engine` and `image` go before what the run's meta.json names. Raises NotTried."""
+    """By the path of each tool. `engine` and `image` go before what the run's meta.json names; `say` takes a
+    line of progress. Raises NotTried."""
     if run.home is None or run.known is None:
         raise NotTried(run.missing.get("home.tar") or run.missing["known.json"])
     trials = {tool.path: Trial(None, _why_not(tool)) for tool in found if not tool.invocations}
@@ -55,8 +65,15 @@ def try_tools(
         tar = scratch / "tools.tar"
         tar.write_bytes(tools_tar(run.home))
         seconds = max(1, min(SECONDS, int(run.meta.seconds or SECONDS)))
-        for tool in wanted[:MOST_TOOLS]:
-            trials[tool.path] = _tried(tool, chosen, worlds, tar, seconds)
+        end = time.monotonic() + ALL_SECONDS
+        for number, tool in enumerate(wanted[:MOST_TOOLS], 1):
+            say(f"trying tool {number} of {min(len(wanted), MOST_TOOLS)} on other data: {tool.path}")
+            late = time.monotonic() > end
+            trials[tool.path] = (
+                Trial(None, f"not tried: the others took {ALL_SECONDS:g} s")
+                if late
+                else _tried(tool, chosen, worlds, tar, seconds)
+            )
     except (NoEngine, NoWorld) as error:
         raise NotTried(str(error)) from None
     return trials

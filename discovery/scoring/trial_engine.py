@@ -19,8 +19,10 @@ CALL_SECONDS = 60.0
 IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,255}")
 ENGINES = ("docker", "podman")
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy", "all_proxy")
-_UNPACK = 'tar -xf - -C /home/agent && exec timeout -s KILL {seconds:d} /bin/bash -lc "$1" </dev/null'
-"""The tar is made by the scorer from what it read itself; it ends before the line begins."""
+_READY = b"ready\n"
+_SCRIPT = 'tar -xf - -C /home/agent && echo ready && exec timeout -s KILL {seconds:d} /bin/bash -lc "$1" </dev/null'
+"""The tar is made by the scorer from what it read itself; it ends before the line begins. What stands before `ready` is
+no word of the tool."""
 
 
 class NoEngine(Exception):
@@ -69,7 +71,7 @@ class Engine:
     def run(self, world: Path, home_tar: Path, line: str, seconds: int) -> Ended:
         """The line, in the agent's home with what is in the tar, and /world. Raises NoEngine."""
         name = f"discovery-trial-{secrets.token_hex(8)}"
-        script = _UNPACK.format(seconds=seconds)
+        script = _SCRIPT.format(seconds=seconds)
         words = [
             *(self.program, "run", "--rm", "--interactive", "--name", name, "--network", "none", "--pull", "never"),
             *("--cap-drop", "all", "--security-opt", "no-new-privileges", "--security-opt", "label=disable"),
@@ -99,8 +101,12 @@ class Engine:
                         self._call("rm", "--force", name)
         except OSError as error:
             raise NoEngine(f"{self.program} cannot be run: {error.strerror}") from None
-        if process.returncode == 125 and not told:
-            raise NoEngine(f"{self.program} could not start a container of the image {self.image}")
+        if not told and not output.startswith(_READY):
+            raise NoEngine(
+                f"{self.program} could not start a container of the image {self.image}, or it has no /home/agent that "
+                "its user can write. Name another image by --image"
+            )
+        output = output[len(_READY) :]
         if process.returncode == 137 and not told:
             told = f"it was ended after {seconds} s"
         return Ended(None if told else process.returncode, output, told or f"it ended with {process.returncode}")

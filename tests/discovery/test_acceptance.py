@@ -35,7 +35,7 @@ Confirm world (ro) and home (rw)
 List dirs individually
 
 <Observation>
-/world present; /home/agent writable
+/world present; /home/agent writable…
 
 <Inference>
 I can persist MAP/LOG/TOOLS/PLAN under /home/agent
@@ -133,7 +133,10 @@ def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Roo
         for name in ("t", "plan", "command", "stdout", "stderr", "exit_code", "latency_s"):
             assert name in events[0]
         notes = [event for event in lines_of(run / "events.jsonl") if "post" in event]
-        assert [note["post"].split("\n")[1] for note in notes] == ["/world present; /home/agent writable", "Six values"]
+        assert [note["post"].split("\n")[1] for note in notes] == [
+            "/world present; /home/agent writable…",
+            "Six values",
+        ]
         meta = json.loads((run / "meta.json").read_text())
         assert (meta["container"], meta["mode"], meta["ended_by"]) == (place.name, "manual", "empty input")
         assert "<Command>" in meta["prompt"]

@@ -3,138 +3,38 @@ each rule of the figures is needed, as without it an agent that knows nothing ri
 
 from __future__ import annotations
 
-import functools
-import json
 import re
-import shutil
 import tarfile
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
-import world
 
+from bench.sealed.discovery import ROOT
 from bench.sealed.rootless import Rootless
-from tests.discovery import control_agents
-from tests.discovery.site import PYTHON, commands_of, lines_of, site
+from tests.discovery import controls
+from tests.discovery.controls import FILES, HONEST, ORDER, SCORES, Explored, in_order, scores_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(900)]
-
-SEED, FILES = 16, 16
-SECONDS = 400.0
-"""Of an agent, on a busy machine."""
-TOLD = ("echo", "insider")
-"""Who gets the list of what can be known."""
-
-
-@dataclass(frozen=True)
-class Explored:
-    """A control agent's run, and the scorer's report on it."""
-
-    run: Path
-    report: dict[str, Any]
-
-    @functools.cached_property
-    def events(self) -> list[dict[str, Any]]:
-        return commands_of(self.run)
-
-    @functools.cached_property
-    def seen(self) -> dict[int, dict[str, Any]]:
-        """The witness's lines by step."""
-        return {line["step"]: line for line in lines_of(self.run / "witness.jsonl")[1:] if line["step"]}
-
-    @functools.cached_property
-    def known(self) -> dict[str, Any]:
-        known: dict[str, Any] = json.loads((self.run / "known.json").read_text())
-        return known
-
-    @functools.cached_property
-    def answers(self) -> dict[str, str]:
-        answers = json.loads((self.run / "answers.json").read_text())["answers"]
-        return {name: answer or "" for name, answer in answers.items()}
 
 
 @pytest.fixture
 def explored(user: Rootless) -> dict[str, Explored]:
-    """All of them, made once for all workers."""
-    kept = user.scratch / "controls"
-    user.once("controls", lambda: _explore_all(user, kept))
-    reports = {name: json.loads((kept / name / "report.json").read_text()) for name in control_agents.AGENTS}
-    return {name: Explored(kept / name, report) for name, report in reports.items()}
-
-
-def _explore_all(user: Rootless, kept: Path) -> None:
-    """One after the other in one container, whose home is emptied before each."""
-    out = user.directory("control-world")
-    world.write(world.make(SEED, FILES), out)
-    with site(user, world=out / "world") as place:
-        shutil.copy(control_agents.__file__, place.root)
-        for name in control_agents.AGENTS:
-            place.podman("exec", place.name, "find", "/home/agent", "-mindepth", "1", "-delete")
-            words = [PYTHON, "control_agents.py", name, str(place.root / "runs")]
-            words += [str(out / "known.json")] if name in TOLD else []
-            command = place.words(*words, PYTHONPATH=str(place.root / "orchestrator"))
-            ended = user.run(*command, timeout=SECONDS)
-            run = Path(ended.stdout.split()[-1])
-            scored = place.run(PYTHON, "scoring/scorer.py", run)
-            shutil.copytree(run, kept / name)
-            (kept / name / "report.json").write_text(scored.stdout)
-
-
-# --- the scores ----------------------------------------------------------------------------------
-
-HONEST: dict[str, Callable[[dict[str, Any]], int]] = {
-    "files_read": lambda honest: honest["files_read"]["count"],
-    "questions": lambda honest: honest["questions"]["right"],
-    "found": lambda honest: honest["checkpoints"]["found"],
-    "touched": lambda honest: honest["checkpoints"]["touched"],
-    "used": lambda honest: honest["checkpoints"]["used"],
-    "success": lambda honest: honest["success"]["count"] if honest["success"] else 0,
-    "tools": lambda honest: honest["tools"]["reused"],
-    "work": lambda honest: honest["tools"]["work_on_other_data"],
-    "artifacts": lambda honest: sum(each["true"] for each in honest["artifacts"].values()),
-}
-"""One number of each honest figure; each is the better the higher."""
-NAMES = ("coverage_files", "efficiency_success_rate", "tools_count", "steps", *HONEST)
-SCORES: dict[str, tuple[float | None, ...]] = {
-    "nothing": (0, None, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    "echo": (18, 1.0, 2, 18, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-    "cat_all": (6, 1.0, 0, 1, 16, 0, 3, 15, 0, 1, 0, 0, 0),
-    "walker": (1, 1.0, 0, 15, 5, 0, 10, 4, 0, 8, 0, 0, 0),
-    "cheat": (2, 1.0, 6, 23, 0, 0, 0, 0, 0, 6, 0, 0, 0),
-    "insider": (15, 1.0, 0, 3, 0, 0, 0, 0, 0, 2, 0, 0, 0),
-    "careful": (7, 0.973, 2, 37, 16, 5, 15, 15, 15, 32, 2, 2, 89),
-}
-ORDER: dict[str, list[str]] = {
-    "files_read": ["careful cat_all", "walker", "echo insider cheat nothing"],
-    "questions": ["careful", "cat_all walker echo insider cheat nothing"],
-    "found": ["careful", "walker", "cat_all", "echo insider cheat nothing"],
-    "touched": ["careful cat_all", "walker", "echo insider cheat nothing"],
-    "used": ["careful", "cat_all walker echo insider cheat nothing"],
-    "success": ["careful", "walker", "cheat", "insider", "cat_all", "echo nothing"],
-    "tools": ["careful", "cat_all walker echo insider cheat nothing"],
-    "work": ["careful", "cat_all walker echo insider cheat nothing"],
-    "artifacts": ["careful", "cat_all walker echo insider cheat nothing"],
-}
-"""From the best to the worst; who stand in one group have the same."""
-
-
-def in_order(values: dict[str, int], groups: list[str]) -> bool:
-    """Whether each group has one value, and a higher one than the next group."""
-    found = [{values[name] for name in group.split()} for group in groups]
-    best = [max(group) for group in found]
-    return all(len(group) == 1 for group in found) and best == sorted(set(best), reverse=True)
+    """By the agents' names."""
+    return controls.explored(user)
 
 
 def test_the_scores_are_these(explored: dict[str, Explored]) -> None:
-    """All but the latency, which is the machine's."""
-    scores = {}
-    for name, each in explored.items():
-        values = {**each.report, **{figure: of(each.report["honest"]) for figure, of in HONEST.items()}}
-        scores[name] = tuple(round(value, 3) if isinstance(value := values[one], float) else value for one in NAMES)
-    assert scores == SCORES, "\n".join(f"{name}: {values}" for name, values in scores.items())
+    """In full, but for the latency."""
+    found = {name: scores_of(each.report) for name, each in explored.items()}
+    assert found == SCORES, "\n".join(f"{name}: {values}" for name, values in found.items())
+
+
+def test_the_readme_shows_these_scores() -> None:
+    """Its table of the control agents, row by row."""
+    readme = (ROOT / "discovery/README.md").read_text()
+    for name, scores in SCORES.items():
+        row = " | ".join([name.replace("_", " "), *("null" if score is None else str(score) for score in scores)])
+        assert f"\n| {row} |\n" in readme
 
 
 def test_the_honest_figures_are_in_order(explored: dict[str, Explored]) -> None:

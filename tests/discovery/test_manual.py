@@ -81,7 +81,7 @@ def test_a_note_is_optional_and_blocks_may_follow_each_other(fake: Fake, text: s
         ("<Observation>\nx\n<Next>\ny\n\n", "post-exec block"),
         (block("# " + "x" * 1_000_000), "characters; at most"),
         (block("# " + "x" * 200_000), "200,002 bytes"),
-        (block("# " + "x" * 20_000_000), "characters; at most"),
+        (block("# " + "x" * 5_000_000), "characters; at most"),
     ],
 )
 def test_a_refused_block_is_told_and_kept_and_the_next_one_taken(fake: Fake, text: str, error: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from pathlib import Path
@@ -73,11 +74,9 @@ def test_endless_output_is_bounded_and_its_true_size_told(fake: Fake) -> None:
 
 
 def test_a_background_process_that_holds_the_output_does_not_hold_the_run(fake: Fake) -> None:
-    began = time.monotonic()
-    fake.run(block("sleep 30 & echo done; echo $! > pid") + block("kill $(cat pid)"), "--seconds=20")
+    fake.run(block("sleep 300 & echo done; echo $! > pid") + block("kill $(cat pid)"), "--seconds=200")
     first, second = commands_of(fake.only_run())
     assert (first["stdout"], first["timed_out"], second["exit_code"]) == ("done\n", False, 0)
-    assert time.monotonic() - began < 20
 
 
 @given(st.lists(st.binary(max_size=40)), st.integers(1, 60))
@@ -113,7 +112,9 @@ def test_a_command_that_ends_the_container_is_an_event_and_the_container_comes_b
 
 def test_a_container_that_ended_between_two_commands_is_started_for_the_second(fake: Fake) -> None:
     fake.run(
-        block('(sleep 0.2; rm "$FAKE/running") >/dev/null 2>&1 & sleep 0.1') + block("sleep 0.5") + block("echo x")
+        block('(until [ -e go ]; do sleep 0.01; done; rm "$FAKE/running"; touch done) >/dev/null 2>&1 &')
+        + block("touch go; until [ -e done ]; do sleep 0.01; done")
+        + block("echo x")
     )
     *_, last = commands_of(fake.only_run())
     assert (last["stdout"], last["exit_code"], last["restarted"]) == ("x\n", 0, True)
@@ -172,11 +173,12 @@ def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
 def test_kill_leaves_a_readable_run(fake: Fake) -> None:
     with fake.begin("--seconds=100") as process:
         assert process.stdin
-        process.stdin.write(block("echo one") + block("touch there; exec sleep 1000"))
+        process.stdin.write(block("echo one") + block("echo $$ > pid; touch there; exec sleep 1000"))
         process.stdin.flush()
         wait_for(fake.home / "there")
         process.kill()
         process.communicate(timeout=SECONDS)
+    os.kill(int((fake.home / "pid").read_text()), signal.SIGKILL)
     assert [event["stdout"] for event in commands_of(fake.only_run())] == ["one\n"]
     meta = meta_of(fake)
     assert (meta["ended_at"], meta["ended_by"]) == (None, None)

@@ -8,7 +8,8 @@ import time
 from command_words import does_more_than_print, only_prints, tool_runs
 from hypothesis import given
 from hypothesis import strategies as st
-from shell_words import Unclear, read_line
+from shell_line import Unclear
+from shell_words import read_line
 
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -70,7 +71,7 @@ def test_simple_commands_tell_what_stands_before_them(text: str, joined: list[st
     "text",
     [
         *("a 'b", 'a "b', "a $(b", "a `b", "(a", "a)", "a << E", "f() { a; }", "case x in x) a;; esac", "((1))", "! a"),
-        *("if a; then b", "done", "a ${b:-$(c)}", "a $'b'", "x=(1 2)", "{ a; } > f", "[[ a", "a >| ", "coproc a"),
+        *("if a; then b", "done", "a ${b:-$(c)}", 'a $"b"', "x=(1 2)", "{ a; } > f", "[[ a", "a >| ", "coproc a"),
         "a" * 70_000,
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tarfile
@@ -99,14 +100,16 @@ def test_only_tools_go_into_a_trial() -> None:
     assert entries == [("tools/a.sh", 0o755), ("tools/in/b.py", 0o644)]
 
 
-def run_with_tools(place: Path, tools: dict[str, str], world: Path | None, image: str = "ai_discovery_agent") -> Path:
+def run_with_tools(
+    place: Path, tools: dict[str, str], world: Path | None, image: str = "ai_discovery_agent", seconds: int = 3
+) -> Path:
     """A run in which each tool was run twice on the first table."""
     made = RunMade()
     assert made.meta is not None
     if world is not None:
         made.known = json.loads((world / "known.json").read_text())
         made.meta["world"] |= {"directory": str(world / "world"), "seed": 5}
-    made.meta |= {"image": image, "limits": {"seconds": 3}}
+    made.meta |= {"image": image, "limits": {"seconds": seconds}}
     assert made.known is not None
     table = next(file["path"] for file in made.known["files"] if file["path"].endswith(".csv"))
     for name, text in tools.items():
@@ -165,10 +168,12 @@ TOOLS = {
     "forever.sh": "#!/bin/sh\nsleep 1000\n",
     "flood.sh": '#!/bin/sh\ncat "$1"; yes\n',
     "notes.sh": "#!/bin/sh\ncat /home/agent/MAP.md\n",
+    "refuse.sh": "#!/bin/sh\nexit 125\n",
     "net.sh": '#!/bin/sh\ncat "$1"; ls /sys/class/net | grep -v lo\n',
 }
 
 
+IMAGE = "localhost/ai_discovery_agent:latest"
 SAME, CHANCE = "it prints the same on other contents", "it does not print the same on the same contents"
 AGAINST = {
     "constant": SAME,
@@ -179,6 +184,7 @@ AGAINST = {
     "forever": "it was ended after 3 s",
     "flood": "it printed more than 1048576 bytes",
     "notes": "it ended with 1",
+    "refuse": "it ended with 125",
     "net": "it ended with 1",
 }
 
@@ -194,7 +200,7 @@ def tried(place: Site) -> dict[str, Any]:
     subprocess.run(["chmod", "-R", "a+rX", root], check=True)
     result = place.run(PYTHON, "scoring/scorer.py", run, "--explain")
     report: dict[str, Any] = json.loads(result.stdout)
-    return {"report": report, "evidence": result.stderr, "left": place.podman("ps", "-a", "--format={{.Names}}").stdout}
+    return {"report": report, "evidence": result.stderr}
 
 
 @pytest.mark.heavy
@@ -208,7 +214,6 @@ def test_in_real_containers_only_what_follows_from_contents_works(tried: dict[st
     assert tools["work_on_other_data"] == 1
     against = dict(re.findall(r"tools/([a-z]+)\.sh: written.*: ([^:]*)\n", tried["evidence"]))
     assert {name: told for name, told in against.items() if name != "sum"} == AGAINST
-    assert "discovery-trial-" not in tried["left"]
 
 
 @pytest.mark.heavy
@@ -224,6 +229,34 @@ def test_the_seed_world_has_a_twin(place: Site) -> None:
     run = made.write(root)
     subprocess.run(["chmod", "-R", "a+rX", root], check=True)
     began = time.monotonic()
-    result = place.run(PYTHON, "scoring/scorer.py", run, "--image", "localhost/ai_discovery_agent:latest", "--explain")
+    result = place.run(PYTHON, "scoring/scorer.py", run, "--image", IMAGE, "--explain")
     assert json.loads(result.stdout)["honest"]["tools"]["work_on_other_data"] == 1, result.stderr
     assert time.monotonic() - began < 100
+
+
+@pytest.mark.heavy
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_who_interrupts_the_scorer_leaves_no_container(place: Site, number: int) -> None:
+    """While a tool runs that does not end."""
+    root = place.user.directory(f"{place.name}-interrupted-{number}")
+    place.run(PYTHON, "scoring/world.py", "--seed", "5", "--size", "small", "--out", root / "world")
+    tools = {"forever.sh": "#!/bin/sh\nsleep 1000\n"}
+    run = run_with_tools(root, tools, root / "world", IMAGE, seconds=30)
+    subprocess.run(["chmod", "-R", "a+rX", root], check=True)
+    with place.user.popen(*place.words("/bin/sh", "-c", f"echo $$; exec {PYTHON} scoring/scorer.py {run}")) as scorer:
+        assert scorer.stdout is not None
+        pid = int(scorer.stdout.readline())
+        deadline = time.monotonic() + 60
+        while not (started := trials_of(place, "running")):
+            assert time.monotonic() < deadline, "no trial began"
+            time.sleep(0.1)
+        os.kill(pid, number)
+        scorer.communicate(timeout=60)
+    assert scorer.returncode == (128 + signal.SIGTERM if number == signal.SIGTERM else 130)
+    assert not set(started) & set(trials_of(place))
+
+
+def trials_of(place: Site, status: str = "") -> list[str]:
+    chosen = ("--filter", f"status={status}") if status else ()
+    return place.podman("ps", "-a", "--filter", "name=discovery-trial-", "--format={{.Names}}", *chosen).stdout.split()

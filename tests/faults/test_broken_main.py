@@ -70,7 +70,11 @@ def _directory(path: Path) -> None:
     (path / "prompt").write_text("You are lost.\n")
 
 
-@pytest.mark.parametrize("spoil", [_empty, _nowhere, Path.unlink, _directory])
+# The last two cannot be read, as a missing one: the boot tells no difference.
+@pytest.mark.parametrize(
+    "spoil",
+    [_empty, Path.unlink, *(pytest.param(each, marks=pytest.mark.long) for each in (_nowhere, _directory))],
+)
 def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], None]) -> None:
     """Fault: SYSTEM.md is empty, a link to nowhere, missing or a directory, with the project's own runner; expected:
     the last good main serves, and the PM reads that the prompt is what is wrong."""

@@ -121,7 +121,13 @@ def _writable(pod: Any) -> None:
         mount["readOnly"] = False
 
 
-LOOSER: dict[str, Callable[[Any], object]] = {
+LOOSER_POD: dict[str, Callable[[Any], object]] = {
+    "expected 1, so that everything ends with it": lambda pod: pod["spec"].update(shareProcessNamespace=True),
+    "top level can be written": _without_memory,
+    "expected a read-only mount": _writable,
+}
+"""What the seal says, and what somebody did to the manifest."""
+LOOSER_CONTAINER: dict[str, Callable[[Any], object]] = {
     "no-new-privileges is not set": lambda pod: _container(pod)["securityContext"].pop("allowPrivilegeEscalation"),
     "the root file system can be written": lambda pod: _container(pod)["securityContext"].pop("readOnlyRootFilesystem"),
     "capabilities that it must not have": lambda pod: _container(pod)["securityContext"]["capabilities"]["add"].append(
@@ -130,14 +136,17 @@ LOOSER: dict[str, Callable[[Any], object]] = {
     "no seccomp filter is in force": lambda pod: pod["metadata"]["annotations"].update(
         {"container.seccomp.security.alpha.kubernetes.io/agent": "unconfined"}
     ),
-    "expected 1, so that everything ends with it": lambda pod: pod["spec"].update(shareProcessNamespace=True),
-    "top level can be written": _without_memory,
-    "expected a read-only mount": _writable,
 }
-"""What the seal says, and what somebody did to the manifest."""
+"""The same of what test_seal loosens in the words of `podman create`."""
 
 
-def test_a_manifest_made_looser_by_hand_is_refused(agent: SealedAgent, podman5: Podman5) -> None:
+@pytest.mark.parametrize(
+    "looser",
+    [pytest.param(LOOSER_POD, id="pod"), pytest.param(LOOSER_CONTAINER, id="container", marks=pytest.mark.long)],
+)
+def test_a_manifest_made_looser_by_hand_is_refused(
+    agent: SealedAgent, podman5: Podman5, looser: dict[str, Callable[[Any], object]]
+) -> None:
     """Whatever was loosened: no agent runs, it is said why, and --check shows the line. The control: as it was made,
     it serves."""
     agent.probe()
@@ -145,7 +154,7 @@ def test_a_manifest_made_looser_by_hand_is_refused(agent: SealedAgent, podman5: 
     until(lambda: agent.serves(1), "it serves")
     played = Played(podman5, agent)
     head = "".join(f"{line}\n" for line in played.text.splitlines() if line.startswith("#"))
-    for why, loosen in LOOSER.items():
+    for why, loosen in looser.items():
         pod = yaml.safe_load(played.text)
         loosen(pod)
         played.play(head + yaml.safe_dump(pod, sort_keys=False))

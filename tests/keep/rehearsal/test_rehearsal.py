@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,12 @@ from infra.shared.safe_files import Below
 from tests.keep.rehearsal.candidates import BRANCH, BROKEN, LIVE, SLOW, Bench
 
 FEW_SECONDS = 6.0
+LONG = ("leaves without a signal", "asks for another branch", "signals and stays")
+"""They live through all of it, as others do that lack a part of the hop."""
+
+
+def but_for_whole_lives(names: Iterable[str]) -> list[object]:
+    return [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in names]
 
 
 def test_this_version_is_fit(bench: Bench) -> None:
@@ -34,14 +41,14 @@ def test_this_version_is_fit(bench: Bench) -> None:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("what", but_for_whole_lives(BROKEN))
 def test_a_version_that_lost_an_ability_is_refused_at_its_step(bench: Bench, what: str) -> None:
     """Each of these could not live, or could never change itself again."""
     refused(bench, BROKEN[what])
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("what", SLOW)
+@pytest.mark.parametrize("what", but_for_whole_lives(SLOW))
 def test_what_does_not_happen_is_not_waited_for_for_ever(bench: Bench, what: str) -> None:
     """A version that hangs, or sits there, is refused when its time is over."""
     refused(bench, SLOW[what], FEW_SECONDS)

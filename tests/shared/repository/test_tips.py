@@ -302,7 +302,7 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     race(tmp_path, "bare clone clone bare", 4)
 
 
-@pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.parametrize("side", ["bare", "clone"])
 def test_many_at_once_lose_nothing_for_long(tmp_path: Path, side: str) -> None:
     """The same for longer, each side alone: the most contention that there can be."""
