@@ -112,9 +112,8 @@ def opened(context: Context, places: DiscoveryPaths, run: str, given: DoorSettin
     secure_directory(places.state, context.uid)
     secure_directory(places.run, context.uid)
     here = Paths(bot=f"{places.run}/none", remote=f"{places.run}/none", run=f"{places.run}/{run}", var=places.state)
-    with _alone(f"{places.state}/door.lock") as lock:
+    with _alone(f"{places.state}/door.lock") as lock, _own_directory(places.run, here.run, context.uid):
         try:
-            secure_directory(here.run, context.uid)
             settings = f"{here.run}/discovery.yaml"
             write_whole(settings, json.dumps(given.raw).encode(), mode=0o600)
             if given.keys:
@@ -129,6 +128,33 @@ def opened(context: Context, places: DiscoveryPaths, run: str, given: DoorSettin
                 _end(process)
         finally:
             shutil.rmtree(here.run, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _own_directory(above: str, path: str, uid: int) -> Iterator[None]:
+    """A new directory that is locked while the body lasts. One that nobody has locked is of a run that was killed: it
+    goes, and the key that may lie in it."""
+    with contextlib.ExitStack() as held:
+        with contextlib.closing(_Directory(above)) as base:
+            fcntl.flock(base.descriptor, fcntl.LOCK_EX)
+            for name in os.listdir(above):
+                with contextlib.suppress(OSError), contextlib.closing(_Directory(f"{above}/{name}")) as other:
+                    fcntl.flock(other.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(f"{above}/{name}", ignore_errors=True)
+            secure_directory(path, uid)
+            own = held.enter_context(contextlib.closing(_Directory(path)))
+            fcntl.flock(own.descriptor, fcntl.LOCK_EX)
+        yield
+
+
+class _Directory:
+    """One that is open, so that it can be locked."""
+
+    def __init__(self, path: str) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import pytest
 
 from bench.sealed.project import Project
 from bench.sealed.rootless import Rootless
-from tests.discovery.site import commands_of
+from tests.discovery.site import commands_of, lines_of
 
 SECONDS = 300.0
 AGENTS_KEY = "sk-ant-of-the-agent-0123456789"
@@ -91,8 +91,10 @@ class Explorers:
         """Containers, volumes and directories of sockets of these runs."""
         names = self.user.podman("ps", "--all", "--format={{.Names}}").stdout.split()
         names += self.user.podman("volume", "ls", "--format={{.Name}}").stdout.split()
-        run = self.user.runtime_dir / "minifram-discovery"
-        return [name for name in names if name.startswith(self.name)] + [path.name for path in run.glob("*")]
+        # The runtime directory is the user's one: others' runs may be there, too.
+        ours = {line["unit"] for line in lines_of(self.place / "state/minifram-discovery/ledger.jsonl")}
+        here = [path.name for path in (self.user.runtime_dir / "minifram-discovery").iterdir()]
+        return [name for name in names if name.startswith(self.name)] + [name for name in here if name in ours]
 
     def clear(self) -> None:
         self.user.podman("rm", "--force", "--time=0", "--ignore", self.name, check=False)

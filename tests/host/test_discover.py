@@ -430,6 +430,10 @@ def test_nothing_outlives_a_command_that_is_killed(discovery: Discovery) -> None
     assert left == []
     (run,) = discovery.runs()
     assert json.loads((run / "meta.json").read_text())["ended_by"] == "interrupt"
+    assert len(os.listdir(discovery.places.run)) == 1  # with the key, had the model one
+    discovery.script("<Done>")
+    discovery.done("run")
+    assert os.listdir(discovery.places.run) == []
 
 
 def test_options_of_the_machine_are_given_to_the_engine(discovery: Discovery) -> None:
