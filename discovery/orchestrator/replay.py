@@ -12,6 +12,7 @@ import record
 from engine import HERE, Engine, EngineError, last_line
 from llm_driver import Result
 from shell import Limits, Shell
+from stop import Stop
 
 SHOWN = 100
 """Characters of a line that came out differently."""
@@ -20,7 +21,7 @@ SHOWN = 100
 def run(directory: Path, engine: Engine, world: Path | None = None, network: str | None = None) -> int:
     """Play it, and print step by step what came out differently. 1 when something did, else 0.
 
-    Raises RunError and EngineError."""
+    Raises RunError and EngineError, and Interrupted once its container is removed."""
     meta = record.read_meta(directory)
     events, bad = record.read_events(directory)
     commands = [event for event in events if isinstance(event.get("command"), str)]
@@ -31,8 +32,9 @@ def run(directory: Path, engine: Engine, world: Path | None = None, network: str
     world = world or Path(str((meta.get("world") or {}).get("directory") or ""))
     if not world.is_dir():
         raise record.RunError(f"the run's world is not at {str(world)!r} any more; name it with --world")
-    different = 0
-    with _fresh(engine, str(meta.get("image") or "ai_discovery_agent"), world, network) as name:
+    different, stop = 0, Stop()
+    image = str(meta.get("image") or "ai_discovery_agent")
+    with stop.installed(), _fresh(engine, image, world, network, stop) as name:
         shell = Shell(name, engine, _limits(meta))
         for number, event in enumerate(commands, 1):
             found = differences(event, shell.run(number, event["command"]))
@@ -70,7 +72,7 @@ def _limits(meta: Mapping[str, Any]) -> Limits:
 
 
 @contextlib.contextmanager
-def _fresh(engine: Engine, image: str, world: Path, network: str | None) -> Iterator[str]:
+def _fresh(engine: Engine, image: str, world: Path, network: str | None, stop: Stop) -> Iterator[str]:
     """Like the one that compose makes, with a name and a volume of its own."""
     if engine.call("image", "inspect", image).returncode:
         raise EngineError(
@@ -86,4 +88,5 @@ def _fresh(engine: Engine, image: str, world: Path, network: str | None) -> Iter
             raise EngineError(f"no container could be made of {image}: {last_line(ended.stderr)}")
         yield name
     finally:
-        engine.remove(name, name)
+        with stop.shielded():
+            engine.remove(name, name)

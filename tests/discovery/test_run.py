@@ -163,6 +163,29 @@ def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number
     assert (fake.only_run() / "home.tar").exists()
 
 
+def test_a_signal_while_the_home_is_copied_ends_the_run_before_the_questions(fake: Fake) -> None:
+    """A model would be asked them for money, and a person would have to press Ctrl-C again."""
+    engine = fake.place / "bin/podman"
+    wait = 'cp) : >"$FAKE/copying"; until [ -e "$FAKE/go" ]; do sleep 0.05; done; tar'
+    engine.write_text(engine.read_text().replace("cp) tar", wait))
+    questions = [{"id": "q", "text": "how many?"}]
+    (fake.place / "known.json").write_text(json.dumps({"version": 1, "questions": questions}))
+    with fake.begin() as process:
+        assert process.stdin
+        process.stdin.write(block("echo x") + ".\n.\n")
+        process.stdin.flush()
+        wait_for(fake.place / "copying")
+        process.send_signal(signal.SIGINT)
+        (fake.place / "go").touch()
+        process.wait(SECONDS)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert "how many?" not in out
+    assert "the run is complete" in err
+    assert meta_of(fake)["ended_at"]
+    assert (fake.only_run() / "home.tar").stat().st_size > 0
+
+
 def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
     with fake.begin() as process:
         assert process.stdin
@@ -392,6 +415,21 @@ def test_a_run_of_another_version_is_refused(fake: Fake) -> None:
     ended = fake.run("", f"--replay={fake.only_run()}")
     assert ended.returncode == 5
     assert "is a run of version 2, and this program reads version 1" in ended.stderr
+
+
+def test_a_replay_that_is_ended_removes_its_container(fake: Fake) -> None:
+    """By SIGTERM, as when its terminal is closed."""
+    fake.run(block("touch begun; [ -e ../once ] || exit 0; sleep 1000"))
+    (fake.home / "begun").unlink()
+    (fake.place / "once").touch()
+    with fake.begin(f"--replay={fake.only_run()}") as process:
+        wait_for(fake.home / "begun")
+        process.terminate()
+        process.communicate(timeout=SECONDS)
+    assert process.returncode == 128 + signal.SIGTERM
+    (made,) = (fake.place / "made").read_text().splitlines()
+    name = made.split(" --name ")[1].split()[0]
+    assert f"volume rm -f {name}\n" in (fake.place / "removed").read_text()
 
 
 def test_a_replay_without_the_image_says_how_to_build_it(fake: Fake) -> None:
