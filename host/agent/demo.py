@@ -47,6 +47,9 @@ HELLO = "Write src/hello.py that prints hello, with a test."
 REMEMBER = "Remember this: the release train leaves on Thursday."
 RECALL = "When does the release train leave? Say what you remember."
 
+SOON_SECONDS = 30.0
+"""For what takes a second or two on a machine that does nothing else. How long it took is told."""
+
 
 class Narration:
     """What the demo prints: each line with the seconds since it began."""
@@ -134,7 +137,7 @@ def _play(agent: DemoAgent, story: Narration) -> None:
     reports_before = comms.reports(page_of(agent))
     story.show(minifram(agent, "rollback", before_upgrade[:12]))
     rolled_back = git(agent, "rev-parse", "origin/main", fetch=True)
-    until(10, lambda: is_serving(agent, rolled_back), "main running the rolled back tree", agent)
+    until(SOON_SECONDS, lambda: is_serving(agent, rolled_back), "main running the rolled back tree", agent)
     story.say(f"main runs {rolled_back[:12]}: the old tree as a new commit")
     _directed(agent, story, HELLO)
     hello = _done(agent, story, HELLO, 60)
@@ -208,7 +211,7 @@ def _directed(agent: DemoAgent, story: Narration, text: str) -> None:
     git(agent, "push", "--quiet")
     pushed = time.monotonic()
     story.say(f"PM pushed {git(agent, 'rev-parse', '--short', 'HEAD')}: {text}")
-    until(2.0, lambda: _working_on(agent, text), "the agent noticing the directive within 2 s", agent)
+    until(SOON_SECONDS, lambda: _working_on(agent, text), "the agent noticing the directive", agent)
     story.say(f"the agent noticed {time.monotonic() - pushed:.2f} s after the push")
 
 
@@ -246,7 +249,7 @@ def _follow_hop(agent: DemoAgent, story: Narration, branch: str) -> None:
     merge = git(agent, "log", "-1", "--merges", "--format=%h %s", "origin/main", fetch=True)
     evidence = git(agent, "log", "-1", "--merges", "--format=%(trailers:key=Examined)", "origin/main")
     story.say(f"the keep examined the new version ({evidence.removeprefix('Examined: ').strip()}), it merged: {merge}")
-    back = until(10, lambda: main_after(agent, branch), "main running the merge", agent)
+    back = until(SOON_SECONDS, lambda: main_after(agent, branch), "main running the merge", agent)
     story.say(f"and handed over: main@{back.commit[:12]} runs")
 
 
@@ -258,7 +261,7 @@ def _follow_refusal(agent: DemoAgent, story: Narration, branch: str) -> None:
         return found[-1] if found else None
 
     trouble = until(90, refused, f"{branch} refused", agent)
-    back = until(5, lambda: main_since(agent, trouble.at), "main running again within 5 s", agent)
+    back = until(SOON_SECONDS, lambda: main_since(agent, trouble.at), "main running again", agent)
     story.say(f"refused: {trouble.text}")
     took = max(0.0, wall(back.started_at) - wall(trouble.at))
     story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after the verdict")
@@ -267,7 +270,7 @@ def _follow_refusal(agent: DemoAgent, story: Narration, branch: str) -> None:
 
 def _follow_fall(agent: DemoAgent, story: Narration, branch: str) -> None:
     fallen = until(90, lambda: newest_boot(agent, branch, "failed", "died"), f"{branch} failing", agent)
-    back = until(5, lambda: main_after(agent, branch), "main running again within 5 s", agent)
+    back = until(SOON_SECONDS, lambda: main_after(agent, branch), "main running again", agent)
     took = max(0.0, wall(back.started_at) - wall(fallen.ended_at))
     story.say(f"it fell: {fallen.detail}")
     story.say(f"main@{back.commit[:12]} serves again; it was launched {took:.2f} s after that end")
@@ -277,7 +280,7 @@ def _follow_fall(agent: DemoAgent, story: Narration, branch: str) -> None:
 def _show_report(agent: DemoAgent, story: Narration, branch: str) -> None:
     """What the PM can read of a version that failed: in COMMS.md, and by `minifram logs`."""
     title = f"watcher: {branch} failed"
-    until(5, lambda: title in page_of(agent), "the reason in COMMS.md", agent)
+    until(SOON_SECONDS, lambda: title in page_of(agent), "the reason in COMMS.md", agent)
     report = next(report for report in reversed(comms.reports(page_of(agent))) if title in report)
     lines = report.splitlines()
     story.show("\n".join([*lines[:3], "    …", *lines[-3:]] if len(lines) > 6 else lines))

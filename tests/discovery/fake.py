@@ -33,7 +33,8 @@ exec)
         echo 'Error: can only create exec sessions on running containers: container state improper' >&2
         exit 255
     fi
-    mkdir -p "$FAKE/home" && cd "$FAKE/home" && exec "$@"
+    # A session of its own, as in a container: what is ended by its session is never this machine's.
+    mkdir -p "$FAKE/home" && cd "$FAKE/home" && exec setsid --wait "$@"
     ;;
 start | restart)
     [ ! -e "$FAKE/gone" ] || { echo 'Error: no such container: fake' >&2; exit 125; }
@@ -48,8 +49,8 @@ volume) printf 'volume %s\n' "$*" >>"$FAKE/removed" ;;
 *) echo "the stand-in knows no $word" >&2; exit 125 ;;
 esac
 """
-END = 'rm "$FAKE/running"; kill -9 $$'
-"""A command by which the container ends."""
+END = 'rm "$FAKE/running"; exit 137'
+"""A command by which the container ends, as an engine then tells it."""
 
 
 class Fake:

@@ -74,7 +74,7 @@ class Provider:
         done = {found[1] for found in map(ACT.match, made.values()) if found} | set(looked.splitlines())
         open_acts = (f"{job} {part}" for job in sorted(self._jobs(messages)) for part in PARTS)
         act = next((act for act in open_acts if act not in done), None)
-        return act and f"echo {act} >> logs/acts; sleep 0.1"
+        return act and f"echo {act} >> logs/acts; tail -n 1 logs/acts; sleep 0.1"  # shown: logs are no changed file
 
 
 class Door(DoorProcess):
