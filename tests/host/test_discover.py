@@ -167,6 +167,20 @@ def test_a_name_that_an_earlier_run_had_shows_this_run_alone(discovery: Discover
     assert discovery.engine.left() == []
 
 
+def test_a_run_that_makes_no_sense_is_listed_among_the_others(discovery: Discovery) -> None:
+    """Numbers beyond all numbers, and JSON that is nested too deep."""
+    runs = Path(discovery.places.runs)
+    for second, event in enumerate(('{"command": "ls", "step": 1e999, "usd": NaN}', "[" * 200_000, "9" * 5000)):
+        run = runs / f"2026-11-23T06000{second}.000Z"
+        run.mkdir(parents=True)
+        (run / "meta.json").write_text('{"version": 1, "model": "m"}')
+        (run / "events.jsonl").write_text(f"{event}\n")
+    (run / "meta.json").write_text("[" * 200_000)
+    listed = discovery.done("list").out.splitlines()
+    assert len(listed) == 3
+    assert "nested too deep" in listed[-1]
+
+
 def test_an_impatient_pm_leaves_nothing_behind(discovery: Discovery) -> None:
     """Ctrl-C again and again, while everything is removed."""
     discovery.script(block("sleep 60"))
