@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from digest import digest
 from honest_tools import tools_of
 from read_run import Warnings, commands, read_run
 from scorer import score
+from tool_trials import ROUNDS, copies
 
 from tests.discovery.runs_made import CLUE, NOTE, QUESTIONS, TABLE, RunMade
 from tests.shared.rows import each_row
@@ -89,6 +91,20 @@ def test_lost_events_prove_no_reading(tmp_path: Path) -> None:
         "answers": {name: each for name, _, _, each, _ in QUESTIONS},
     }
     assert honest(tmp_path, made)["questions"] == {"asked": 3, "answered": 3, "right": 0, "share": 0.0}
+
+
+def test_the_place_of_a_copy_does_not_tell_what_it_is(tmp_path: Path) -> None:
+    """A container sees it in /proc/self/mountinfo, and the order in which copies were made in the inodes' numbers."""
+    orders = set()
+    for number in range(12):
+        place = tmp_path / str(number)
+        place.mkdir()
+        pairs = copies({TABLE: b"original"}, {TABLE: b"twin"}, place)
+        made = sorted((path.stat().st_ctime_ns, is_twin) for pair in pairs for is_twin, path in enumerate(pair))
+        assert [(one / "tables").is_dir() and (other / "tables").is_dir() for one, other in pairs] == [True] * ROUNDS
+        assert all(re.fullmatch("world-[0-9a-f]{16}", path.name) for pair in pairs for path in pair)
+        orders.add(tuple(is_twin for _, is_twin in made))
+    assert len(orders) > 1
 
 
 @each_row(
