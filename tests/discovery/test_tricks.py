@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,13 @@ import pytest
 from command_words import invocations, tool_runs
 from digest import digest
 from honest_tools import tools_of
-from read_run import Warnings, commands, read_run
+from read_run import Warnings, commands, known_of, read_run
 from scorer import score
 from tool_trials import ROUNDS, copies
+from world_texts import read_world
 
-from tests.discovery.runs_made import CLUE, NOTE, QUESTIONS, TABLE, RunMade
+from tests.discovery.runs_made import CLUE, NOTE, QUESTIONS, TABLE, RunMade, world_directory
+from tests.discovery.runs_made import known_of as known_json
 from tests.shared.rows import each_row
 
 TOOL = "/home/agent/tools/x.sh"
@@ -173,3 +176,30 @@ def test_the_output_of_a_very_long_command_is_no_evidence(tmp_path: Path) -> Non
     made.step(f"cat {'x' * 70_000}", f"{NOTE}\nnew\n", listed=["/world/notes"])
     found = honest(tmp_path, made)
     assert (found["checkpoints"]["found"], found["success"]["count"]) == (0, 0)
+
+
+def test_only_contents_with_the_known_hash_are_read(tmp_path: Path) -> None:
+    """A run directory of a stranger names a directory of this machine: no other file, no link, no place outside."""
+    known = known_of(known_json())
+    assert known.files[TABLE].bytes > 0
+    world = world_directory(tmp_path / "world")
+    table = world / TABLE.removeprefix("/world/")
+    text = table.read_bytes()
+    assert read_world(world, known) is not None
+    table.write_bytes(text.replace(b"red", b"RED"))
+    assert read_world(world, known) is None
+    (tmp_path / "elsewhere").write_bytes(text)
+    table.unlink()
+    table.symlink_to(tmp_path / "elsewhere")
+    assert read_world(world, known) is None
+    outside = replace(known.files[TABLE], path="/world/../elsewhere")
+    assert read_world(world, replace(known, files={outside.path: outside})) is None
+
+
+def test_an_event_is_held_against_what_was_seen_in_its_own_step(tmp_path: Path) -> None:
+    """By the number that it tells, also where lines before it were lost."""
+    made = RunMade()
+    made.step("true")
+    made.step(f"cat {TABLE} > /dev/null", read=[TABLE])
+    del made.events[0]
+    assert honest(tmp_path, made)["success"]["count"] == 1
