@@ -140,6 +140,16 @@ def test_a_use_comes_after_the_reading(tmp_path: Path) -> None:
     assert checkpoints == {"of": 3, "found": 0, "touched": 2, "used": 0}
 
 
+def test_a_right_answer_uses_no_file_when_one_of_its_files_was_not_read(tmp_path: Path) -> None:
+    """It was not found out from them."""
+    made = RunMade()
+    made.step(f"head -1 {TABLE}", "id,value,tag\n", read=[TABLE])
+    made.answers = {"asked": ["q3"], "answers": {"q3": "abe, kuli"}}
+    assert honest(tmp_path, made)["checkpoints"]["used"] == 0
+    made.step(f"head -1 {NOTE}", "# kuli\n", read=[NOTE])
+    assert honest(tmp_path / "more", made)["checkpoints"]["used"] == 2
+
+
 def test_what_is_listed_after_the_last_step_finds_nothing_before(tmp_path: Path) -> None:
     made = RunMade()
     made.step("cat notes.txt", f"{NOTE}\n{CLUE}\n")
