@@ -89,7 +89,11 @@ def _files_read(run: Run) -> Figure:
 def _questions(run: Run) -> Figure:
     if run.known is None or run.answers is None:
         return Figure(None, {"questions": _missing(run, "known.json", "answers.json")})
-    return questions(run.known, run.answers, run.witness)
+    figure = questions(run.known, run.answers, run.witness)
+    if figure.value is not None and (run.witness is None or not run.witness.world):
+        told = f"right answers count without having read: {_unseen(run, 'world')}"
+        return Figure(figure.value, {"questions.read": told}, figure.evidence)
+    return figure
 
 
 def _checkpoints(run: Run, digest: Digest, told: Sequence[str | None]) -> Figure:

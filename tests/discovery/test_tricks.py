@@ -213,3 +213,16 @@ def test_an_event_is_held_against_what_was_seen_in_its_own_step(tmp_path: Path) 
     made.step(f"cat {TABLE} > /dev/null", read=[TABLE])
     del made.events[0]
     assert honest(tmp_path, made)["success"]["count"] == 1
+
+
+def test_answers_of_which_nobody_saw_the_reading_say_so(tmp_path: Path) -> None:
+    """Where the host does not see reads, a right answer is all there is."""
+    made = RunMade()
+    made.step("true")
+    made.answers = {"asked": ["q1"], "answers": {"q1": "3003"}}
+    assert "questions.read" not in honest(tmp_path, made)["why"]
+    assert made.witness is not None
+    made.witness[0] |= {"world": False, "why": {"world": "no inotify here"}}
+    found = honest(tmp_path / "more", made)
+    assert found["questions"]["right"] == 1
+    assert found["why"]["questions.read"] == "right answers count without having read: no inotify here"
