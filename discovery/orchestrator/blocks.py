@@ -31,9 +31,9 @@ What you will do if it fails."""
 
 _DECORATION = r"[ \t>*#-]*"
 _NAMES = "intent|command|expected|on[ _-]?error|observation|inference|next"
-_TAG = re.compile(rf"^{_DECORATION}<[ \t]*(/?)[ \t]*({_NAMES})[ \t]*>(?:\*+:?|:)?", re.IGNORECASE)
+_TAG = re.compile(rf"^{_DECORATION}<[ \t]*(?:(/)[ \t]*)?({_NAMES})[ \t]*>(?:\*+:?|:)?", re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$")
-_FENCED = re.compile(r"^(```|~~~)(?:\w+[ \t])?[ \t]*(.+?)[ \t]*\1$")
+_FENCED = re.compile(r"^(```|~~~)(?:\w+[ \t])?(.+)\1$")
 _HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
 
 
@@ -112,10 +112,13 @@ def _sections(block: str) -> Iterator[tuple[str, list[str]]]:
 
 def _without_end(line: str, name: str) -> tuple[str, bool]:
     """A line without the closing tag of its section at its end, and whether there was one."""
-    found = re.search(r"<[ \t]*/[ \t]*([A-Za-z _-]+?)[ \t]*>[ \t]*$", line)
-    if found and re.sub(r"[ _-]", "", found[1].lower()) == name:
-        return line[: found.start()], True
-    return line, False
+    begin, end = line.rfind("<"), line.rstrip(" \t")
+    inside = end[begin + 1 : -1].lstrip(" \t")
+    if begin < 0 or not end.endswith(">") or not inside.startswith("/"):
+        return line, False
+    if re.sub(r"[ \t_-]", "", inside[1:].lower()) != name:
+        return line, False
+    return line[:begin], True
 
 
 def _checked(lines: list[str]) -> str:
@@ -133,7 +136,7 @@ def _checked(lines: list[str]) -> str:
         command = command.rstrip(" \t")
     fenced = _FENCED.match(command)
     if fenced:
-        command = fenced[2]
+        command = fenced[2].strip(" \t") or command
     if "\0" in command:
         raise _error("the command holds a NUL character, which no command can")
     try:

@@ -75,11 +75,13 @@ def run(driver: LLMDriver, options: Options) -> Path:
     asked = known.questions(facts)
     stop = Stop()
     with record.alone(options.runs, container.name), stop.installed():
-        written = Record(options.runs, _meta(driver, options, engine, container, world, facts))
-        if known_file:
-            written.put("known.json", facts)
-        seen = witness.Witness.open(world, _readable(container.home))
+        with stop.shielded():  # a run that has begun is complete in the end
+            written = Record(options.runs, _meta(driver, options, engine, container, world, facts))
+            if known_file:
+                written.put("known.json", facts)
+            seen = witness.Witness.open(world, _readable(container.home))
         try:
+            stop.check()
             seen.check(lambda: engine.call("exec", container.name, "ls", "/world"))
             written.line("witness.jsonl", seen.first())
             ended_by = "end of input"
@@ -94,15 +96,18 @@ def run(driver: LLMDriver, options: Options) -> Path:
                 written.line("witness.jsonl", seen.step(None))  # who reads when asked has not explored
             try:
                 if not interrupted:
+                    stop.check()  # one that came while the home was copied
                     _ask(driver, asked, written)
             except Interrupted as signalled:
                 interrupted = signalled
+            with stop.shielded():
+                written.end(ended_by, home_tar=home)
         except BaseException as error:
-            written.end("interrupt" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}")
+            with stop.shielded():
+                written.end("interrupt" if isinstance(error, KeyboardInterrupt) else f"{type(error).__name__}: {error}")
             raise
         finally:
             seen.close()
-        written.end(ended_by, home_tar=home)
         if interrupted:
             interrupted.run = written.path
             raise interrupted
@@ -244,6 +249,8 @@ def main(words: list[str]) -> int:
         if signalled.run:
             print(f"\ninterrupted; the run is complete: {signalled.run}", file=sys.stderr)
         return 128 + signalled.number
+    except KeyboardInterrupt:  # before a run began
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # who read the output is gone; the run says so
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE

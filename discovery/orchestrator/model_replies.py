@@ -11,7 +11,7 @@ from typing import NamedTuple
 import blocks
 from llm_driver import Question, Result
 
-_DONE = re.compile(r"^[ \t>*#-]*<\s*/?\s*done\s*/?\s*>", re.IGNORECASE | re.MULTILINE)
+_DONE = re.compile(r"^[ \t>*#-]*<[ \t]*(?:/[ \t]*)?done[ \t]*(?:/[ \t]*)?>", re.IGNORECASE | re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[\w-]*[ \t]*$", re.MULTILINE)
 _ANSWER = r"^[ \t>*#-]*[`\"'*\[(]*{id}[`\"'*\])]*[ \t]*[:=.)-]+[ \t]*(.*)$"
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import known
 import record
 from engine import HERE, Engine, EngineError, last_line
 from llm_driver import Result
 from shell import Limits, Shell
+from stop import Stop
 
 SHOWN = 100
 """Characters of a line that came out differently."""
@@ -20,7 +22,7 @@ SHOWN = 100
 def run(directory: Path, engine: Engine, world: Path | None = None, network: str | None = None) -> int:
     """Play it, and print step by step what came out differently. 1 when something did, else 0.
 
-    Raises RunError and EngineError."""
+    Raises RunError and EngineError, and Interrupted once its container is removed."""
     meta = record.read_meta(directory)
     events, bad = record.read_events(directory)
     commands = [event for event in events if isinstance(event.get("command"), str)]
@@ -28,11 +30,12 @@ def run(directory: Path, engine: Engine, world: Path | None = None, network: str
         raise record.RunError(f"{directory} has no command to play")
     if bad:
         print(f"{bad} line of events.jsonl is cut or no JSON, and is left out", flush=True)
-    world = world or Path(str((meta.get("world") or {}).get("directory") or ""))
+    world = world or _world(meta)
     if not world.is_dir():
         raise record.RunError(f"the run's world is not at {str(world)!r} any more; name it with --world")
-    different = 0
-    with _fresh(engine, str(meta.get("image") or "ai_discovery_agent"), world, network) as name:
+    different, stop = 0, Stop()
+    image = str(meta.get("image") or "ai_discovery_agent")
+    with stop.installed(), _fresh(engine, image, world, network, stop) as name:
         shell = Shell(name, engine, _limits(meta))
         for number, event in enumerate(commands, 1):
             found = differences(event, shell.run(number, event["command"]))
@@ -63,14 +66,35 @@ def _first_difference(before: str, now: str) -> str:
     return f"line {number}: {shown[0]} -> {shown[1]}"
 
 
+def _world(meta: Mapping[str, Any]) -> Path:
+    """The directory that the run names, when it is a world. A run that somebody else made may name any directory of
+    this machine, and its commands may send what they read to anybody. Raises RunError."""
+    named = meta.get("world")
+    world = Path(str(named.get("directory") or "") if isinstance(named, dict) else "")
+    try:
+        is_world = not world.is_dir() or bool(known.read(known.find(world.resolve(), None)))
+    except known.KnownError:
+        is_world = False
+    if not is_world:
+        raise record.RunError(
+            f"the run says that its world was {str(world)!r}, and nothing shows that this is a world: no list of what "
+            "can be known lies beside it. The run's commands will read all of it; if they may, name it with --world"
+        )
+    return world
+
+
 def _limits(meta: Mapping[str, Any]) -> Limits:
-    """As the run had them."""
+    """As the run had them. Raises RunError."""
     limits, usual = meta.get("limits") or {}, Limits()
-    return Limits(float(limits.get("seconds") or usual.seconds), int(limits.get("output_bytes") or usual.output_bytes))
+    try:
+        seconds, size = limits.get("seconds") or usual.seconds, limits.get("output_bytes") or usual.output_bytes
+        return Limits(float(seconds), int(size))
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise record.RunError(f"the run's limits are not understood: {limits!r:.100}") from None
 
 
 @contextlib.contextmanager
-def _fresh(engine: Engine, image: str, world: Path, network: str | None) -> Iterator[str]:
+def _fresh(engine: Engine, image: str, world: Path, network: str | None, stop: Stop) -> Iterator[str]:
     """Like the one that compose makes, with a name and a volume of its own."""
     if engine.call("image", "inspect", image).returncode:
         raise EngineError(
@@ -86,4 +110,5 @@ def _fresh(engine: Engine, image: str, world: Path, network: str | None) -> Iter
             raise EngineError(f"no container could be made of {image}: {last_line(ended.stderr)}")
         yield name
     finally:
-        engine.remove(name, name)
+        with stop.shielded():
+            engine.remove(name, name)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
+
+ONE_SECONDS = 1.0
+"""Signals so near to each other are one: the terminal tells us, and who started us does."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,6 +30,7 @@ class Stop:
     def __init__(self) -> None:
         self.number = 0
         self._shields = 0
+        self._raised = -ONE_SECONDS
 
     def seen(self) -> bool:
         return self.number != 0
@@ -61,5 +66,6 @@ class Stop:
 
     def _come(self, number: int, frame: FrameType | None) -> None:
         self.number = self.number or number
-        if not self._shields:
+        if not self._shields and time.monotonic() - self._raised >= ONE_SECONDS:
+            self._raised = time.monotonic()
             raise Interrupted(number)

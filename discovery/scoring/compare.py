@@ -22,9 +22,13 @@ import statistics_of_runs
 from coverage_picture import Curve
 from run_values import Run
 from statistics_of_runs import Estimate, Pair, Scored
+from visible import visible
 
 SCORE_FILE, SCORE_BYTES = "score.json", 16 << 20
 VERSION = 1
+NAME_CHARS, WARNING_CHARS = 80, 2000
+"""As they are shown: names of models, runs and worlds, and warnings."""
+MOST_USD = 1e9
 EXIT_CODES = "exit codes: 0 compared, 1 no run could be read, 2 the command was not understood"
 
 FIGURES: Mapping[str, tuple[str, ...]] = {
@@ -71,13 +75,14 @@ class Compared(NamedTuple):
 def read(directory: Path, score: Mapping[str, Any] | None = None) -> Read:
     """One run; `score` instead of its stored or its own. Raises Refused, Unreadable and ValueError for a bad one."""
     run = read_run.read_run(directory)
-    spent = [command.usd for command in read_run.commands(directory, read_run.Warnings())]
+    spent = [_spent(command.usd) for command in read_run.commands(directory, read_run.Warnings())]
     figures = _figures(score if score is not None else _score(directory))
     figures["usd"] = next((usd for usd in reversed(spent) if usd is not None), None)
-    model = run.meta.model or run.meta.mode
+    model = visible(run.meta.model or run.meta.mode or "", NAME_CHARS)
     if not model:
         raise ValueError("its meta.json says neither which model explored nor in which mode")
-    return Read(Scored(run.name, model, *_world(run), figures), _curve(run, model, spent))
+    name = visible(run.name, NAME_CHARS)
+    return Read(Scored(name, model, *_world(run), figures), _curve(run, model, spent))
 
 
 def compare(found: list[Read]) -> Compared:
@@ -98,6 +103,11 @@ def _score(directory: Path) -> Mapping[str, Any]:
     return stored
 
 
+def _spent(usd: float | None) -> float | None:
+    """None for what nobody spends."""
+    return usd if usd is not None and 0 <= usd <= MOST_USD else None
+
+
 def _figures(score: Mapping[str, Any]) -> dict[str, float | None]:
     figures = {name: _number(score, *path) for name, path in FIGURES.items()}
     of = _number(score, "honest", "checkpoints", "of")
@@ -116,12 +126,12 @@ def _number(value: Any, *path: str) -> float | None:
 def _world(run: Run) -> tuple[str, str]:
     """What two runs of the same world have in common, and the world in words: the same files, else seed and size."""
     seed, size = run.meta.world_seed, run.meta.world_size
-    words = "the seed world" if seed is None else f"seed {seed}, size {size}"
+    words = "the seed world" if seed is None else visible(f"seed {seed}, size {size}", NAME_CHARS)
     if run.known:
         listed = sorted(f"{path}\0{file.sha256}" for path, file in run.known.files.items())
         digest = hashlib.sha256("\n".join(listed).encode(errors="replace")).hexdigest()
         return digest, words if seed is not None else f"{words}, {digest[:8]}"
-    return ("" if seed is None else f"{seed}/{size}"), words
+    return ("" if seed is None else visible(f"{seed}/{size}", NAME_CHARS)), words
 
 
 def _curve(run: Run, model: str, spent: list[float | None]) -> Curve | None:
@@ -134,7 +144,7 @@ def _curve(run: Run, model: str, spent: list[float | None]) -> Curve | None:
         if step == len(spent):  # what was read behind the last step belongs to it
             seen |= run.witness.at(None).read & run.known.files.keys()
         counts.append(len(seen))
-    return Curve(model, run.name, len(run.known.files), tuple(counts), tuple(spent))
+    return Curve(model, visible(run.name, NAME_CHARS), len(run.known.files), tuple(counts), tuple(spent))
 
 
 # --- showing -------------------------------------------------------------------------------------
@@ -210,11 +220,12 @@ def main(words: list[str] | None = None) -> int:
         try:
             one = read(directory)
         except (read_run.Refused, run_files.Unreadable, ValueError, OSError) as error:
-            warnings.append(f"{directory} is left out: {error}")
+            warnings.append(visible(f"{directory} is left out: {error}", WARNING_CHARS))
             continue
         found.append(one)
         if one.curve is None:
-            warnings.append(f"{directory} is not in the picture: what was read of its world is not known")
+            why = "what was read of its world is not known"
+            warnings.append(visible(f"{directory} is not in the picture: {why}", WARNING_CHARS))
     compared = compare(found)
     for line in warnings:
         print(f"compare: {line}", file=sys.stderr)

@@ -42,10 +42,11 @@ def over_steps(curve: Curve) -> Line:
 
 
 def over_money(curve: Curve) -> Line:
-    """Empty when it is not known what each step cost."""
-    if not curve.read or any(usd is None for usd in curve.usd):
+    """Empty when it is not known what each step cost: what was spent by then never grows less."""
+    spent = [usd for usd in curve.usd if usd is not None]
+    if not spent or len(spent) < len(curve.read) or spent != sorted(spent):
         return []
-    return [(0.0, 0.0), *((usd or 0.0, count / curve.of) for usd, count in zip(curve.usd, curve.read, strict=True))]
+    return [(0.0, 0.0), *((usd, count / curve.of) for usd, count in zip(spent, curve.read, strict=True))]
 
 
 def median_line(lines: Sequence[Line]) -> Line:

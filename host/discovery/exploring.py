@@ -10,7 +10,8 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -62,7 +63,8 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
     id = secrets.token_hex(4)
     name = wanted.name or f"{engine.IMAGE}_{id}"
     explorer = Explorer(name, wanted.image, wanted.world.directory, id, context.network)
-    with _signals(), contextlib.ExitStack() as stack:
+    before = frozenset(runs.names(places))
+    with _signals() as signals, contextlib.ExitStack() as stack, signals.ignored_at_the_end():
         socket = stack.enter_context(door.opened(context, places, id, wanted.model)) if wanted.model else ""
         engine.start(wanted.engine, explorer)
         if wanted.keep:
@@ -71,10 +73,10 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
             stack.callback(_remove, wanted.engine, explorer, say)
         say(f"container {name} started; explored by {wanted.model.words if wanted.model else 'you'}")
         try:
-            code = _orchestrate(context, places, wanted, explorer, socket, say)
+            code = _orchestrate(context, places, wanted, explorer, socket, before, say)
         except KeyboardInterrupt:
             code = Exit.INTERRUPTED
-        directory = _made(places, name)
+        directory = _made(places, name, before)
         if code in (Exit.INTERRUPTED, 128 + signal.SIGTERM):
             if directory:
                 say(f"the run was interrupted and is complete; score it with 'minifram discover score {directory}'")
@@ -86,7 +88,13 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
 
 
 def _orchestrate(
-    context: Context, places: DiscoveryPaths, wanted: Wanted, explorer: Explorer, socket: str, say: Say
+    context: Context,
+    places: DiscoveryPaths,
+    wanted: Wanted,
+    explorer: Explorer,
+    socket: str,
+    before: Collection[str],
+    say: Say,
 ) -> int:
     """Its exit code."""
     words = [f"--container={explorer.name}", f"--world={wanted.world.directory}", f"--runs={places.runs}"]
@@ -115,16 +123,17 @@ def _orchestrate(
         start_new_session=not by_hand,
     )
     try:
-        return _watched(process, places, explorer.name, say) if not by_hand else process.wait()
+        made = partial(_made, places, explorer.name, before)
+        return _watched(process, made, say) if not by_hand else process.wait()
     except BaseException:
-        _interrupt(process, already_told=by_hand)
+        _interrupt(process)
         raise
     finally:
         if process.stderr:
             process.stderr.close()
 
 
-def _watched(process: subprocess.Popen[str], places: DiscoveryPaths, name: str, say: Say) -> int:
+def _watched(process: subprocess.Popen[str], made: Callable[[], str], say: Say) -> int:
     """Shows each step as it comes, and at the end what it said."""
     steps = _Steps()
     while True:
@@ -132,7 +141,7 @@ def _watched(process: subprocess.Popen[str], places: DiscoveryPaths, name: str, 
             _, said = process.communicate(timeout=LOOK_SECONDS)
         except subprocess.TimeoutExpired:
             said = ""
-        steps.directory = steps.directory or _made(places, name)
+        steps.directory = steps.directory or made()
         for line in steps.new():
             say(line)
         if process.returncode is not None:
@@ -165,10 +174,10 @@ class _Steps:
                 yield f"step {self._count}: exit {event['exit_code']}{spent}  {event['command'][:COMMAND_CHARS]}"
 
 
-def _interrupt(process: subprocess.Popen[str], already_told: bool) -> None:
-    """Let it complete the run; end it when it does not."""
-    if not already_told:
-        process.send_signal(signal.SIGINT)
+def _interrupt(process: subprocess.Popen[str]) -> None:
+    """Let it complete the run; end it when it does not. By hand it may have been told by the terminal: told twice, it
+    does the same."""
+    process.send_signal(signal.SIGINT)
     try:
         process.wait(END_SECONDS)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
@@ -194,9 +203,12 @@ def script_environ(found: Engine) -> dict[str, str]:
     return found.environ | {"DISCOVERY_ENGINE": found.name}
 
 
-def _made(places: DiscoveryPaths, container: str) -> str:
-    """The directory of the run that is made in this container; empty while there is none."""
+def _made(places: DiscoveryPaths, container: str, before: Collection[str]) -> str:
+    """The directory of the run that is made in this container; empty while there is none. Those that were there
+    `before` are of others, which may have had the same name."""
     for name in reversed(runs.names(places)):
+        if name in before:
+            continue
         with (
             contextlib.suppress(OSError, ValueError),
             open(f"{places.runs}/{name}/meta.json", encoding="utf-8") as file,
@@ -212,26 +224,35 @@ def _kept(found: Engine, explorer: Explorer) -> str:
 
 
 def _remove(found: Engine, explorer: Explorer, say: Say) -> None:
-    """Also when the PM is impatient."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, *_ENDING)}
-    try:
-        for line in engine.remove(found, explorer):
-            say(line)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for line in engine.remove(found, explorer):
+        say(line)
+
+
+class _Signals:
+    """Each that ends the run does so as Ctrl-C does, until what was made is removed: then the PM is impatient."""
+
+    @contextlib.contextmanager
+    def ignored_at_the_end(self) -> Iterator[None]:
+        """From the end of the body on."""
+        try:
+            yield
+        finally:
+            for number in (signal.SIGINT, *_ENDING):
+                signal.signal(number, signal.SIG_IGN)
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the run as Ctrl-C does."""
+def _signals() -> Iterator[_Signals]:
+    """As they were before, afterwards."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, leave) for number in _ENDING}
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, *_ENDING)}
+    for number in _ENDING:
+        signal.signal(number, leave)
     try:
-        yield
+        yield _Signals()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -16,6 +16,8 @@ from infra.shared.files import write_whole
 SCORE = "score.json"
 MOST_BYTES = 64 << 20
 TAIL_BYTES = 1 << 20
+MOST = 1e15
+"""Of any number that is told of a run."""
 _NAME = re.compile(r"2[0-9]{3}-[0-9]{2}-[0-9]{2}T[0-9.]+Z")
 
 
@@ -155,10 +157,18 @@ def _read(path: str) -> dict[str, Any]:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has over {MOST_BYTES} bytes")
-    value = json.loads(content)
+    value = _parsed(content)
     if not isinstance(value, dict):
         raise ValueError("it is no object")
     return value
+
+
+def _parsed(content: bytes) -> Any:
+    """Raises ValueError."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def _last_event(path: str) -> dict[str, Any]:
@@ -171,7 +181,7 @@ def _last_event(path: str) -> dict[str, Any]:
         return {}
     for line in reversed(lines):
         try:
-            event = json.loads(line)
+            event = _parsed(line)
         except ValueError:
             continue  # cut at either end
         if isinstance(event, dict) and "command" in event:
@@ -192,4 +202,6 @@ def _text(value: Any) -> str:
 def _number(value: Any, *path: str) -> float | None:
     for key in path:
         value = value.get(key) if isinstance(value, dict) else None
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if -MOST < value < MOST else None

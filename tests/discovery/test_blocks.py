@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import blocks
 import pytest
 from blocks import BlockError, parse
@@ -77,6 +79,18 @@ def test_what_is_refused_is_named_and_the_right_form_shown(block: str, error: st
 
 def test_the_form_that_an_error_shows_is_one_that_is_taken() -> None:
     assert parse(blocks.FORM) == "ONE shell command, on one line"
+
+
+@each_row(
+    "line",
+    ["<" + " " * 500_000, "</" + " " * 500_000 + "a", "<Command> ls </" + " " * 500_000 + "a", "```" + " " * 500_000],
+)
+def test_a_long_line_is_read_in_time_that_grows_with_its_length(line: str) -> None:
+    """Of no shape: in quadratic time each of these would take minutes."""
+    began = time.process_time()
+    with pytest.raises(BlockError):
+        parse(f"<Command>\n{line}x\ny")
+    assert time.process_time() - began < 10
 
 
 def test_a_command_of_the_greatest_size_is_taken() -> None:

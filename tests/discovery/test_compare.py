@@ -221,6 +221,28 @@ def test_the_command_draws_what_was_read(tmp_path: Path) -> None:
     assert [path[0].text for path in lines] == ["one", "one", "one", "<two & three>", "one", "one", "one"]
 
 
+def test_what_others_wrote_steers_no_terminal_and_breaks_no_picture(tmp_path: Path) -> None:
+    """A model's name is from the run's own files, and a copied run may have any."""
+    a_run(tmp_path, "r1", "a\x1b[31mred\x00\u202e</title><script>alert(1)</script>")
+    a_run(tmp_path, "r2", "lone \ud800", usd=(-0.3, -0.2, -0.1))
+    a_run(tmp_path, "r3", "x" * 1_000_000, usd=(5.0, 1e300, 0.1))
+    a_run(tmp_path, "r4", "small", usd=(5e-324, 5e-324, 5e-324))
+    words = [sys.executable, str(COMPARE), *map(str, sorted(tmp_path.glob("r?"))), "--svg"]
+    for picture, more in (("a.svg", ()), ("b.svg", ("--json",))):
+        ended = subprocess.run([*words, str(tmp_path / picture), *more], capture_output=True, timeout=60, check=False)
+        assert (ended.returncode, ended.stderr) == (0, b"")
+        assert "\u202e" not in ended.stdout.decode()
+        assert set(ended.stdout) & set(range(32)) == {10}
+        assert len(ended.stdout) < 100_000
+        drawn = (tmp_path / picture).read_text()
+        assert not {element.tag for element in ElementTree.fromstring(drawn).iter() if "script" in element.tag}
+        assert "nan" not in drawn
+        assert "inf" not in drawn
+    for usd in (-3.0, 1e300):
+        a_run(tmp_path / str(usd), "alone", usd=(usd, usd, usd))
+        assert main([str(tmp_path / str(usd) / "alone"), "--svg", str(tmp_path / "c.svg")]) == 0
+
+
 # --- the picture -------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import main
@@ -17,16 +16,8 @@ from hypothesis import strategies as st
 from llm_driver import LLMDriver, Question, Result
 from shell import Bounded
 
-from tests.discovery.fake import END, SECONDS, Fake
+from tests.discovery.fake import END, SECONDS, Fake, wait_for
 from tests.discovery.site import block, commands_of, lines_of
-
-
-def wait_for(path: Path) -> None:
-    """Until there is such a file."""
-    deadline = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no {path}"
-        time.sleep(0.01)
 
 
 def meta_of(fake: Fake) -> dict[str, object]:
@@ -161,6 +152,29 @@ def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number
     assert meta_of(fake)["ended_by"] == "interrupt"
     assert meta_of(fake)["ended_at"]
     assert (fake.only_run() / "home.tar").exists()
+
+
+def test_a_signal_while_the_home_is_copied_ends_the_run_before_the_questions(fake: Fake) -> None:
+    """A model would be asked them for money, and a person would have to press Ctrl-C again."""
+    engine = fake.place / "bin/podman"
+    wait = 'cp) : >"$FAKE/copying"; until [ -e "$FAKE/go" ]; do sleep 0.05; done; tar'
+    engine.write_text(engine.read_text().replace("cp) tar", wait))
+    questions = [{"id": "q", "text": "how many?"}]
+    (fake.place / "known.json").write_text(json.dumps({"version": 1, "questions": questions}))
+    with fake.begin() as process:
+        assert process.stdin
+        process.stdin.write(block("echo x") + ".\n.\n")
+        process.stdin.flush()
+        wait_for(fake.place / "copying")
+        process.send_signal(signal.SIGINT)
+        (fake.place / "go").touch()
+        process.wait(SECONDS)
+        out, err = process.communicate()
+    assert process.returncode == 130
+    assert "how many?" not in out
+    assert "the run is complete" in err
+    assert meta_of(fake)["ended_at"]
+    assert (fake.only_run() / "home.tar").stat().st_size > 0
 
 
 def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
@@ -378,50 +392,3 @@ def test_two_runs_of_one_moment_have_two_directories(tmp_path: Path) -> None:
 
 def test_help_tells_the_exit_codes(fake: Fake) -> None:
     assert "no container engine" in fake.run("", "--help").stdout
-
-
-# --- again ---------------------------------------------------------------------------------------
-
-
-def test_a_replay_tells_step_by_step_what_came_out_differently(fake: Fake) -> None:
-    fake.run(
-        block("echo same") + block("cat clock 2>&1 || echo 1 | tee clock; exit 3") + block("cat /dev/null; cat clock")
-    )
-    run = fake.only_run()
-    ended = fake.run("", f"--replay={run}")
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert ended.stdout == "step 1: same\nstep 2: same\nstep 3: same\n3 commands, 0 came out differently\n"
-    events = (run / "events.jsonl").read_text()
-    (run / "events.jsonl").write_text(
-        events.replace('"same\\n"', '"same\\nand more\\n"').replace('"exit_code": 3', '"exit_code": 0') + '{"t": 1, "pl'
-    )
-    ended = fake.run("", f"--replay={run}", "--network=none")
-    assert ended.returncode == 1
-    assert "1 line of events.jsonl is cut" in ended.stdout
-    assert "step 1: stdout: line 2: 'and more' -> ''\n" in ended.stdout
-    assert "step 2: exit code 0 -> 3\n" in ended.stdout
-    assert "3 commands, 2 came out differently\n" in ended.stdout
-    made = (fake.place / "made").read_text().splitlines()
-    names = {words.split(" --name ")[1].split()[0] for words in made}
-    assert len(names) == 2, "each in a fresh container"
-    assert "--network none" in made[1]
-    removed = (fake.place / "removed").read_text()
-    assert all(f"-f {name}\n" in removed and f"volume rm -f {name}\n" in removed for name in names)
-
-
-def test_a_run_of_another_version_is_refused(fake: Fake) -> None:
-    fake.run(block("echo x"))
-    file = fake.only_run() / "meta.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"version": 2}))
-    ended = fake.run("", f"--replay={fake.only_run()}")
-    assert ended.returncode == 5
-    assert "is a run of version 2, and this program reads version 1" in ended.stderr
-
-
-def test_a_replay_without_the_image_says_how_to_build_it(fake: Fake) -> None:
-    fake.run(block("echo x"))
-    file = fake.only_run() / "meta.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"image": "lost"}))
-    ended = fake.run("", f"--replay={fake.only_run()}")
-    assert ended.returncode == 4
-    assert "there is no image lost to play the run in. Build it: " in ended.stderr

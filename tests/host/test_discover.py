@@ -9,6 +9,7 @@ import shutil
 import signal
 import stat
 import tempfile
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -141,6 +142,61 @@ def test_by_hand_nothing_of_a_model_is_needed(discovery: Discovery) -> None:
     assert (told["model"], told["steps"]) == ("manual", 1)
     assert not os.path.exists(discovery.places.state)
     assert discovery.engine.left() == []
+
+
+def test_by_hand_it_is_ended_by_a_signal_to_it_alone(discovery: Discovery) -> None:
+    """No terminal tells the orchestrator, which waits for a block."""
+    with discovery.desk.spawn("discover", "run", "--manual", stdin=-1) as process:
+        wait_for(lambda: [run for run in discovery.runs() if (run / "witness.jsonl").exists()])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == Exit.INTERRUPTED
+    (run,) = discovery.runs()
+    assert json.loads((run / "meta.json").read_text())["ended_by"] == "interrupt"
+    assert (run / "home.tar").exists()
+    assert discovery.engine.left() == []
+
+
+def test_a_name_that_an_earlier_run_had_shows_this_run_alone(discovery: Discovery) -> None:
+    """Its steps, and nothing of the earlier one when no run came to be."""
+    discovery.script(block("echo earlier"), "<Done>")
+    discovery.done("run", "--name", "mine")
+    discovery.script(block("echo later"), "<Done>")
+    ended = discovery.done("run", "--name", "mine")
+    assert "echo later" in ended.err
+    assert "echo earlier" not in ended.err
+    (discovery.desk.project / "discovery/orchestrator/main.py").write_text("raise SystemExit(4)")
+    ended = discovery.run("run", "--name", "mine")
+    assert "the orchestrator ended with 4" in ended.err
+    assert "the run is" not in ended.err
+    assert discovery.engine.left() == []
+
+
+def test_a_run_that_makes_no_sense_is_listed_among_the_others(discovery: Discovery) -> None:
+    """Numbers beyond all numbers, and JSON that is nested too deep."""
+    runs = Path(discovery.places.runs)
+    for second, event in enumerate(('{"command": "ls", "step": 1e999, "usd": NaN}', "[" * 200_000, "9" * 5000)):
+        run = runs / f"2026-11-23T06000{second}.000Z"
+        run.mkdir(parents=True)
+        (run / "meta.json").write_text('{"version": 1, "model": "m"}')
+        (run / "events.jsonl").write_text(f"{event}\n")
+    (run / "meta.json").write_text("[" * 200_000)
+    listed = discovery.done("list").out.splitlines()
+    assert len(listed) == 3
+    assert "nested too deep" in listed[-1]
+
+
+def test_an_impatient_pm_leaves_nothing_behind(discovery: Discovery) -> None:
+    """Ctrl-C again and again, while everything is removed."""
+    discovery.script(block("sleep 60"))
+    with discovery.desk.spawn("discover", "run") as process:
+        wait_for(lambda: discovery.engine.words("exec"))
+        until = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < until:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.05)
+    assert process.returncode
+    assert discovery.engine.left() == []
+    assert os.listdir(discovery.places.run) == []
 
 
 def test_runs_are_listed_scored_and_compared(discovery: Discovery, tmp_path: Path) -> None:
