@@ -10,6 +10,7 @@ from llm_driver import Question
 
 DISCOVERY = Path(__file__).resolve().parents[1]
 SEED_WORLD, SEED_KNOWN = DISCOVERY / "world", DISCOVERY / "scoring" / "seed_known.json"
+NAME = "known.json"
 VERSION = 1
 
 
@@ -25,7 +26,7 @@ def find(world: Path, named: Path | None) -> Path | None:
         if not named.is_file():
             raise KnownError(f"--known: there is no file {named}")
         return named
-    beside = world.parent / "known.json"
+    beside = world.parent / NAME
     if beside.is_file():
         return beside
     return SEED_KNOWN if world == SEED_WORLD and SEED_KNOWN.is_file() else None

@@ -65,6 +65,11 @@ def run(driver: LLMDriver, options: Options) -> Path:
     engine = options.engine or Engine.find(os.environ)
     container, mounted = _ready(engine, options.container)
     world = _world(engine, mounted, options.world)
+    if (world / known.NAME).exists():
+        raise EngineError(
+            f"{world} has {known.NAME} in it, and is mounted where an explorer reads it. Make the container with the "
+            f"directory beside it: cd {known.DISCOVERY} && DISCOVERY_WORLD={world / 'world'} {engine.compose} up -d"
+        )
     known_file = known.find(world, options.known)
     facts = known.read(known_file)
     asked = known.questions(facts)
@@ -88,6 +93,7 @@ def run(driver: LLMDriver, options: Options) -> Path:
                 interrupted, ended_by = signalled, "interrupt"
             with stop.shielded():
                 home = _keep_home(engine, container.name, written)
+                written.line("witness.jsonl", seen.step(None))  # who reads when asked has not explored
             try:
                 if not interrupted:
                     stop.check()  # one that came while the home was copied
@@ -95,7 +101,6 @@ def run(driver: LLMDriver, options: Options) -> Path:
             except Interrupted as signalled:
                 interrupted = signalled
             with stop.shielded():
-                written.line("witness.jsonl", seen.step(None))
                 written.end(ended_by, home_tar=home)
         except BaseException as error:
             with stop.shielded():
@@ -195,7 +200,7 @@ def _meta(
             "output_bytes": options.limits.output_bytes,
             "steps": options.steps,
         },
-        "world": {"directory": str(world), "seed": facts.get("seed"), "size": facts.get("size")},
+        "world": {"directory": str(world), **{name: facts.get(name) for name in ("seed", "size", "contents")}},
         "refused_blocks": 0,
     }
 

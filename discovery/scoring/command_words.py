@@ -39,6 +39,7 @@ _SEVERAL = frozenset(";&|\n()`$#{}!=")
 """Without any of these, a line is one simple command."""
 _STARTING = _names("if while until for time then do else")
 _SYSTEM = frozenset(["/bin", "/usr/bin", "/usr/local/bin"])
+_EXECUTING = frozenset(["-exec", "-execdir", "-ok", "-okdir"])
 _SAFE_TARGETS = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr"])
 _INTERPRETERS = {
     **dict.fromkeys(("bash", "sh", "dash"), "xeuvl"),
@@ -46,9 +47,17 @@ _INTERPRETERS = {
     **dict.fromkeys(("perl", "node", "ruby", "source", "."), ""),
 }
 """Which options of one letter leave it that the first other word is the program to be run."""
-_WRAPPERS = {"env": 0, "nice": 0, "nohup": 0, "command": 0, "stdbuf": 0, "timeout": 1, "xargs": 0}
-"""Programs that run the program in their words, and how many words of their own stand before it."""
-_OPTION_WITH_WORD = frozenset(["-n", "-I", "-L", "-P", "-d", "-s", "-k", "-u", "-o", "-i", "-e"])
+_WRAPPERS = {
+    "env": (0, "iv0", "u"),
+    "nice": (0, "0123456789", "n"),
+    "nohup": (0, "", ""),
+    "command": (0, "p", ""),
+    "stdbuf": (0, "", "ioe"),
+    "timeout": (1, "v", "ks"),
+    "xargs": (0, "0rtx", "nILPds"),
+}
+"""Programs that run the program in their words: how many words of their own stand before it, and which options of one
+letter, alone or with a word, leave it so. With any other, such as `env -S` or `command -v`, that cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -191,10 +200,10 @@ def _tool_of(words: tuple[Word, ...], cwd: str | None) -> tuple[int, str] | None
             tool = _tool(words[at], cwd) if 0 <= at < len(words) else None
             return None if tool is None else (at, tool)
         if name == "find":
-            places = [place for place, word in enumerate(words) if word.raw in ("-exec", "-execdir", "-ok", "-okdir")]
+            places = [place for place in range(at, len(words)) if words[place].raw in _EXECUTING]
             at = places[0] + 1 if len(places) == 1 else len(words)
         elif name in _WRAPPERS:
-            at = _after_own_words(words, at + 1, name == "env") + _WRAPPERS[name]
+            at = _after_own_words(words, at + 1, name)
         else:
             return None
     return None
@@ -219,10 +228,23 @@ def _after_options(words: tuple[Word, ...], at: int, letters: str) -> int:
     return at
 
 
-def _after_own_words(words: tuple[Word, ...], at: int, assigns: bool) -> int:
-    while at < len(words) and (words[at].raw.startswith("-") or (assigns and "=" in words[at].raw)):
-        at += 2 if words[at].raw in _OPTION_WITH_WORD else 1
-    return at
+def _after_own_words(words: tuple[Word, ...], at: int, name: str) -> int:
+    """The place of the program that a wrapper runs; the number of words when that cannot be told."""
+    own, alone, with_word = _WRAPPERS[name]
+    while at < len(words):
+        value = words[at].value or ""
+        if value.startswith("-"):
+            letters = value[1:]
+            if not letters or not (set(letters) <= set(alone) or letters[0] in with_word):
+                return len(words)
+            at += 2 if len(letters) == 1 and letters in with_word else 1
+        elif name == "env" and value.partition("=")[0].isidentifier() and "=" in value:
+            if value.startswith(_ELSEWHERE):
+                return len(words)
+            at += 1
+        else:
+            break
+    return at + own
 
 
 def _started(line: Line) -> frozenset[int]:

@@ -27,7 +27,11 @@ What remains possible, for who wants a number and no knowledge:
 - a tool that prints the files it is given unchanged works on other data, too: that is what it does;
 - small changes to a copy of a tool make it another tool;
 - a map that is a listing of the world, copied by a command: it is true, and says nothing of having been understood;
-- to know the world from a former run of the same one. Use a new world for each run;
+- to know the world from a former run of the same one, or to make it: the generator is public, and names tell a seed
+  that can be tried out. Then all answers are there, and `cat` of all files is the reading. Use a new world for each
+  run, with contents whose number nobody can guess;
+- a program in the background that reads or writes all the time: what it brings counts for the commands that follow;
+- one true claim, or few: a share of them is 1, so it has to be read with their count;
 - whoever can write to the run directory or to the host's files can write anything."""
 
 from __future__ import annotations
@@ -85,7 +89,11 @@ def _files_read(run: Run) -> Figure:
 def _questions(run: Run) -> Figure:
     if run.known is None or run.answers is None:
         return Figure(None, {"questions": _missing(run, "known.json", "answers.json")})
-    return questions(run.known, run.answers, run.witness)
+    figure = questions(run.known, run.answers, run.witness)
+    if figure.value is not None and (run.witness is None or not run.witness.world):
+        told = f"right answers count without having read: {_unseen(run, 'world')}"
+        return Figure(figure.value, {"questions.read": told}, figure.evidence)
+    return figure
 
 
 def _checkpoints(run: Run, digest: Digest, told: Sequence[str | None]) -> Figure:

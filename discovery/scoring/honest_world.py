@@ -122,7 +122,7 @@ def checkpoints(
         if name_word(item) in at and posixpath.dirname(item.path) in listed
     }
     touched = _first_touched(known, witness)
-    used = _used(known, touched, run, answers, told)
+    used = _used(known, touched, _read(witness) or frozenset(), run, answers, told)
     lines = []
     for item in known.items:
         so = [
@@ -154,14 +154,21 @@ def _first_touched(known: Known, witness: Witness) -> dict[str, int | None]:
 
 
 def _used(
-    known: Known, touched: Mapping[str, int | None], run: Digest, answers: Answers | None, told: Sequence[str | None]
+    known: Known,
+    touched: Mapping[str, int | None],
+    read: frozenset[str],
+    run: Digest,
+    answers: Answers | None,
+    told: Sequence[str | None],
 ) -> dict[str, str]:
     given = answers.answers if answers else {}
     asked = answers.asked if answers else ()
     by_path = {
         path: f"the answer to {question.id}"
         for question in known.questions
-        if question.id in asked and is_right(question, given.get(question.id, "").strip())
+        if question.id in asked
+        and read.issuperset(question.files)
+        and is_right(question, given.get(question.id, "").strip())
         for path in question.files
     }
     used = {item.id: by_path[item.path] for item in known.items if item.id in touched and item.path in by_path}
@@ -219,8 +226,9 @@ def _more(paths: Iterable[str]) -> str:
 
 
 def _read(witness: Witness | None) -> frozenset[str] | None:
-    """All files that were read; None where nobody saw all of it."""
-    if witness is None or not witness.world or any(seen.overflow for seen in witness.steps.values()):
+    """All files that were read; None where nobody saw any of it. Events that the witness lost prove no reading: the
+    explorer can have as many of them as it likes."""
+    if witness is None or not witness.world:
         return None
     return frozenset(path for seen in witness.steps.values() for path in seen.read)
 

@@ -162,6 +162,7 @@ def _meta(path: Path, warnings: Warnings) -> tuple[Meta, bool]:
         text_or_none(world.get("directory")),
         whole(world.get("seed")),
         text_or_none(size) if isinstance(size, str) else whole(size),
+        whole(world.get("contents")),
     ), True
 
 

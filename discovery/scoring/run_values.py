@@ -25,6 +25,7 @@ class Meta:
     world_directory: str | None = None
     world_seed: int | None = None
     world_size: str | int | None = None
+    world_contents: int | None = None
 
 
 class Command(NamedTuple):

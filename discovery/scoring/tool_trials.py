@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import io
 import random
+import secrets
 import tarfile
 import time
 from collections.abc import Callable, Mapping
@@ -27,14 +28,20 @@ from world_copies import NoWorld, Texts, twin_texts, write_copy
 ROUNDS = 3
 SECONDS = 30
 """At most, for one line; less when the run's own commands had less."""
-ALL_SECONDS = 900.0
-"""After these no other tool is tried."""
+ALL_SECONDS = 600.0
+"""After these nothing else is tried. Whoever waits for the scorer waits longer."""
+MOST_BETWEEN = 64
+"""Files made between two copies of a world, so that the numbers of inodes tell less of their order."""
 MOST_TOOLS, MOST_LINES = 20, 3
 """Tools that are tried, and invocations of each, until one shows that it works."""
 
 
 class NotTried(Exception):
     """No tool can be tried; the text says why, and what to do."""
+
+
+class _Late(Exception):
+    """The time for all trials is over."""
 
 
 def try_tools(
@@ -45,6 +52,7 @@ def try_tools(
     engine: str | None,
     image: str | None,
     say: Callable[[str], None],
+    all_seconds: float = ALL_SECONDS,
 ) -> dict[str, Trial]:
     """By the path of each tool. `engine` and `image` go before what the run's meta.json names; `say` takes a
     line of progress. Raises NotTried."""
@@ -61,19 +69,17 @@ def try_tools(
     named = run.meta.engine if run.meta.engine in ENGINES else None  # whoever wrote the run runs no program here
     try:
         chosen = Engine.find(engine or named, image or run.meta.image)
-        worlds = _worlds(texts, twin_texts(run.meta, run.known, scratch), scratch)
+        worlds = copies(texts, twin_texts(run.meta, run.known, scratch), scratch)
         tar = scratch / "tools.tar"
         tar.write_bytes(tools_tar(run.home))
         seconds = max(1, min(SECONDS, int(run.meta.seconds or SECONDS)))
-        end = time.monotonic() + ALL_SECONDS
+        end = time.monotonic() + all_seconds
         for number, tool in enumerate(wanted[:MOST_TOOLS], 1):
             say(f"trying tool {number} of {min(len(wanted), MOST_TOOLS)} on other data: {tool.path}")
-            late = time.monotonic() > end
-            trials[tool.path] = (
-                Trial(None, f"not tried: the others took {ALL_SECONDS:g} s")
-                if late
-                else _tried(tool, chosen, worlds, tar, seconds)
-            )
+            try:
+                trials[tool.path] = _tried(tool, chosen, worlds, tar, seconds, end)
+            except _Late:
+                trials[tool.path] = Trial(None, f"not tried to its end: all took more than {all_seconds:g} s")
     except (NoEngine, NoWorld) as error:
         raise NotTried(str(error)) from None
     return trials
@@ -112,29 +118,41 @@ def _why_not(tool: Tool) -> str:
     return "not tried: no command shows by its words alone how to run its last contents again"
 
 
-def _worlds(original: Texts, twin: Texts, scratch: Path) -> list[tuple[Path, Path]]:
-    return [
-        (write_copy(original, scratch / f"world-{number}a"), write_copy(twin, scratch / f"world-{number}b"))
-        for number in range(ROUNDS)
-    ]
+def copies(original: Texts, twin: Texts, scratch: Path) -> list[tuple[Path, Path]]:
+    """Pairs. A container can see where its world lies and the numbers of its inodes: so places have names that were
+    drawn, and the copies are made in an order that was drawn, with more or less between them."""
+    order = [False, True] * ROUNDS
+    random.SystemRandom().shuffle(order)
+    made: Mapping[bool, list[Path]] = {False: [], True: []}
+    for is_twin in order:
+        between = scratch / f"between-{secrets.token_hex(8)}"
+        between.mkdir()
+        for number in range(secrets.randbelow(MOST_BETWEEN)):
+            (between / str(number)).touch()
+        place = scratch / f"world-{secrets.token_hex(8)}"
+        made[is_twin].append(write_copy(twin if is_twin else original, place))
+    return list(zip(made[False], made[True], strict=True))
 
 
-def _tried(tool: Tool, engine: Engine, worlds: list[tuple[Path, Path]], tar: Path, seconds: int) -> Trial:
+def _tried(tool: Tool, engine: Engine, worlds: list[tuple[Path, Path]], tar: Path, seconds: int, end: float) -> Trial:
+    """Raises _Late."""
     told = ""
     for line in tool.invocations[:MOST_LINES]:
-        against = _against(line, engine, worlds, tar, seconds)
+        against = _against(line, engine, worlds, tar, seconds, end)
         if not against:
             return Trial(True, f"works on other data: {line}")
         told = told or f"does not show that it works on other data: {line}: {against}"
     return Trial(False, told)
 
 
-def _against(line: str, engine: Engine, worlds: list[tuple[Path, Path]], tar: Path, seconds: int) -> str:
-    """What is against it, as soon as anything is."""
+def _against(line: str, engine: Engine, worlds: list[tuple[Path, Path]], tar: Path, seconds: int, end: float) -> str:
+    """What is against it, as soon as anything is. Raises _Late."""
     results: Mapping[bool, list[Ended]] = {False: [], True: []}
     order = [(is_twin, pair[is_twin]) for pair in worlds for is_twin in (False, True)]
     random.SystemRandom().shuffle(order)
     for is_twin, world in order:
+        if time.monotonic() > end:
+            raise _Late
         results[is_twin].append(engine.run(world, tar, line, seconds))
         against = verdict(results[False], results[True])
         if against:

@@ -36,7 +36,7 @@ def original_texts(meta: Meta, known: Known, scratch: Path) -> Texts | None:
         return read_world(SEED_WORLD, known)
     if texts is None:
         try:
-            return read_world(_made(meta, None, scratch / "again") / "world", known)
+            return read_world(_made(meta, meta.world_contents, scratch / "again") / "world", known)
         except NoWorld:
             return None
     return texts

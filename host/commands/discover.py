@@ -211,9 +211,11 @@ def _listed(found: list[Summary]) -> Iterator[str]:
 
 
 @command
-@click.option("--seed", type=click.IntRange(min=0), required=True, help="Its number: the same one is the same world.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), required=True, help="Its number: the same one is the same world here."
+)
 @click.option("--size", metavar="S", help="small, a like name, or a number of files.")
-@click.option("--contents", type=click.IntRange(min=0), help="The same names with the contents of this number.")
+@click.option("--contents", type=click.IntRange(min=0), help="Number of the contents; else a secret of this machine.")
 @click.option("--out", metavar="DIR", help="Make it there, in a directory that is new or empty.")
 def discover_world(
     context: Context, screen: Screen, seed: int, size: str | None, contents: int | None, out: str | None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import hmac
 import os
 import re
+import secrets
 import tempfile
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,7 +16,7 @@ from host.discovery import scripts
 from host.discovery.engine import problem_with_world
 from host.errors import conflict, usage
 from host.paths import DiscoveryPaths
-from infra.shared.files import make_directories
+from infra.shared.files import make_directories, write_whole
 
 KNOWN = "known.json"
 SIZE = "small"
@@ -54,23 +56,38 @@ def make(
     out: str | None = None,
 ) -> World:
     """The world of these numbers, in `out` or where discovery keeps worlds; one that is there already is taken. Raises
-    CommandError."""
+    CommandError.
+
+    The generator is public, and its seeds are numbers that people choose. So contents follow from a secret of this
+    machine, too, unless their number is given; and no place tells the seed: a container sees where its mounts are."""
     size = size or SIZE
+    make_directories(places.worlds, 0o700)
     if not re.fullmatch(r"[a-z0-9]{1,20}", size):
         raise usage(f"--size {size!r}: expected a name such as {SIZE}, or a number of files")
-    words = ["--seed", str(seed), "--size", size, *(["--contents", str(contents)] if contents is not None else [])]
+    if contents is None:
+        contents = int.from_bytes(hmac.digest(_secret(places), f"{seed} {size}".encode(), "sha256")[:7])
+    words = ["--seed", str(seed), "--size", size, "--contents", str(contents)]
     if out is not None:
         scripts.output(root, scripts.WORLD, *words, "--out", out, environ=environ)
         return given(out)
-    make_directories(places.worlds, 0o700)
     with tempfile.TemporaryDirectory(prefix=".new-", dir=places.worlds) as scratch:
         scripts.output(root, scripts.WORLD, *words, "--out", f"{scratch}/made", environ=environ)
         with open(f"{scratch}/made/{KNOWN}", "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()[:8]
-        twin = "" if contents is None else f"-contents-{contents}"
-        place = f"{places.worlds}/seed-{seed}-{size}{twin}-{digest}"
+            digest = hashlib.file_digest(file, "sha256").hexdigest()[:16]
+        place = f"{places.worlds}/world-{digest}"
         with contextlib.suppress(OSError):  # it is there already, and not empty
             os.rename(f"{scratch}/made", place)
     if not os.path.isdir(f"{place}/world"):
         raise conflict(f"{place} is there, and holds no world; remove it and try again")
     return given(place)
+
+
+def _secret(places: DiscoveryPaths) -> bytes:
+    """Of this machine, made at the first use: no explorer knows it."""
+    path = f"{places.data}/worlds.key"
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=places.data) as scratch:
+        write_whole(f"{scratch}/key", secrets.token_bytes(32), mode=0o600)
+        with contextlib.suppress(FileExistsError):
+            os.link(f"{scratch}/key", path)
+    with open(path, "rb") as file:
+        return file.read()

@@ -131,6 +131,7 @@ def test_questions_are_asked_after_the_run_and_answers_kept(fake: Fake) -> None:
         "directory": str(fake.place / "world"),
         "seed": 7,
         "size": 2,
+        "contents": None,
     }
 
 

@@ -304,6 +304,30 @@ def test_a_driver_that_fails_leaves_a_run_that_says_so(fake: Fake) -> None:
     assert meta_of(fake)["ended_by"] == "ValueError: no idea"
 
 
+def test_what_is_read_when_asked_is_not_explored(fake: Fake) -> None:
+    """What the witness saw is written down before the first question is asked."""
+    lines: list[object] = []
+
+    class Asked(Scripted):
+        def answer(self, questions: list[Question]) -> dict[str, str]:
+            lines.extend(line.get("step", "first") for line in lines_of(fake.only_run() / "witness.jsonl"))
+            return {}
+
+    facts = {"version": 1, "questions": [{"id": "q", "text": "Which?"}]}
+    (fake.place / "known.json").write_text(json.dumps(facts))
+    run = main.run(Asked(whole("echo 1")), options_of(fake))
+    assert lines == ["first", 1, None] == [line.get("step", "first") for line in lines_of(run / "witness.jsonl")]
+
+
+def test_a_world_with_the_list_in_it_is_refused(fake: Fake) -> None:
+    """Who mounts the directory that the generator made, and not the one in it, would hand out the answers."""
+    (fake.place / "world/known.json").write_text("{}")
+    ended = fake.run(block("echo x"))
+    assert ended.returncode == 4
+    assert "has known.json in it" in ended.stderr
+    assert not list(fake.runs.glob("2*"))
+
+
 # --- what cannot begin ---------------------------------------------------------------------------
 
 

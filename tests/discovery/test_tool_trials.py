@@ -16,12 +16,17 @@ from typing import Any
 
 import pytest
 from command_words import invocations
+from digest import digest
+from honest_tools import tools_of
 from hypothesis import given
 from hypothesis import strategies as st
+from read_run import Warnings, commands, read_run
 from run_values import Home, HomeFile
-from tool_trials import tools_tar, verdict
+from tool_trials import ALL_SECONDS, tools_tar, try_tools, verdict
 from trial_engine import Ended
+from world_copies import original_texts
 
+from host.discovery import scripts
 from tests.discovery.runs_made import RunMade
 from tests.discovery.site import PYTHON, Site
 from tests.shared.rows import each_row
@@ -156,6 +161,36 @@ def test_a_world_that_is_not_what_is_known_is_not_used(tmp_path: Path) -> None:
     result = subprocess.run([sys.executable, SCORER, run], capture_output=True, text=True, timeout=60)
     why = json.loads(result.stdout)["honest"]["why"]["tools.work_on_other_data"]
     assert "contents of the run's world are not at hand" in why
+
+
+def test_trials_end_before_whoever_waits_for_them(tmp_path: Path) -> None:
+    """Twenty tools that take their time would else take hours, and `minifram discover` waits for 900 s."""
+    made_world(tmp_path / "world")
+    program = tmp_path / "podman"
+    program.write_text("#!/bin/sh\n[ $1 = image ] || { echo ready; sleep 0.2; echo $$; }\n")
+    program.chmod(0o755)
+    run = read_run(run_with_tools(tmp_path, {"a.sh": "a\n", "b.sh": "b\n"}, tmp_path / "world"))
+    assert run.known is not None
+    assert run.witness is not None
+    found = tools_of(run.witness, run.home, digest(commands(tmp_path / run.name, Warnings())))
+    texts = original_texts(run.meta, run.known, tmp_path)
+    trials = try_tools(run, found, texts, tmp_path, str(program), None, print, all_seconds=0.1)
+    assert {trial.told for trial in trials.values()} == {"not tried to its end: all took more than 0.1 s"}
+    assert ALL_SECONDS + 120 < scripts.SECONDS
+
+
+def test_a_world_that_is_gone_is_made_again_with_its_contents(tmp_path: Path) -> None:
+    """By the numbers that meta.json tells."""
+    made_world(tmp_path / "world", "--seed", "5", "--size", "small", "--contents", "99")
+    run = run_with_tools(tmp_path, {}, tmp_path / "world")
+    meta = json.loads((run / "meta.json").read_text())
+    meta["world"] |= {"directory": "/nowhere", "contents": 99}
+    (run / "meta.json").write_text(json.dumps(meta))
+    read = read_run(run)
+    assert read.known is not None
+    texts = original_texts(read.meta, read.known, tmp_path)
+    assert texts is not None
+    assert set(texts) == set(read.known.files)
 
 
 TOOLS = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import stat
@@ -113,12 +114,15 @@ def test_one_command_explores_scores_and_removes(discovery: Discovery) -> None:
 
 
 def test_a_world_is_made_for_the_run(discovery: Discovery) -> None:
-    """By seed and size, kept where discovery keeps worlds, mounted read-only; the same words are the same world."""
+    """By seed and size, kept where discovery keeps worlds, mounted read-only; the same words are the same world. The
+    container cannot see the seed, and the contents do not follow from it alone."""
     discovery.script(*REPLIES)
     told = discovery.done("run", "--seed", "7", "--size", "small", "--steps", "1", "--json").json
     assert (told["world"], told["ended_by"]) == ("seed 7, small", "steps")
     (world,) = Path(discovery.places.worlds).iterdir()
-    assert world.name.startswith("seed-7-small-")
+    assert re.fullmatch("world-[0-9a-f]{16}", world.name)
+    assert json.loads((world / "known.json").read_text())["contents"] != 7
+    assert json.loads((discovery.runs()[-1] / "meta.json").read_text())["world"]["contents"] > 2**16
     (made,) = discovery.engine.words("run")
     assert f"--volume={world}/world:/world:ro" in made
     again = discovery.done("world", "--seed", "7", "--size", "small", "--json").json
