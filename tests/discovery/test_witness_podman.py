@@ -26,7 +26,7 @@ STEPS: list[tuple[str, dict[str, Any]]] = [
     ),
     ("echo /world/data.csv; stat /world/data.csv; wc -c /world/data.csv", {}),
     (f'python3 -c "{MAPPED}"', {}),  # the bound: a file that is mapped into memory
-    ("mkdir tools", {"changed": ["/home/agent/tools"]}),
+    ("mkdir tools/more", {"changed": ["/home/agent/tools/more"]}),
     (
         f"printf '#!/bin/sh\\nhead -n1 $1\\n' >{TOOL} && chmod +x {TOOL}",
         {"changed": [TOOL]},
