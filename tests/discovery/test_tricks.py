@@ -44,6 +44,14 @@ def test_a_line_of_wrappers_is_read_to_its_end(line: str) -> None:
 
 
 @each_row(
+    "line", [f"for done || {TOOL}", "for done ; -S x || )", "for fi ) && < x", "for fi in a; do x", "for in ; for"]
+)
+def test_a_loop_that_bash_refuses_is_read_to_its_end(line: str) -> None:
+    """In TOOLS.md it ended the scorer."""
+    assert invocations(line) == ()
+
+
+@each_row(
     "line",
     [
         f"command -v {TOOL} && cat {TOOL}",
