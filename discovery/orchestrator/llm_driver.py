@@ -235,6 +235,7 @@ def _shown(result: Result) -> str:
 
 _PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)} | {127: "\u2421"}
 _PICTURES |= dict.fromkeys(range(0x80, 0xA0), "\ufffd")
+_PICTURES |= dict.fromkeys([0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")  # order
 
 
 def visible(text: str) -> str:

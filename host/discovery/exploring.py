@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from host.context import Context
-from host.discovery import door, engine, runs, scripts
+from host.discovery import door, engine, leftovers, runs, scripts
 from host.discovery.door import DoorSettings
 from host.discovery.engine import Engine, Explorer
 from host.discovery.worlds import World
@@ -66,6 +66,8 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
     before = frozenset(runs.names(places))
     with _signals() as signals, contextlib.ExitStack() as stack, signals.ignored_at_the_end():
         socket = stack.enter_context(door.opened(context, places, id, wanted.model)) if wanted.model else ""
+        leftovers.clear(places, wanted.engine, say)
+        note = None if wanted.keep else stack.enter_context(leftovers.noted(places, wanted.engine, explorer))
         engine.start(wanted.engine, explorer)
         if wanted.keep:
             stack.callback(say, _kept(wanted.engine, explorer))
@@ -73,7 +75,7 @@ def run(context: Context, places: DiscoveryPaths, wanted: Wanted, say: Say) -> E
             stack.callback(_remove, wanted.engine, explorer, say)
         say(f"container {name} started; explored by {wanted.model.words if wanted.model else 'you'}")
         try:
-            code = _orchestrate(context, places, wanted, explorer, socket, before, say)
+            code = _orchestrate(context, places, wanted, explorer, socket, before, note, say)
         except KeyboardInterrupt:
             code = Exit.INTERRUPTED
         directory = _made(places, name, before)
@@ -94,6 +96,7 @@ def _orchestrate(
     explorer: Explorer,
     socket: str,
     before: Collection[str],
+    note: int | None,
     say: Say,
 ) -> int:
     """Its exit code."""
@@ -121,6 +124,7 @@ def _orchestrate(
         errors="replace",
         # By hand it reads the terminal, which sends Ctrl-C to it as well; a model's is told by us alone.
         start_new_session=not by_hand,
+        pass_fds=() if note is None else (note,),  # with its lock: the container stays until the run is complete
     )
     try:
         made = partial(_made, places, explorer.name, before)

@@ -136,7 +136,8 @@ def test_questions_are_asked_after_the_run_and_answers_kept(fake: Fake) -> None:
 
 
 def test_what_the_container_prints_does_not_steer_the_terminal(fake: Fake) -> None:
-    ended = fake.run(block(r"printf '\033]0;title\007ok\r\n\302\233m'"))
+    ended = fake.run(block(r"printf '\342\200\256\033]0;title\007ok\r\n\302\233m'"))
+    assert "\u202e" not in ended.stdout
     assert "\x1b" not in ended.stdout
     assert "\u241b]0;title\u2407ok\u240d\n" in ended.stdout
     assert "\x9b" not in ended.stdout

@@ -479,7 +479,7 @@ def test_two_runs_with_a_model_do_not_share_the_door(discovery: Discovery) -> No
 
 
 def test_nothing_outlives_a_command_that_is_killed(discovery: Discovery) -> None:
-    """Neither the door nor the orchestrator, which completes the run. (The container stays: who could remove it?)"""
+    """Neither the door nor the orchestrator, which completes the run. Its container goes with the next run."""
     discovery.script(block("sleep 60"))
     with discovery.desk.spawn("discover", "run") as killed:
         wait_for(lambda: discovery.engine.words("exec"))
@@ -491,8 +491,11 @@ def test_nothing_outlives_a_command_that_is_killed(discovery: Discovery) -> None
     (run,) = discovery.runs()
     assert json.loads((run / "meta.json").read_text())["ended_by"] == "interrupt"
     assert len(os.listdir(discovery.places.run)) == 1  # with the key, had the model one
+    assert len(discovery.engine.left()) == 2
     discovery.script("<Done>")
-    discovery.done("run")
+    assert "removed what a run that was killed had left" in discovery.done("run").err
+    assert discovery.engine.left() == []
+    assert os.listdir(f"{discovery.places.data}/containers") == []
     assert os.listdir(discovery.places.run) == []
 
 
