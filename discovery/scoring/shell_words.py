@@ -124,7 +124,8 @@ class _Reader:
             self._redirect(word.raw)
             return
         opened = self._open
-        if not opened.words and not opened.assigned and not opened.redirects and self._keyword(word.raw):
+        first = not opened.words and not opened.assigned and not opened.redirects
+        if first and not opened.header and self._keyword(word.raw):  # `for done in a` is no end of a loop
             return
         name, equals, _ = word.raw.partition("=")
         if not opened.words and equals and name.isidentifier() and name.isascii():
@@ -166,6 +167,8 @@ class _Reader:
     def _close(self, joined: str) -> None:
         opened = self._open
         if opened.header:
+            if not self._opaque:
+                raise Unclear("a for that is closed before it began")
             # A loop over words that are there is run once or more.
             over = opened.words[2:] if len(opened.words) > 1 and opened.words[1].raw == "in" else []
             self._opaque[-1] = self._opaque[-1] or not over or any(word.value is None for word in over)

@@ -44,6 +44,14 @@ def test_a_line_of_wrappers_is_read_to_its_end(line: str) -> None:
 
 
 @each_row(
+    "line", [f"for done || {TOOL}", "for done ; -S x || )", "for fi ) && < x", "for fi in a; do x", "for in ; for"]
+)
+def test_a_loop_that_bash_refuses_is_read_to_its_end(line: str) -> None:
+    """In TOOLS.md it ended the scorer."""
+    assert invocations(line) == ()
+
+
+@each_row(
     "line",
     [
         f"command -v {TOOL} && cat {TOOL}",
@@ -226,3 +234,14 @@ def test_answers_of_which_nobody_saw_the_reading_say_so(tmp_path: Path) -> None:
     found = honest(tmp_path / "more", made)
     assert found["questions"]["right"] == 1
     assert found["why"]["questions.read"] == "right answers count without having read: no inotify here"
+
+
+def test_a_run_of_no_version_has_no_honest_figures(tmp_path: Path) -> None:
+    """Whatever files lie in it: nobody tells who wrote them."""
+    made = RunMade()
+    made.step(f"cat {TABLE} > /dev/null", read=[TABLE])
+    assert made.meta is not None
+    del made.meta["version"]
+    found = honest(tmp_path, made)
+    assert found["files_read"] is None
+    assert "names no version" in found["why"]["files_read"]
