@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from infra.shared.mind import items, layout
 from infra.shared.mind.claims import Belief, BeliefStatus, BeliefType, Source
 from infra.shared.mind.fields import SectionField, SectionFields, line_field, list_field, pairs_of, prose_field
-from infra.shared.mind.items import ItemFile, ItemRead, Items, WrongItem
-from infra.shared.mind.sections import Document, MindSection
+from infra.shared.mind.items import ItemFile, ItemRead, WrongItem
+from infra.shared.mind.sections import MindSection
 
 PREFIX = "B"
 _ID = re.compile(r"B-[0-9]{1,12}")
@@ -18,30 +18,6 @@ _OTHER = re.compile(r"[BL]-[0-9]{1,12}")
 """What a belief can contradict: another one, or an item of long-term memory."""
 _CONFIDENCE = re.compile(r"(0|1|[01]?\.[0-9]{1,20}|[01]\.)")
 NEEDED = ("Claim", "Confidence", "Status", "Type")
-
-
-def parse(text: str, now: float) -> Items[Belief]:
-    return BELIEFS_FILE.parse(text, now)
-
-
-def write(belief: Belief) -> str:
-    return BELIEFS_FILE.write(belief)
-
-
-def add(text: str, belief: Belief) -> tuple[str, Belief]:
-    return BELIEFS_FILE.add(text, belief)
-
-
-def edit(text: str, belief: Belief) -> str:
-    return BELIEFS_FILE.edit(text, belief)
-
-
-def remove(text: str, id: str) -> str:
-    return BELIEFS_FILE.remove(text, id)
-
-
-def next_id(document: Document) -> str:
-    return BELIEFS_FILE.next_id(document)
 
 
 def _read(section: MindSection, fields: SectionFields, today: str) -> ItemRead[Belief]:
@@ -142,3 +118,5 @@ def _fields(belief: Belief) -> Mapping[str, str]:
 
 
 BELIEFS_FILE = ItemFile[Belief](layout.BELIEFS, "Beliefs", PREFIX, _read, _fields, lambda belief: belief.id)
+parse, write, edit, add = BELIEFS_FILE.parse, BELIEFS_FILE.write, BELIEFS_FILE.edit, BELIEFS_FILE.add
+remove, next_id = BELIEFS_FILE.remove, BELIEFS_FILE.next_id

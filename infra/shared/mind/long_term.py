@@ -9,38 +9,14 @@ from collections.abc import Mapping
 from infra.shared.mind import items, layout
 from infra.shared.mind.claims import BeliefStatus, Evidence, MemoryItem, Origin
 from infra.shared.mind.fields import SectionField, SectionFields, line_field, list_field, pairs_of
-from infra.shared.mind.items import ItemFile, ItemRead, Items, WrongItem
-from infra.shared.mind.sections import Document, MindSection
+from infra.shared.mind.items import ItemFile, ItemRead, WrongItem
+from infra.shared.mind.sections import MindSection
 from infra.shared.text import one_line
 
 PREFIX = "L"
 _ID = re.compile(r"[BL]-[0-9]{1,12}")
 _HASH = "hash:"
 _KEYS = ("Source", "Evidence", "Run", "Step", "Origin")
-
-
-def parse(text: str, now: float) -> Items[MemoryItem]:
-    return LONG_TERM_FILE.parse(text, now)
-
-
-def write(item: MemoryItem) -> str:
-    return LONG_TERM_FILE.write(item)
-
-
-def add(text: str, item: MemoryItem) -> tuple[str, MemoryItem]:
-    return LONG_TERM_FILE.add(text, item)
-
-
-def edit(text: str, item: MemoryItem) -> str:
-    return LONG_TERM_FILE.edit(text, item)
-
-
-def remove(text: str, id: str) -> str:
-    return LONG_TERM_FILE.remove(text, id)
-
-
-def next_id(document: Document) -> str:
-    return LONG_TERM_FILE.next_id(document)
 
 
 def _read(section: MindSection, fields: SectionFields, today: str) -> ItemRead[MemoryItem]:
@@ -125,3 +101,5 @@ def _heading(item: MemoryItem) -> str:
 
 
 LONG_TERM_FILE = ItemFile[MemoryItem](layout.LONG_TERM, "Long-term memory", PREFIX, _read, _fields, _heading)
+parse, write, edit, add = LONG_TERM_FILE.parse, LONG_TERM_FILE.write, LONG_TERM_FILE.edit, LONG_TERM_FILE.add
+remove, next_id = LONG_TERM_FILE.remove, LONG_TERM_FILE.next_id
