@@ -47,6 +47,8 @@ from infra.shared.repository.git import CANNOT_START, Git, GitError
 from infra.shared.safe_files import opened_file
 from infra.shared.settings_file import parse_settings
 
+_SIGNATURE = b"# v2 git bundle"
+"""gitformat-bundle(5)."""
 HEADER_BYTES = 32 << 20
 LEFT_OUT = (
     *("work in clones that was not pushed", "logs but the mind's events"),
@@ -120,7 +122,7 @@ def bundled_refs(path: str) -> dict[str, str]:
         content = file.read(HEADER_BYTES)
     head, end, _ = content.partition(b"\n\n")
     first, *lines = head.split(b"\n")
-    if first != b"# v2 git bundle" or not end:
+    if first != _SIGNATURE or not end:
         raise ValueError(f"the bundle begins with {content[:40]!r}, or its refs have no end")
     if len(lines) > QUICK_ENTRIES + 1:
         raise ValueError(f"there are over {QUICK_ENTRIES:,} refs")
@@ -186,22 +188,25 @@ def _bundle(git: Git, path: str, say: Say) -> dict[str, str]:
             f"the repository is damaged, so a backup could not be restored ({words_of(error)}); "
             "put what is damaged back from a clone of yours; 'minifram doctor' checks it again"
         ) from None
-    before = refs_of(git)
-    say(f"packing {counted(len(before), 'ref')} with all history")
-    git("bundle", "create", "--quiet", "--version=2", path, "--all", timeout=GIT_SECONDS)
+    refs = refs_of(git)
+    say(f"packing {counted(len(refs), 'ref')} with all history")
+    # `git bundle create` reads each ref again when it writes the header, and leaves out without a word what has moved
+    # since, and what could be meant by two names.
+    head = [("HEAD", refs[f"refs/heads/{MAIN}"]), *sorted(refs.items())]
+    packed = git.pieces(
+        *("pack-objects", "--quiet", "--revs", "--delta-base-offset", "--stdout"),
+        stdin="".join(f"{id}\n" for _, id in head).encode(),
+        timeout=GIT_SECONDS,
+    )
+    with open(path, "wb") as file, contextlib.closing(packed):
+        file.write(_SIGNATURE + b"\n")
+        file.writelines(f"{id} {name}\n".encode(errors="surrogateescape") for name, id in head)
+        file.write(b"\n")
+        file.writelines(packed)
     try:
-        refs = bundled_refs(path)
+        return bundled_refs(path)
     except ValueError as error:
         raise failure(f"the refs of {git.directory} cannot be backed up: {error}") from None
-    # git passes over a ref, without a word, when another one (refs/heads/refs/heads/main) could be meant by its name.
-    lost = sorted((before.keys() & refs_of(git).keys() | {f"refs/heads/{MAIN}"}) - refs.keys())
-    if lost:
-        raise denied(
-            f"git leaves out {', '.join(lost[:SHOWN])}: other refs end with the same name, where none of minifram's "
-            f"do; find them with 'git -C {git.directory} for-each-ref | grep refs/.*refs/', remove them, try again; "
-            "'minifram doctor' looks for other things that were planted"
-        )
-    return refs
 
 
 def _settings(home: AgentPaths) -> bytes:

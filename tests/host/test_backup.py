@@ -445,7 +445,7 @@ def _linked_object(site: Site) -> None:
         (lambda site: site.write("hooks/post-update", site.program.read_text(), 0o755), 0, ""),
         (_fifo_object, 5, "a FIFO"),
         (_linked_object, 5, "a symbolic link"),
-        (_shadow, 5, "refs/heads/main"),
+        (_shadow, 0, ""),
         (_damage, 1, "git fsck"),
     ],
 )
