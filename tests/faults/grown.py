@@ -51,10 +51,9 @@ def lead(agent: Agent, what: str) -> str:
     """Push what is changed in the PM's clone to main, and have main lead; gives its commit."""
     agent.git("add", "-A")
     agent.git("commit", "-q", "-m", what)
-    agent.git("pull", "-q", "--rebase", "origin", "main")
-    agent.git("push", "-q", "origin", "main")
+    commit = agent.push_main()
     agent.ask(SignalName.BOOTSTRAP, "main")
-    return agent.git("rev-parse", "HEAD")
+    return commit
 
 
 def behave(agent: Agent, behaviour: str) -> str:

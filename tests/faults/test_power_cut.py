@@ -221,8 +221,7 @@ def _reach(agent: Agent, step: str) -> None:
             with (agent.clone / "infra/runner.py").open("a") as runner:
                 runner.write(f"# {time.time_ns()}\n")
             agent.commit("serve()")
-            agent.git("pull", "-q", "--rebase", "origin", "main")
-            agent.git("push", "-q", "origin", "main")
+            agent.push_main()
             os.sync()
             sender.send("bootstrap", "main\n")
             within(30.0, lambda: state().known_good != known, step)

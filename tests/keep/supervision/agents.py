@@ -158,6 +158,16 @@ class Agent:
         self.git("commit", "-q", "--allow-empty", "-m", behaviour.splitlines()[0][:50])
         return self.git("rev-parse", "HEAD")
 
+    def push_main(self) -> str:
+        """The PM's clone onto main, where a running watcher may report between a pull and a push; gives the commit."""
+
+        def pushed() -> bool:
+            self.git("pull", "-q", "--rebase", "origin", "main")
+            return self.git.ok("push", "-q", "origin", "main")
+
+        within(30.0, pushed, "the PM's work on main")
+        return self.git("rev-parse", "HEAD")
+
     def branch(self, name: str, behaviour: str) -> str:
         """A pushed branch with a clone of its own where the watcher looks for it."""
         self.git("checkout", "-q", "-b", name, "main")

@@ -52,10 +52,8 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     the PM mends it, and then it leads at once."""
     agent, good = grown(make_agent)
     (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + f"# {way}\n")
-    bad = agent.commit(WAYS[way])
-    agent.git("pull", "-q", "--rebase", "origin", "main")
-    bad = agent.git("rev-parse", "HEAD")
-    agent.git("push", "-q", "origin", "main")
+    agent.commit(WAYS[way])
+    bad = agent.push_main()
     agent.ask(SignalName.BOOTSTRAP, "main")
     state = level(agent, "last good", good)
     assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
@@ -66,9 +64,9 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     agent.git("pull", "-q", "--rebase", "origin", "main")
     (agent.clone / "infra/runner.py").write_text((agent.clone / "infra/runner.py").read_text() + "# mended\n")
     agent.commit(GOOD)
-    agent.git("push", "-q", "origin", "main")
+    mended = agent.push_main()
     agent.ask(SignalName.BOOTSTRAP, "main")
-    assert level(agent, "main").commit == agent.git("rev-parse", "HEAD")
+    assert level(agent, "main").commit == mended
 
 
 def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(make_agent: MakeAgent) -> None:
@@ -76,8 +74,7 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     agent, good = grown(make_agent)
     (agent.clone / "infra/runner.py").write_text("raise SystemExit(3)\n")
     agent.commit("broken")
-    agent.git("pull", "-q", "--rebase", "origin", "main")
-    agent.git("push", "-q", "origin", "main")
+    agent.push_main()
     agent.ask(SignalName.BOOTSTRAP, "main")
     level(agent, "last good", good)
     assert agent.watcher
@@ -117,9 +114,7 @@ def push(agent: Agent, words: str, behaviour: str) -> str:
     (agent.clone / "infra/cell").mkdir(exist_ok=True)
     (agent.clone / "infra/cell/version").write_text(words)
     agent.commit(behaviour)
-    agent.git("pull", "-q", "--rebase", "origin", "main")
-    agent.git("push", "-q", "origin", "main")
-    return agent.git("rev-parse", "HEAD")
+    return agent.push_main()
 
 
 def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeAgent) -> None:
