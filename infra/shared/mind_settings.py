@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from infra.shared.conversation import EXPLORATION
 from infra.shared.section import Section
 
 
@@ -51,6 +52,15 @@ class ExplorationSettings(Section, frozen=True):
     """The share of all this that exploring the web may use."""
     tool_installation: float = 0.25
     skill_refactoring: float = 0.5
+
+    def share(self, label: str) -> tuple[str, float]:
+        """Of calls with this label, and its name in minifram.yaml; all, under no name, for one that has none."""
+        shares = {
+            f"{EXPLORATION}/web": ("exploration.web", self.web),
+            f"{EXPLORATION}/tools": ("exploration.tool_installation", self.tool_installation),
+            f"{EXPLORATION}/skills": ("exploration.skill_refactoring", self.skill_refactoring),
+        }
+        return shares.get(label, ("", 1.0))
 
 
 class RunnerMind(msgspec.Struct, frozen=True):
