@@ -3,7 +3,7 @@ exploration may use up in a UTC day."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -28,6 +28,9 @@ class MindSettings(Section, frozen=True):
     """A procedure that succeeded so often becomes a candidate skill, and a candidate needs so many uses."""
     skill_failures: int = 3
     """A skill that failed more often than this is disabled."""
+    skill_trials: Annotated[int, msgspec.Meta(ge=1, le=9)] = 3
+    """So often the held-out task of a candidate is done with it, and as often without, before it becomes a skill; 1 to
+    9."""
     unused_reviews: int = 4
     """A skill that was not used for so many weekly reviews is deprecated."""
     on_drift: Literal["report", "safe_mode"] = "report"
