@@ -75,8 +75,8 @@ class AskTaint(NamedTuple):
     """Has the present work read the web?"""
 
     task: str = ""
-    """The task of the inbox that a run begins on, `NO_TASK` for none; empty says nothing of it. A keep of before passes
-    it over."""
+    """The task of the inbox, or the open question, that a run begins on, `NO_TASK` for none; empty says nothing of it.
+    A keep of before passes it over, or refuses a question."""
 
 
 class NoteHead(NamedTuple):
@@ -283,7 +283,7 @@ _TICK = re.compile(r"[0-9a-f]{8}")
 _JOB = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _PATTERNS = {
-    "task": re.compile(r"(?:TASK-[0-9]{1,9}|-)?"),
+    "task": re.compile(r"(?:TASK-[0-9]{1,9}|Q-[0-9]{1,9}|-)?"),
     "id": re.compile(r"[0-9a-f]{32}"),
     "at": _TIME,
     "commit": re.compile(r"[0-9a-f]{7,64}"),

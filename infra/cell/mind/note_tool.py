@@ -43,7 +43,9 @@ LEAST_QUOTED_WORDS = 2
 MOST_SHOWN_LINES = 20_000
 BASH, RECALL = "bash", "recall"
 """The tool that searches the mind."""
-_MIND = re.compile(r"/agent\b|/bot/mind\b|\b(?:memory|logs/(?:daily|weekly|events))/|\bbeliefs\b|\blong_term\b")
+_MIND = re.compile(
+    r"/agent\b|/bot/mind\b|\b(?:memory|reflection|logs/(?:daily|weekly|events))/|\bbeliefs\b|\blong_term\b"
+)
 """What an act names that may show something of it."""
 
 NOTE_SPEC = ToolSpec(

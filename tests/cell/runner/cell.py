@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
+from infra.shared.watcher_file import WatcherFile, encode
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.doors import GitDoor, ModelDoor, Requests
 
@@ -255,6 +257,10 @@ class Cell:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
         }
+
+    def started_again(self) -> None:
+        """As the watcher notes it, which has ended every process of the cell before."""
+        write(self.places.watcher_state, encode(WatcherFile(runner_started=time.time())).decode())
 
     def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
         """The surroundings of a runner on main that runs in this very process."""
