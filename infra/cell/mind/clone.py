@@ -19,6 +19,7 @@ from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.file_lock import lock_until
 from infra.shared.mind.layout import FOLDERS
+from infra.shared.mind.loss import AT_MOST, PATHS
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.tip import CloneTip, commit_tree
 from infra.shared.taint.machine import HELD as HELD_WORDS
@@ -90,7 +91,7 @@ def publish(context: MindContext, subject: str, name: str) -> bool:
 
 
 def _publish(context: MindContext, subject: str, name: str) -> bool:
-    git, is_folded, held = context.git, False, set[str]()
+    git, is_folded, held, lost = context.git, False, set[str](), set[str]()
     tip = resolve_commit(git, _REMOTE)
     _whole(context, tip)
     for attempt in range(ATTEMPTS):
@@ -101,7 +102,7 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
                 raise ValueError(_NO_BRANCH)
         if clone_tree.is_as(git, tip):
             return True
-        for kept in clone_tree.keep_aside(context, tip, name, held):
+        for kept in clone_tree.keep_aside(context, tip, name, held, lost):
             context.note("mind.put_back", **kept._asdict())
         new = _commit(context, tip, subject, is_folded)
         if new == tip:
@@ -115,6 +116,9 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
                 raise
             if HELD_WORDS in error.stderr and clone_tree.EVERYTHING not in held:
                 held.add(_held_in(error.stderr, held))
+                continue
+            if AT_MOST in error.stderr and not lost:  # with what earlier pushes dropped
+                lost = {path for path in PATHS if path in error.stderr}
                 continue
             if is_folded or git("rev-list", "--count", f"{tip}..{new}") == "1":
                 context.note("mind.refused", commit=new, error=cut(error.stderr.strip(), 2000))

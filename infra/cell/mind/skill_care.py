@@ -71,6 +71,7 @@ class SkillCare:
             if skill.status is SkillStatus.LEARNED:
                 self._put_back_changed(skill)
         self.index_candidates()
+        self._log.verify_newest()
         used, failed = self._of_run(run)
         if used and failed:
             self._disable(self._files.skills(), used)
@@ -194,6 +195,7 @@ class SkillCare:
 
     def review(self) -> str:
         """Try what the gate lacks, promote what passes it. Raises OSError, GitError, Interrupted."""
+        unfit = self._log.verify()
         disabled = self._disable(self._files.skills())
         drafted = self._draft(self._files.skills())
         skills = self._files.skills()
@@ -214,6 +216,7 @@ class SkillCare:
         words = [f"{disabled} disabled"] if disabled else []
         words += [f"drafted {', '.join(drafted)}"] if drafted else []
         words += [f"promoted {', '.join(promoted)}"] if promoted else []
+        words += [unfit] if unfit else []
         return "; ".join([*words, *waits]) or "no candidates"
 
     def _draft(self, skills: Skills) -> list[str]:

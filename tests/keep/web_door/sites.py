@@ -40,6 +40,7 @@ class Wire(NamedTuple):
 
 
 Act = Callable[[Wire], Awaitable[None]]
+Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def page(body: bytes = b"a page", status: str = "200 OK", *headers: str, kind: str = "text/html") -> Act:
@@ -62,6 +63,23 @@ def redirect(to: str, status: str = "302 Found") -> Act:
     return page(b"", status, f"location: {to}")
 
 
+class _Caller(asyncio.StreamReaderProtocol):
+    """Known from the connection on: its task may be cancelled before it has begun, and would close nothing."""
+
+    def __init__(self, open_: set[asyncio.BaseTransport], answer: Answer) -> None:
+        super().__init__(asyncio.StreamReader(), answer)
+        self._open = open_
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._kept = transport
+        self._open.add(transport)
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._open.discard(self._kept)
+        super().connection_lost(exc)
+
+
 class Site:
     def __init__(self, pages: Mapping[str, Act], trust: ssl.SSLContext | None = None) -> None:
         self.pages = dict(pages)
@@ -69,24 +87,26 @@ class Site:
         """Host header and path, in order."""
         self._trust = trust
         self._left = asyncio.Event()
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: set[asyncio.BaseTransport] = set()
 
     @contextlib.asynccontextmanager
     async def running(self, host: str = HOME, port: int = 0) -> AsyncIterator[Site]:
-        server = await asyncio.start_server(self._answer, host, port, ssl=self._trust)
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: _Caller(self._open, self._answer), host, port, ssl=self._trust)
         self.port: int = server.sockets[0].getsockname()[1]
         try:
             yield self
         finally:
             self._left.set()
             server.close()
-            for writer in self._open:
-                writer.transport.abort()
+            for _ in range(4):  # as many turns of the loop as accepting takes: nobody is left between
+                await asyncio.sleep(0)
+            for transport in self._open:
+                transport.abort()  # type: ignore[attr-defined]
             while self._open:
                 await asyncio.sleep(0.001)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             path = head.split(" ")[1]
@@ -100,7 +120,6 @@ class Site:
             writer.close()
             with contextlib.suppress(OSError, ssl.SSLError):
                 await writer.wait_closed()
-            self._open.discard(writer)
 
 
 class Names:
