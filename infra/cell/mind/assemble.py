@@ -118,8 +118,7 @@ def _paths(root: str, policy: ContextPolicy, words: str) -> list[str]:
                 if matches(path, pattern) and not _is_unproven(path) and _names(words, path.split("/")[-2])
             ]
         else:
-            last = next((path for path in sorted(found, reverse=True) if matches(path, pattern)), "")
-            there += [last] if last else []
+            there += next(([path] for path in sorted(found, reverse=True) if matches(path, pattern)), [])
     there = [path for path in dict.fromkeys(there) if os.path.lexists(f"{root}/{path}")]
     chosen = {*named(policy, Tier.ALWAYS, there), *named(policy, Tier.HIGH, there)}
     return [path for path in there if path in chosen]
