@@ -14,7 +14,8 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.mind.files import CloneFiles, read_regular
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
-from infra.shared.mind.search import FEW_MATCHES, STOP_WORDS, Hit, Query, search
+from infra.shared.mind.search import FEW_MATCHES, Hit, Query, search
+from infra.shared.mind.statements import STOP_WORDS
 from infra.shared.mind.tiers import ContextPolicy, MindPart, PlacedContext, Tier, assemble, matches, named, policy_of
 
 INDEX: Final = f"{layout.SCRATCH}/recall.sqlite"

@@ -121,7 +121,13 @@ class MindRun:
         if not os.path.isdir(context.places.mind):
             return ()
         return (
-            note_tool(self._notes, context.places.main_checkout, context.interruption, context.origins),
+            note_tool(
+                self._notes,
+                context.places.main_checkout,
+                context.interruption,
+                context.origins,
+                toolbox_in=context.toolbox_in,
+            ),
             *self._recall.tools(),
         )
 

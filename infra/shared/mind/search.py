@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from infra.shared.mind.index import LIMITS, IndexLimits, MindFiles, MindIndex, Refreshed, connected, opened, remove
 from infra.shared.mind.rows import ACTIVE, CONTESTED, DEPRECATED, KINDS
+from infra.shared.mind.statements import STOP_WORDS
 from infra.shared.text import counted
 
 if TYPE_CHECKING:
@@ -27,16 +28,6 @@ FIRST_RANKED = 8
 """For each result wanted, so many of the best are looked up at first: most are not filtered out."""
 OF_ONE_SUBJECT = 8
 """Statements of one subject that are looked at for the one that is valid."""
-_STOP_WORDS = """
-a about above after again all also am an and any are as at be because been before being below between both but by
-can cannot could did do does doing done down during each few for from further get give had has have having he her
-here hers him his how i if in into is it its itself just let like make me more most my new no nor not now of off
-on once only or other our ours out over own please put same see she should so some such take tell than that the
-their theirs them then there these they this those through to too under until up use using very want was we were
-what when where which while who whom why will with work would write you your yours
-"""
-STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
-"""They are searched for when there are no others."""
 _WEIGHTS: Final = "0.5, 2.0, 1.0"
 """Of words in the title of the file, in the heading, in the body."""
 _SEPARATORS = re.compile(r"[\s\x00-\x2f:-@\[-`{-\x7f]+")
