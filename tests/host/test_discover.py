@@ -52,7 +52,8 @@ class Discovery:
         self.engine = stand_in
         shutil.copytree(PROJECT / "discovery", desk.project / "discovery", ignore=shutil.ignore_patterns("2*Z"))
         shutil.rmtree(desk.project / "infra")
-        shutil.copytree(PROJECT / "infra", desk.project / "infra", ignore=shutil.ignore_patterns("__pycache__", "logs"))
+        # With its bytecode, which stays valid as the times do: each door would compile itself anew, for a second.
+        shutil.copytree(PROJECT / "infra", desk.project / "infra", ignore=shutil.ignore_patterns("logs"))
         # A unix socket's path is short, and pytest's directories are not.
         desk.environ |= {"PATH": f"{stand_in.programs}:{desk.environ['PATH']}", "XDG_RUNTIME_DIR": run}
         self.places = discovery_paths(desk.environ, os.getuid())
@@ -354,6 +355,13 @@ def test_settings_that_cannot_be_used_are_told_before_anything_begins(
     ended = discovery.run("run")
     assert (ended.code, words in ended.err) == (Exit.USAGE, True), ended
     assert discovery.engine.calls() == []
+
+
+def test_a_sum_that_is_none_is_blamed_on_the_option(discovery: Discovery) -> None:
+    for usd in ("nan", "inf", "1e308", "0", "-1", "1e-9"):
+        ended = discovery.desk.call("discover", "run", "--usd", usd)
+        assert (ended.code, "--usd is " in ended.err, "discovery.yaml" in ended.err) == (Exit.USAGE, True, False), ended
+        assert "from 0.0001 to 1,000,000" in ended.err
 
 
 def test_a_model_that_cannot_work_is_told_before_the_container_is_made(discovery: Discovery) -> None:
