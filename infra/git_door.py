@@ -47,9 +47,9 @@ def pre_receive(config: str) -> int:
     try:
         updates = inspection.read_updates(sys.stdin.buffer)
         repository = inspection.pushed(os.getcwd(), os.environ)
-        updates = inspection.inspect_all(repository, updates, rules, known)
-        ask_for_examinations(repository, updates)
         now = time.time()
+        updates = inspection.inspect_all(repository, updates, rules, known, now)
+        ask_for_examinations(repository, updates)
         state = taint.at_push(rules.var, repository.kept, now)
         updates = [taint.brought(state, repository.git, update) for update in updates]
         problems = [(update.ref, refusal(update, rules, state)) for update in updates]

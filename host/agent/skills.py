@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from host.agent.events import noted_heads
 from host.paths import AgentPaths
 from host.repository.skills import hash_of, read_skills
 from infra.shared.mind.event_log import logged
@@ -12,6 +13,7 @@ from infra.shared.mind.skill_gate import Gate, gate
 from infra.shared.mind.skill_index import lines_of
 from infra.shared.mind.skill_record import SkillRecord, SkillRecords, records_of
 from infra.shared.mind.skills import Skill, Skills, SkillStatus
+from infra.shared.mind.vouched import Vouched
 from infra.shared.mind_settings import ExplorationSettings, MindSettings
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import read_file
@@ -34,8 +36,11 @@ class SkillShown(NamedTuple):
 
 
 def read_records(home: AgentPaths) -> SkillRecords:
-    """From the events in the agent's clone of the mind. Raises OSError."""
-    return records_of(logged(Below(f"{home.places.bot}/mind")))
+    """From the events in the agent's clone of the mind for which the keep vouches; from all where it has noted no
+    head. Raises OSError."""
+    mind, heads, vouched = Below(f"{home.places.bot}/mind"), noted_heads(home), Vouched()
+    vouched.take(logged(mind) if heads else (), heads)
+    return records_of(line for line in logged(mind) if not heads or vouched.holds(line.raw))
 
 
 def gate_of(

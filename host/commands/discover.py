@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from host.discovery.runs import Summary
 
 MODEL_STEPS = 100
+LEAST_USD, MOST_USD = 0.0001, 1_000_000
 engine_option = click.option(
     "--engine",
     type=click.Choice(["podman", "docker"]),
@@ -55,7 +56,7 @@ discover.params.append(agent_option())
 @click.option("--size", metavar="S", help="Its size: small, a like name, or a number of files.")
 @click.option("--world", metavar="DIR", help="Explore this directory, or a world that 'discover world' made.")
 @click.option("--steps", type=click.IntRange(min=1), help="Commands at most (a model: 100).")
-@click.option("--usd", type=click.FloatRange(min=0, min_open=True), help="US dollars at most, not budget.unit_usd.")
+@click.option("--usd", type=float, help="US dollars at most, not budget.unit_usd.")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Of one command at most.")
 @click.option("--manual", is_flag=True, help="You explore, by pasting blocks.")
 @click.option("--settings", metavar="FILE", help="Not discovery.yaml beside the agents' settings.")
@@ -98,6 +99,8 @@ def discover_run(
         steps = MODEL_STEPS  # a model without a price has no other end
     if manual and (usd is not None or settings):
         raise usage("--usd and --settings are for a model; --manual spends nothing")
+    if usd is not None and not LEAST_USD <= usd <= MOST_USD:  # also for nan
+        raise usage(f"--usd is {usd:g}; expected US dollars from {LEAST_USD:g} to {MOST_USD:,}")
     model = None if manual else door.read(settings or places.settings, context.environ, usd)
     found = engines.find(engine, context.environ, context.uid)
     if seed is not None:

@@ -3,10 +3,11 @@ exploration may use up in a UTC day."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from infra.shared.labels import EXPLORATION
 from infra.shared.section import Section
 
 
@@ -27,6 +28,9 @@ class MindSettings(Section, frozen=True):
     """A procedure that succeeded so often becomes a candidate skill, and a candidate needs so many uses."""
     skill_failures: int = 3
     """A skill that failed more often than this is disabled."""
+    skill_trials: Annotated[int, msgspec.Meta(ge=1, le=9)] = 3
+    """So often the held-out task of a candidate is done with it, and as often without, before it becomes a skill; 1 to
+    9."""
     unused_reviews: int = 4
     """A skill that was not used for so many weekly reviews is deprecated."""
     on_drift: Literal["report", "safe_mode"] = "report"
@@ -51,6 +55,15 @@ class ExplorationSettings(Section, frozen=True):
     """The share of all this that exploring the web may use."""
     tool_installation: float = 0.25
     skill_refactoring: float = 0.5
+
+    def share(self, label: str) -> tuple[str, float]:
+        """Of calls with this label, and its name in minifram.yaml; all, under no name, for one that has none."""
+        shares = {
+            f"{EXPLORATION}/web": ("exploration.web", self.web),
+            f"{EXPLORATION}/tools": ("exploration.tool_installation", self.tool_installation),
+            f"{EXPLORATION}/skills": ("exploration.skill_refactoring", self.skill_refactoring),
+        }
+        return shares.get(label, ("", 1.0))
 
 
 class RunnerMind(msgspec.Struct, frozen=True):

@@ -4,7 +4,6 @@ The cell writes the requests, so every field is checked here and none is trusted
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -12,7 +11,6 @@ from typing import Any, Literal, NamedTuple, TypeGuard
 
 from infra.shared.branches import problem_with_branch
 from infra.shared.report_titles import version
-from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import cut
 
 MAX_BYTES = 256 << 10
@@ -22,6 +20,8 @@ MAX_ORIGINS, MAX_ORIGIN_CHARS = 50, 300
 MAX_HELD, MAX_HELD_CHARS = 100, 300
 MAX_DRIFT, MAX_DRIFT_CHARS = 30, 300
 MAX_SEQ = 2**53 - 1
+MAX_HEADS = 1500
+"""In one reply."""
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report: whatever they hold, they fit into one line of JSON."""
 
@@ -75,8 +75,8 @@ class AskTaint(NamedTuple):
     """Has the present work read the web?"""
 
     task: str = ""
-    """The task of the inbox that a run begins on, `NO_TASK` for none; empty says nothing of it. A keep of before passes
-    it over."""
+    """The task of the inbox, or the open question, that a run begins on, `NO_TASK` for none; empty says nothing of it.
+    A keep of before passes it over, or refuses a question."""
 
 
 class NoteHead(NamedTuple):
@@ -87,19 +87,30 @@ class NoteHead(NamedTuple):
     """Of the last event; 1 is the first of all."""
     hash: str
     """Of the last event, 64 hex digits."""
+    since: int = 0
+    """The first event of those up to this one that the runner wrote itself, one behind the other; 0 says nothing of it.
+    A keep of before passes it over."""
+
+
+class AskHeads(NamedTuple):
+    """Which heads does the keep hold?"""
+
+    below: int = 0
+    """Only those of events before this one; 0 for the newest."""
 
 
 class AskMind(NamedTuple):
     """What has the keep seen of the mind's files that are the PM's alone?"""
 
 
-Request = AgentReport | Ask | Examine | AskTaint | NoteHead | AskMind
+Request = AgentReport | Ask | Examine | AskTaint | NoteHead | AskHeads | AskMind
 _REQUESTS: dict[str, type[Request]] = {
     "report": AgentReport,
     "ask": Ask,
     "examine": Examine,
     "taint": AskTaint,
     "head": NoteHead,
+    "heads": AskHeads,
     "mind": AskMind,
 }
 
@@ -144,6 +155,20 @@ class MindState(NamedTuple):
     """Of the PM's own changes to them, those that change much of the text."""
 
 
+class HeldHead(NamedTuple):
+    """The keep vouches for the events from `since`, or the first of all if that is 0, to `seq`."""
+
+    since: int
+    seq: int
+    hash: str
+
+
+class Heads(NamedTuple):
+    """At most MAX_HEADS, in the order in which they were told: where there are so many, more may stand before them."""
+
+    heads: tuple[HeldHead, ...] = ()
+
+
 class Refused(NamedTuple):
     """Refused for good; sending it again unchanged is pointless."""
 
@@ -156,7 +181,7 @@ class Later(NamedTuple):
     why: str
 
 
-Reply = Done | QuestionState | Examination | TaintedBy | MindState | Refused | Later
+Reply = Done | QuestionState | Examination | TaintedBy | MindState | Heads | Refused | Later
 
 
 def encode_request(request: Request) -> bytes:
@@ -186,9 +211,11 @@ def _checked(name: str, value: Any) -> Any:
         case "input":
             if not isinstance(value, dict):
                 raise RequestError(f"the field 'input' is {_shown(value)}; expected an object")
-        case "seq":
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 < value <= MAX_SEQ:
-                raise RequestError(f"the field 'seq' is {_shown(value)}; expected a whole number from 1 to {MAX_SEQ}")
+        case "seq" | "since" | "below":
+            least = int(name == "seq")
+            if not _is_number(value, least):
+                words = f"expected a whole number from {least} to {MAX_SEQ}"
+                raise RequestError(f"the field {name!r} is {_shown(value)}; {words}")
         case "ticks" | "tasks":
             found = list(value) if isinstance(value, list | tuple) else [None]
             of, words = (_TICK, "of 8 hex digits") if name == "ticks" else (_JOB, "like TASK-001")
@@ -242,6 +269,8 @@ def parse_reply(line: bytes) -> Reply:
         case {"drift": [*drift], "changes": [*changes]}:
             kept = (tuple(cut(str(each), MAX_DRIFT_CHARS) for each in lines[:MAX_DRIFT]) for lines in (drift, changes))
             return MindState(*kept)
+        case {"heads": [*heads]}:
+            return Heads(tuple(map(_held_head, heads[:MAX_HEADS])))
         case {"id": _, "state": ("waiting" | "approved" | "denied") as state}:
             return QuestionState(_text(fields, "id", 64), state, _text(fields, "why"))
         case {"state": ("waiting" | "examined") as state}:
@@ -250,36 +279,11 @@ def parse_reply(line: bytes) -> Reply:
     raise RequestError(f"unknown reply: {_shown(fields)}")
 
 
-def report_of(
-    id: str,
-    at: str,
-    heading: str,
-    text: str,
-    ticks: tuple[str, ...],
-    at_home: tuple[str, str],
-    tasks: tuple[str, ...] = (),
-) -> AgentReport:
-    """The report that a heading `branch@commit words` stands for; one without gets the branch and commit `at_home`.
-
-    What is longer than a request may be is cut."""
-    match = _HEADING.fullmatch(heading)
-    if match and not problem_with_branch(match["branch"]):
-        at_home, heading = (match["branch"], match["commit"]), match["words"]
-    if len(text) > TEXT_CHARS:
-        text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
-    return AgentReport(id, at, *at_home, redacted_and_cut(heading, TITLE_CHARS), text, ticks[:MAX_TICKS], tasks)
-
-
-def id_of_heading(at: str, heading: str) -> str:
-    """The id of a report that was written before reports had one."""
-    return hashlib.sha256(f"{at} {heading}".encode(errors="replace")).hexdigest()[:32]
-
-
 _TICK = re.compile(r"[0-9a-f]{8}")
 _JOB = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _PATTERNS = {
-    "task": re.compile(r"(?:TASK-[0-9]{1,9}|-)?"),
+    "task": re.compile(r"(?:TASK-[0-9]{1,9}|Q-[0-9]{1,9}|-)?"),
     "id": re.compile(r"[0-9a-f]{32}"),
     "at": _TIME,
     "commit": re.compile(r"[0-9a-f]{7,64}"),
@@ -287,7 +291,6 @@ _PATTERNS = {
     "hash": re.compile(r"[0-9a-f]{64}"),
 }
 _MOST_CHARS = {"id": 100, "at": 100, "commit": 100, "tool": 200, "title": TITLE_CHARS, "text": TEXT_CHARS}
-_HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
 
 
 def _line(fields: dict[str, Any]) -> bytes:
@@ -305,6 +308,19 @@ def _object(line: bytes) -> dict[str, Any]:
     if not _is_mapping(fields):
         raise RequestError(f"the line is {_shown(fields)}; expected a JSON object")
     return fields
+
+
+def _held_head(value: object) -> HeldHead:
+    match value:
+        case [since, seq, str(hash)] if (
+            _is_number(since, 0) and _is_number(seq, 1) and _PATTERNS["hash"].fullmatch(hash)
+        ):
+            return HeldHead(since, seq, hash)
+    raise RequestError(f"a head is {_shown(value)}; expected since, seq and 64 hex digits")
+
+
+def _is_number(value: object, least: int) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= MAX_SEQ
 
 
 def _is_mapping(value: object) -> TypeGuard[dict[str, Any]]:

@@ -106,6 +106,21 @@ def test_of_two_files_of_a_name_the_later_counts(tmp_path: Path) -> None:
     assert "/home/agent/LOG.md" in home.others
 
 
+@pytest.mark.parametrize("key", ["GNU.sparse.major", "GNU.sparse.map"])
+def test_a_sparse_file_is_there_and_has_no_content(tmp_path: Path, key: str) -> None:
+    """Its data begin with a map of holes, or stand for more than they are."""
+
+    def fill(tar: tarfile.TarFile) -> None:
+        entry = tarfile.TarInfo("agent/MAP.md")
+        entry.size, entry.pax_headers = 4, {key: "1"}
+        tar.addfile(entry, io.BytesIO(b"1\n0\n"))
+        put(tar, "agent/tools/a.sh", b"#!/bin/sh\n")
+
+    home = read(tmp_path, packed(fill))
+    assert (MAP in home.files, MAP in home.others) == (False, True)
+    assert home.files["/home/agent/tools/a.sh"].content == b"#!/bin/sh\n"
+
+
 def test_large_files_are_not_read(tmp_path: Path) -> None:
     """An artifact of more than a MiB claims nothing; an archive beyond its bound is refused."""
     home = read(tmp_path, home_tar({"MAP.md": b"x" * (1 << 21), "LOG.md": "log"}))

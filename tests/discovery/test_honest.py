@@ -117,7 +117,9 @@ def test_in_the_seed_world_names_stand_for_nonces(made: RunMade, tmp_path: Path)
 # --- questions -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", ["3003 or 3004", "3002", "", "nan", "1e999", "3003" + " " * 3000 + "x", None])
+@pytest.mark.parametrize(
+    "answer", ["3003 or 3004", "3002", "", "nan", "1e999", "3003" + " " * 3000 + "x", "`" * 1997 + "3003", None]
+)
 def test_an_answer_that_is_not_so_is_wrong(made: RunMade, tmp_path: Path, answer: str | None) -> None:
     """Also one that lists what it could be."""
     made.step("cat", read=[TABLE])

@@ -357,6 +357,13 @@ def test_settings_that_cannot_be_used_are_told_before_anything_begins(
     assert discovery.engine.calls() == []
 
 
+def test_a_sum_that_is_none_is_blamed_on_the_option(discovery: Discovery) -> None:
+    for usd in ("nan", "inf", "1e308", "0", "-1", "1e-9"):
+        ended = discovery.desk.call("discover", "run", "--usd", usd)
+        assert (ended.code, "--usd is " in ended.err, "discovery.yaml" in ended.err) == (Exit.USAGE, True, False), ended
+        assert "from 0.0001 to 1,000,000" in ended.err
+
+
 def test_a_model_that_cannot_work_is_told_before_the_container_is_made(discovery: Discovery) -> None:
     """The door says what is wrong."""
     discovery.settings(model={"provider": "anthropic", "name": "no-such-price"})

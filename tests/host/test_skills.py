@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from infra.cell.mind.event_writer import EventWriter
-from infra.shared.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes
+from infra.shared.mind.event import EventContext, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.shared.mind.layout import SKILLS_INDEX
 from infra.shared.mind.skill_graph import graph_problems
 from infra.shared.mind.skill_index import lines_of
+from infra.shared.mind.skill_record import COMPARISON, TrialDetails
 from infra.shared.mind.skills import folder_hash, skills_of
 from tests.host.desk import Desk
 from tests.shared.mind.test_skills import PATH, SKILL
@@ -40,14 +41,16 @@ def of_mind(desk: Desk, path: str) -> str:
 
 
 def used(desk: Desk, *runs: str, status: str = "completed") -> None:
+    for run in runs:
+        event(desk, "task_update", run, EventMetadata(status=status))
+
+
+def event(desk: Desk, type: EventType, run: str, metadata: EventMetadata) -> None:
     root = f"{desk.home().places.bot}/mind"
     Path(root).mkdir(parents=True, exist_ok=True)
-    writer = EventWriter(root, lambda word, **facts: None)
-    about = EventContext(triggering_skill="candidates/csv-sum@0.1.0")
-    for run in runs:
-        metadata = EventMetadata(status=status)
-        at = "2026-01-31T10:00:00.000Z"
-        writer.append(MindEvent(at, "task_update", about, Execution(), Outcomes(), metadata, run_id=run))
+    about = EventContext(triggering_skill="candidates/csv-sum@0.1.0" if run else None)
+    made = MindEvent("2026-01-31T10:00:00.000Z", type, about, Execution(), Outcomes(), metadata, run_id=run)
+    EventWriter(root, lambda word, **facts: None).append(made)
 
 
 def test_the_list_says_what_each_candidate_lacks(skilled: Desk) -> None:
@@ -76,6 +79,14 @@ def test_show_gives_the_gate_the_uses_and_the_text(skilled: Desk) -> None:
     assert "met   failure modes" in shown
     assert "run r1 succeeded  logs/events/2026-01-31.jsonl:1" in shown
     assert "1. Run awk." in shown
+    hash = folder_hash({"SKILL.md": TEXT.encode(), "sum.awk": b"{ s += $1 }\n"})
+    for has, passed in ((False, False), (True, True)):
+        facts = {"with_skill": has, "tokens": 100, "steps": 2}
+        details = TrialDetails("candidates/csv-sum@0.1.0", hash, passed, facts=facts).plain()
+        event(skilled, "skill_execution", "", EventMetadata(tool=COMPARISON, details=details))
+    shown = skilled.done("skills", "show", "csv-sum").out
+    assert "undecided before 3 trials of each: with the skill 1 of 1 done, 100 tokens and 2 steps" in shown
+    assert "without it 0 of 1 done" in shown
     assert skilled.run("skills", "show", "nothing").code == 4
 
 

@@ -27,7 +27,7 @@ from infra.keep.web_door.serving import _error, _line
 from infra.shared.boot_files import last_words
 from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
-from infra.shared.requests import report_of
+from infra.shared.report_requests import report_of
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
 from infra.shared.web import FetchRequest

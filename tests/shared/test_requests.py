@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from infra.shared.report_requests import report_of
 from infra.shared.requests import (
     MAX_BYTES,
     AgentReport,
@@ -26,7 +27,6 @@ from infra.shared.requests import (
     encode_request,
     parse_reply,
     parse_request,
-    report_of,
 )
 from tests.shared.rows import each_row
 

@@ -168,6 +168,7 @@ def test_where_keys_go_is_judged_by_the_whole_model() -> None:
         ("limits: {bash_seconds: 0}", "limits.bash_seconds is 0.0; expected a number above 0"),
         ("limits: {bash_seconds: -1}", "limits.bash_seconds is -1.0; expected a number above 0"),
         ("limits: {bash_seconds: .inf}", "limits.bash_seconds is inf; expected a number above 0"),
+        ("mind: {skill_trials: 10}", "mind.skill_trials is 10; expected `int` <= 9"),
         ("limits: {bash_seconds: .nan}", "limits.bash_seconds is nan; expected a number above 0"),
         ("budget: {daily_tokens: 999999999999999999999}", "budget.daily_tokens is 999999999999999999999; expected"),
         ("model: {prices: {m: {input: -1, output: 1}}}", "model.prices.m.input is -1.0; expected"),

@@ -6,7 +6,6 @@ All of it is done under one lock, so that two runners do not work in one clone a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import time
@@ -18,7 +17,9 @@ from infra.cell.mind.clone_repair import BrokenClone, mend, settle
 from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
+from infra.shared.file_lock import lock_until
 from infra.shared.mind.layout import FOLDERS
+from infra.shared.mind.loss import AT_MOST, PATHS
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.tip import CloneTip, commit_tree
 from infra.shared.taint.machine import HELD as HELD_WORDS
@@ -41,16 +42,8 @@ def locked(context: MindContext, seconds: float = LOCK_SECONDS) -> Iterator[None
     """One at a time, of all processes. Raises MindBusy, OSError, Interrupted."""
     descriptor = os.open(f"{context.places.bot}/.{MIND}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise MindBusy(f"another runner held the mind's clone for {seconds:g} s") from None
-                context.interruption.check()
-                time.sleep(0.05)
+        if not lock_until(descriptor, time.monotonic() + seconds, between=context.interruption.check):
+            raise MindBusy(f"another runner held the mind's clone for {seconds:g} s")
         yield
     finally:
         os.close(descriptor)
@@ -98,7 +91,7 @@ def publish(context: MindContext, subject: str, name: str) -> bool:
 
 
 def _publish(context: MindContext, subject: str, name: str) -> bool:
-    git, is_folded, held = context.git, False, set[str]()
+    git, is_folded, held, lost = context.git, False, set[str](), set[str]()
     tip = resolve_commit(git, _REMOTE)
     _whole(context, tip)
     for attempt in range(ATTEMPTS):
@@ -109,7 +102,7 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
                 raise ValueError(_NO_BRANCH)
         if clone_tree.is_as(git, tip):
             return True
-        for kept in clone_tree.keep_aside(context, tip, name, held):
+        for kept in clone_tree.keep_aside(context, tip, name, held, lost):
             context.note("mind.put_back", **kept._asdict())
         new = _commit(context, tip, subject, is_folded)
         if new == tip:
@@ -123,6 +116,9 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
                 raise
             if HELD_WORDS in error.stderr and clone_tree.EVERYTHING not in held:
                 held.add(_held_in(error.stderr, held))
+                continue
+            if AT_MOST in error.stderr and not lost:  # with what earlier pushes dropped
+                lost = {path for path in PATHS if path in error.stderr}
                 continue
             if is_folded or git("rev-list", "--count", f"{tip}..{new}") == "1":
                 context.note("mind.refused", commit=new, error=cut(error.stderr.strip(), 2000))

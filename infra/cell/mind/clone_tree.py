@@ -184,10 +184,16 @@ def is_as(git: Git, tip: str) -> bool:
 
 
 def keep_aside(
-    context: MindContext, tip: str, name: str, refused: Collection[str] = (), only_tainted: bool = False
+    context: MindContext,
+    tip: str,
+    name: str,
+    refused: Collection[str] = (),
+    lost: Collection[str] = (),
+    only_tainted: bool = False,
 ) -> list[KeptAside]:
     """Put back, in the clone, what the door would not take, and keep it beside. `refused`: what it said to be held;
-    with `only_tainted`, nothing where no work that has read the web can have been. Raises GitError, OSError."""
+    `lost`: where it said that too much is gone since yesterday (`loss.PATHS`); with `only_tainted`, nothing where no
+    work that has read the web can have been. Raises GitError, OSError."""
     is_tainted = has_read_the_web(context)
     held = {*context.held(), *refused}
     if only_tainted and not is_tainted and not held:
@@ -205,7 +211,7 @@ def keep_aside(
 
     why = {path: problem for path in changed if (problem := problem_with(path))}
     found = _put_back(git, base, why, name)
-    found += _put_back(git, base, _wiped(git, base, changed), name)
+    found += _put_back(git, base, _wiped(git, base, changed, lost), name)
     for path in changed:
         if path not in why and _redact(f"{git.directory}/{path}"):
             found.append(KeptAside(path, "held a secret, which is taken out", ""))
@@ -293,8 +299,8 @@ def _listed(git: Git, commit: str, *paths: str) -> list[str]:
     return [path for path in listed.decode(errors="surrogateescape").split("\0") if path]
 
 
-def _wiped(git: Git, base: str, changed: Collection[str]) -> dict[str, str]:
-    """What would wipe the memory, as the door judges it too."""
+def _wiped(git: Git, base: str, changed: Collection[str], lost: Collection[str]) -> dict[str, str]:
+    """What would wipe the memory, as the door judges it too; of `lost`, what takes anything out."""
     below = Below(git.directory)
 
     def here(path: str) -> str:
@@ -309,9 +315,9 @@ def _wiped(git: Git, base: str, changed: Collection[str]) -> dict[str, str]:
     before = holdings(beliefs, items, _listed(git, base, "skills"))
     after = holdings(here(layout.BELIEFS), here(layout.LONG_TERM), skills)
     found = dict[str, str]()
-    for path, words in losses(before, after):
+    for path, words in losses(before, after, lost=lost):
         gone = [each for each in changed if is_below(each, (path,)) and (each == path or below.status(each) is None)]
-        found |= dict.fromkeys(gone, f"{words} were gone at once; more than a third goes only by the PM's push")
+        found |= dict.fromkeys(gone, f"{words} were gone; more than a third in a day goes only by the PM's push")
     return found
 
 

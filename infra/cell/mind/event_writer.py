@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 
+from infra.shared.file_lock import lock_until
 from infra.shared.files import sync_directory
 from infra.shared.mind.event import ChainTip, MindEvent, as_line, link, path_of, plain
 from infra.shared.mind.event_log import ends_within_line, tip
@@ -38,6 +38,10 @@ class EventWriter:
         self._left: tuple[str, int, int] = ("", -1, -1)
         """The file that was written last, its size then, and when the directory had changed last."""
         self._unsynced = set[str]()
+        self._since = 0
+        """The first event of those up to `tip` that this writer wrote, one behind the other."""
+        self._before = list[tuple[ChainTip, int]]()
+        """Tip and `since` of what it wrote before another wrote between, of which the keep knows nothing yet."""
         self.bytes = 0
         """Written by this run."""
 
@@ -72,19 +76,34 @@ class EventWriter:
 
             torn = path != self._left[0] and ends_within_line(self._mind, path)
             size = self._lines.append(path, plain(event), linked, b"\n" if torn else b"")
+            if before != self._tip:
+                self._before += [(self._tip, self._since)] if self._tip else []
+                self._since = made[0].seq
             self._tip, self._left = made[0], (path, size, self._changed_at())
             self._unsynced.add(path)
         return self._tip
 
-    def sync(self) -> ChainTip | None:
-        """What this run wrote is on the disk; gives the last of it. Raises OSError."""
+    @property
+    def tip(self) -> ChainTip | None:
+        """The last event that this writer wrote."""
+        return self._tip
+
+    def noted_by(self, note: Callable[[ChainTip, int], str]) -> str:
+        """Sync, and tell the keep of what this writer wrote and of nothing else: where it ends, and where it began.
+        Gives why that is not noted, or nothing. Raises OSError."""
+        self._sync()
+        while self._before and not note(*self._before[0]):
+            del self._before[0]
+        return note(self._tip, self._since) if self._tip else ""
+
+    def _sync(self) -> None:
+        """Raises OSError."""
         for path in sorted(self._unsynced):
             with contextlib.closing(self._mind.opened(path)) as file:
                 os.fsync(file.fileno())
         if self._unsynced:
             sync_directory(self._directory)
         self._unsynced.clear()
-        return self._tip
 
     def _where(self) -> ChainTip:
         """Where the chain ends now."""
@@ -97,7 +116,7 @@ class EventWriter:
         elif self._tip and found != self._tip:
             self._note("mind.events_lost", written=self._tip.seq, found=found.seq)
         self._left = ("", -1, -1)
-        return max(found, self._tip) if self._tip else found
+        return self._tip if self._tip and found.seq <= self._tip.seq else found
 
     def _size(self, path: str) -> int:
         status = self._mind.status(path)
@@ -112,15 +131,9 @@ class EventWriter:
         until = time.monotonic() + self._lock_seconds
         directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            while True:
-                try:
-                    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        words = f"{self._directory} is locked by another process; find it with fuser(1) and end it"
-                        raise OSError(errno.EAGAIN, words) from None
-                time.sleep(LOCK_PAUSE)
+            if not lock_until(directory, until, LOCK_PAUSE):
+                words = f"{self._directory} is locked by another process; find it with fuser(1) and end it"
+                raise OSError(errno.EAGAIN, words)
             yield
         finally:
             os.close(directory)

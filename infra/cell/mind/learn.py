@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, Coherence, make_coherent, report
 from infra.cell.mind.memory_files import MemoryFiles, append_log, read_log
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.reflections import tell_failure
+from infra.cell.mind.vouched_events import NOT_VOUCHED, VouchedEvents
 from infra.shared.clock import timestamp
 from infra.shared.mind.claims import BeliefStatus, Origin
 from infra.shared.mind.coherence import Loose, against_memory, held_of, loose_lines
-from infra.shared.mind.event import SUFFIX, EventLine, MindEvent, each_event, lines_of
-from infra.shared.mind.event_log import event_files
+from infra.shared.mind.event import SUFFIX, EventLine, MindEvent
 from infra.shared.mind.layout import BELIEFS, DAILY, EVENTS, HEALTH, LONG_TERM, WEEKLY, WORKING
 from infra.shared.mind.observe import Noted, observed
 from infra.shared.mind.promote import Promotions, line_of, promote
@@ -62,7 +62,9 @@ def after_run(context: MindContext) -> str:
     memory: the day's pass does, without it. Gives what came of it. Raises OSError, Interrupted."""
     if waits := _waits(context):
         return waits
-    decided = _decide(context)
+    events = VouchedEvents(context)
+    events.verify_newest()
+    decided = _decide(context, events)
     today = timestamp(context.now())[:10]
     keys = {each.key for each in decided.noted if each.observation.at.startswith(today)}
     return f"{words_of_learnt(decided.learnt.about(keys))} {_apply(context, decided)}".strip()
@@ -72,30 +74,34 @@ def make_daily(context: MindContext, day: str) -> str:
     """The summary of a UTC day, and then what was noted until now into memory. Gives what came of it.
 
     Raises EmptySummary, OSError: then memory is as it was."""
-    root = context.places.mind
-    lines = list(_lines_of_day(root, day))
+    root, vouched = context.places.mind, VouchedEvents(context)
+    unfit = vouched.verify()
+    lines = list(_lines_of_day(vouched, day))
     events = [PlacedEvent(line.place, line.event) for line in lines if line.event]
-    decided = _decide(context)
+    decided = _decide(context, vouched)
     of_day = [each for each in decided.noted if each.observation.at.startswith(day)]
     learnt = decided.learnt.about({each.key for each in of_day})
     statements = decided.files.statements()
     promoted = [line for line in decided.log.lines if line.what in PROMOTIONS and line.at.startswith(day)]
     made = [f"{line.id}: {statements.get(line.id, 'taken out since')}" for line in promoted]
     try:
-        unreadable = sum(line.event is None for line in lines)
-        _write(root, f"{DAILY}/{day}.md", daily_summary(day, events, of_day, learnt, made, unreadable))
+        unvouched = sum(line.why == NOT_VOUCHED for line in lines)
+        unreadable = sum(line.event is None for line in lines) - unvouched
+        _write(root, f"{DAILY}/{day}.md", daily_summary(day, events, of_day, learnt, made, unreadable, unvouched))
     except (EmptySummary, OSError) as error:
         _tell(context, f"Daily summary {day}", error)
         raise
-    return f"{words_of_learnt(learnt, len(made))} {_waits(context) or _apply(context, decided)}".strip()
+    done = _waits(context) or _apply(context, decided)
+    return " ".join(filter(None, (words_of_learnt(learnt, len(made)), done, unfit)))
 
 
 def make_weekly(context: MindContext, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it.
 
     Raises EmptySummary, OSError: then memory is as it was."""
-    root, now = context.places.mind, context.now()
-    tallies = {day: _tally_of(root, day) for day in days_of(week)}
+    root, now, events = context.places.mind, context.now(), VouchedEvents(context)
+    unfit = events.verify()
+    tallies = {day: _tally_of(events, day) for day in days_of(week)}
     files, log = MemoryFiles(root, now), read_log(root)
     every = [*((item.id, item.status) for item in files.items), *((each.id, each.status) for each in files.beliefs)]
     open_now = [id for id, status in every if status is BeliefStatus.CONTESTED]
@@ -106,12 +112,13 @@ def make_weekly(context: MindContext, week: str) -> str:
         raise
     if waits := _waits(context):
         return waits
-    noted = observed(_notes(root, now), files.keys())
+    noted = observed(_notes(events, now), files.keys())
     found = make_coherent(files, log, validated_at(noted), context.ask, now)
     _save(root, files, found.lines)
     against = against_memory(held_of(files.items, files.beliefs), _loose(root, noted, tallies))
     _write(root, f"{HEALTH}/coherence-{week}.md", report(found, files, week, now, against))
-    return f"{len(found.settled)} pairs judged, {found.left} left, {len(open_now)} contested before"
+    words = f"{len(found.settled)} pairs judged, {found.left} left, {len(open_now)} contested before"
+    return f"{words}; {unfit}" if unfit else words
 
 
 def _loose(root: str, noted: tuple[Noted, ...], days: Collection[str]) -> Iterator[Loose]:
@@ -147,10 +154,10 @@ def validated_at(noted: tuple[Noted, ...]) -> dict[str, str]:
     return found
 
 
-def _decide(context: MindContext) -> Pass:
+def _decide(context: MindContext, events: VouchedEvents) -> Pass:
     root, now = context.places.mind, context.now()
     files, log = MemoryFiles(root, now), read_log(root)
-    noted = observed(_notes(root, now), files.keys())
+    noted = observed(_notes(events, now), files.keys())
     learnt = promote(noted, files.items, files.beliefs, context.settings.mind, log, now, _head(context))
     return Pass(files, log, noted, learnt)
 
@@ -203,43 +210,31 @@ def _save(root: str, files: MemoryFiles, lines: tuple[PromotionLine, ...]) -> No
     append_log(root, lines)
 
 
-def _notes(root: str, now: float) -> list[tuple[str, MindEvent]]:
+def _notes(events: VouchedEvents, now: float) -> list[tuple[str, MindEvent]]:
     """What was noted and shown, in the order of the chain. Raises OSError."""
     since = timestamp(max(0.0, now - OBSERVED_DAYS * _DAY_SECONDS))[:10]
-    below, found = Below(root), list[tuple[str, MindEvent]]()
-    for path in event_files(below, since):
-        lines = _lines_of(below, path, lambda line: any(mark in line for mark in _OF_NOTES))
-        found += [(line.place, line.event) for line in lines if line.event]
+    lines = events.lines(since, lambda line: any(mark in line for mark in _OF_NOTES))
+    found = [(line.place, line.event) for line in lines if line.event]
     return sorted(found, key=lambda each: each[1].seq)
 
 
-def _lines_of_day(root: str, day: str) -> Iterator[EventLine]:
-    return _lines_of(Below(root), f"{EVENTS}/{day}{SUFFIX}", lambda line: True)
+def _lines_of_day(events: VouchedEvents, day: str) -> Iterator[EventLine]:
+    return events.lines_of(f"{EVENTS}/{day}{SUFFIX}")
 
 
-def _lines_of(below: Below, path: str, is_wanted: Callable[[bytes], bool]) -> Iterator[EventLine]:
-    """Nothing of a file that is missing; others that cannot be read are one line that is no event."""
-    try:
-        with below.opened(path) as file:
-            yield from each_event((line if is_wanted(line) else b"" for line in lines_of(file)), path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield EventLine(path, 0, None, str(error))
+def _tally_of(events: VouchedEvents, day: str) -> Tally:
+    unreadable = 0
 
-
-def _tally_of(root: str, day: str) -> Tally:
-    unreadable = list[EventLine]()
-
-    def events() -> Iterator[PlacedEvent]:
-        for line in _lines_of_day(root, day):
+    def placed() -> Iterator[PlacedEvent]:
+        nonlocal unreadable
+        for line in _lines_of_day(events, day):
             if line.event:
                 yield PlacedEvent(line.place, line.event)
             else:
-                unreadable.append(line)
+                unreadable += line.why != NOT_VOUCHED
 
-    found = tally(events())
-    return found._replace(unreadable=len(unreadable))
+    found = tally(placed())
+    return found._replace(unreadable=unreadable)
 
 
 def _write(root: str, path: str, text: str) -> None:

@@ -15,12 +15,15 @@ from infra.cell.loop.registry import Position, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
 from infra.cell.mind.recall_of_run import RecallOfRun
-from infra.cell.mind.recorder import Recorder, note_head
+from infra.cell.mind.recorder import Recorder
 from infra.cell.mind.run_use import RunUse
-from infra.shared.conversation import EXPLORATION, TASK, Completion, Request
+from infra.shared.conversation import Completion, Request
+from infra.shared.labels import EXPLORATION, TASK
+from infra.shared.mind.event import ChainTip
 from infra.shared.mind_settings import RunnerMind
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
+from infra.shared.requests import HeldHead
 
 
 class MindContext(NamedTuple):
@@ -42,6 +45,12 @@ class MindContext(NamedTuple):
     """What of the mind waits for the PM's word (`requests.TaintedBy`), as the keep said when `origins` was asked."""
     toolbox_in: Callable[[str], Toolbox] | None = None
     """The dispatcher, for acts in this directory; the policy is asked, the PM is not. None where there is none."""
+    heads: Callable[[int], tuple[HeldHead, ...] | None] = lambda below: None
+    """Heads of the chain of events that the keep holds, below this event; None of a keep that holds none to ask for.
+    Raises OSError when it does not say."""
+    note_head: Callable[[str, ChainTip, int], str] = lambda run, tip, since: ""
+    """Tells the keep, for a run, where the chain ends and from which event on its writer wrote it; gives why the keep
+    did not take that."""
 
 
 def has_read_the_web(context: MindContext) -> bool:
@@ -101,7 +110,7 @@ class MindRun:
             context.now,
             context.note,
             lambda: sorted(self._recall.shown_ids),
-            lambda run, tip: note_head(context.places.request_socket, run, tip),
+            context.note_head,
         )
         self._recorder.label = self._use.label = label
         self._recorder.begin(self._words, ids, resumed, played)
@@ -112,7 +121,13 @@ class MindRun:
         if not os.path.isdir(context.places.mind):
             return ()
         return (
-            note_tool(self._notes, context.places.main_checkout, context.interruption, context.origins),
+            note_tool(
+                self._notes,
+                context.places.main_checkout,
+                context.interruption,
+                context.origins,
+                toolbox_in=context.toolbox_in,
+            ),
             *self._recall.tools(),
         )
 

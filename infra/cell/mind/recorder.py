@@ -5,6 +5,8 @@ cell can change them."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,28 +26,9 @@ from infra.shared.secret_shapes import redacted_and_cut
 
 DIRECTIVE_CHARS, END_CHARS = 1000, 1000
 MOST_IDS = 100
-HEAD_SECONDS = 20.0
 UNKNOWN_ORIGIN = "unknown: the keep did not say"
 BEGAN, WENT_ON, SAID = "began", "went on", "said"
 """Statuses of a task; others are reasons for which runs end."""
-
-
-def note_head(request_socket: str, run: str, tip: ChainTip) -> str:
-    """Tell the keep where the chain ends after a run; gives why that is not noted. What is missed once, the next run's
-    note covers. A keep of the version before knows no such request."""
-    from infra.shared import door
-    from infra.shared.requests import Done, Later, NoteHead, Refused, RequestError
-
-    try:
-        reply = door.ask(request_socket, NoteHead(run, tip.seq, tip.hash), HEAD_SECONDS)
-    except (OSError, RequestError) as error:
-        return str(error)
-    match reply:
-        case Done():
-            return ""
-        case Refused(why) | Later(why):
-            return why
-    return "the git door's reply is no answer to that"
 
 
 class Recorder:
@@ -60,10 +43,10 @@ class Recorder:
         now: Callable[[], float],
         note: Callable[..., object],
         shown: Callable[[], Sequence[str]] = tuple,
-        note_head: Callable[[str, ChainTip], str] = lambda run, tip: "",
+        note_head: Callable[[str, ChainTip, int], str] = lambda run, tip, since: "",
     ) -> None:
         """`origins`, `now` and `note` as in MindContext. `shown`: ids of what was placed before the run. `note_head`
-        tells the keep where the chain ends after a run; gives why it did not take that."""
+        as in MindContext."""
         self._writer = EventWriter(root, note)
         self._checkout = checkout
         self._position = position
@@ -132,14 +115,17 @@ class Recorder:
         except NotRecorded as problem:
             self._note("mind.end_not_recorded", error=str(problem))
         try:
-            tip = self._writer.sync()
+            refused = self._tell_keep()
         except OSError as error:
             self._note("mind.events_not_synced", error=str(error))
             return
-        if tip:
-            refused = self._note_head(self._position.run, tip)
-            facts = {"events": self.written, "bytes": self._writer.bytes, "seq": tip.seq}
+        if self._writer.tip:
+            facts = {"events": self.written, "bytes": self._writer.bytes, "seq": self._writer.tip.seq}
             self._note("mind.events_written", **facts, head_not_noted=refused or None)
+
+    def _tell_keep(self) -> str:
+        """What was written until now is on the disk, and the keep vouches for it; gives why not. Raises OSError."""
+        return self._writer.noted_by(functools.partial(self._note_head, self._position.run))
 
     def _acted(self, event: Acted) -> None:
         call, result = event.call, event.result
@@ -150,6 +136,9 @@ class Recorder:
         made = self._event(found.type, step, found.outcomes, call.name, result.status, found.details, found.execution)
         self._write(made)
         self._skill = acts.skill_of(call, result) or self._skill
+        if call.name == NOTE:  # it is to count also when the run is cut short
+            with contextlib.suppress(OSError):  # the end of the run says so
+                self._tell_keep()
 
     def _look_at_origins(self) -> None:
         """Where the keep does not say, the work counts as one that has read the web."""

@@ -5,6 +5,7 @@ and one that failed too often is disabled. Each day: what the gate lacks is trie
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Final
 
@@ -32,6 +33,7 @@ from infra.shared.mind.skill_record import (
     outcome_of,
     used_in,
 )
+from infra.shared.mind.skill_tally import is_next_with_skill, tally_of, verdict
 from infra.shared.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
 from infra.shared.mind.skills import SELF_TEST as SELF_TEST_SECTION
 from infra.shared.people import AGENT
@@ -41,6 +43,8 @@ from infra.shared.taint.machine import UNKNOWN
 PUSHED: Final = f"refs/remotes/origin/{MIND}"
 MOST_REVIEWED: Final = 3
 """Candidates in one day that something is tried of."""
+COMPARES_SECONDS: Final = 540.0
+"""Of a review, after which no trial of the held-out task begins: the last one ends within a duty's time."""
 MOST_DRAFTS, MOST_PENDING, DRAFTED_DAYS = 2, 20, 14
 """Drafts in one day, candidates at which none is added, and days of events that are looked at."""
 
@@ -53,6 +57,8 @@ class SkillCare:
         self._root = context.places.mind
         self._files = SkillFiles(self._root)
         self._log = SkillLog(context)
+        self.compares_until = time.monotonic() + COMPARES_SECONDS
+        """No trial of a held-out task begins later."""
 
     # After a run
 
@@ -65,6 +71,7 @@ class SkillCare:
             if skill.status is SkillStatus.LEARNED:
                 self._put_back_changed(skill)
         self.index_candidates()
+        self._log.verify_newest()
         used, failed = self._of_run(run)
         if used and failed:
             self._disable(self._files.skills(), used)
@@ -188,6 +195,7 @@ class SkillCare:
 
     def review(self) -> str:
         """Try what the gate lacks, promote what passes it. Raises OSError, GitError, Interrupted."""
+        unfit = self._log.verify()
         disabled = self._disable(self._files.skills())
         drafted = self._draft(self._files.skills())
         skills = self._files.skills()
@@ -208,6 +216,7 @@ class SkillCare:
         words = [f"{disabled} disabled"] if disabled else []
         words += [f"drafted {', '.join(drafted)}"] if drafted else []
         words += [f"promoted {', '.join(promoted)}"] if promoted else []
+        words += [unfit] if unfit else []
         return "; ".join([*words, *waits]) or "no candidates"
 
     def _draft(self, skills: Skills) -> list[str]:
@@ -244,7 +253,6 @@ class SkillCare:
             SELF_TEST: (trials.self_test, "self-test", ()),
             REGRESSION: (trials.regression, "regression check", ("self-test",)),
             REVIEW: (trials.review, "peer review", ("self-test", "regression check", "failure modes")),
-            COMPARISON: (trials.comparison, "with and without", _ALL_OTHERS),
         }
         found, was_tried = self.judged(skill, hash, skills), False
         for kind, (make, name, first) in tries.items() if may_try and self._context.toolbox_in else ():
@@ -260,7 +268,26 @@ class SkillCare:
             except (TrialPutOff, ModelFailure, ValueError) as later:  # or an answer that is none
                 self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
             found = self.judged(skill, hash, skills)
+        if may_try and self._context.toolbox_in and _can_be_compared(skill, found):
+            was_tried = self._compare(skill, hash, trials) or was_tried
+            found = self.judged(skill, hash, skills)
         return found, was_tried
+
+    def _compare(self, skill: Skill, hash: str, trials: SkillTrials) -> bool:
+        """The held-out task with the skill and without, by turns, until that decides; what is left waits for the next
+        review, and nothing is made twice. Whether anything was tried."""
+        was_tried, most = False, self._context.settings.mind.skill_trials
+        while verdict(tally := tally_of(self._log.records().of(skill.reference), hash), most) is None:
+            self._context.interruption.check()
+            was_tried = True
+            try:
+                if time.monotonic() > self.compares_until:
+                    raise TrialPutOff("this review has taken its time; the rest of the trials are made in the next")
+                self._log.tried(COMPARISON, trials.held_out(is_next_with_skill(tally)))
+            except (TrialPutOff, ModelFailure, ValueError) as later:
+                self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
+                break
+        return was_tried
 
     def _promote(self, skill: Skill, hash: str) -> None:
         old = self._files.skills().find(skill.name, SkillStatus.LEARNED)
@@ -276,7 +303,6 @@ class SkillCare:
 
 
 _TRIED: Final = (SkillStatus.CORE, SkillStatus.LEARNED, SkillStatus.CANDIDATE)
-_ALL_OTHERS: Final = ("self-test", "regression check", "peer review", "failure modes", "uses", "index")
 
 
 def _can_be_made(kind: str, skill: Skill, found: Gate) -> bool:
@@ -286,6 +312,11 @@ def _can_be_made(kind: str, skill: Skill, found: Gate) -> bool:
     waits = any("exploration.usd" in condition.why for condition in found.lacking)
     if kind == REVIEW:  # which would cost money for nothing
         return not waits
-    if kind == COMPARISON:
-        return bool(skill.command(HELD_OUT) and skill.prose(HELD_OUT)) and not waits
     return True
+
+
+def _can_be_compared(skill: Skill, found: Gate) -> bool:
+    """When that alone is lacking, and may be tried: it costs the most."""
+    names = [condition.name for condition in found.lacking]
+    waits = any("exploration.usd" in condition.why for condition in found.lacking)
+    return names == ["with and without"] and bool(skill.command(HELD_OUT) and skill.prose(HELD_OUT)) and not waits

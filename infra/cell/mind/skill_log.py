@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from typing import Final
 
 from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.vouched_events import VouchedEvents
 from infra.shared.clock import timestamp
-from infra.shared.conversation import EXPLORATION, MAINTENANCE
+from infra.shared.labels import EXPLORATION, MAINTENANCE
 from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
-from infra.shared.mind.event_log import logged
 from infra.shared.mind.skill_record import (
     COMPARISON,
     DRAFTED,
@@ -21,7 +23,9 @@ from infra.shared.mind.skill_record import (
     records_of,
 )
 from infra.shared.mind.skills import Skill
-from infra.shared.safe_files import Below
+
+OF_SKILLS: Final = "skills"
+"""In the place of a run's name in the keep's record."""
 
 
 class SkillLog:
@@ -30,14 +34,16 @@ class SkillLog:
     def __init__(self, context: MindContext) -> None:
         self._context = context
         self._writer = EventWriter(context.places.mind, context.note)
+        self._events = VouchedEvents(context)
+        self.verify, self.verify_newest = self._events.verify, self._events.verify_newest
 
     def records(self) -> SkillRecords:
         return records_of(self.events())
 
     def events(self, since: str = "") -> Iterator[EventLine]:
-        """In the order of days; from this day on, if given."""
+        """In the order of days; from this day on, if given. Those that were verified."""
         try:
-            yield from logged(Below(self._context.places.mind), since)
+            yield from self._events.lines(since)
         except OSError as error:
             self._context.note("mind.events_unreadable", error=str(error))
 
@@ -64,3 +70,9 @@ class SkillLog:
     def _tell(self, type: EventType, words: str, metadata: EventMetadata) -> None:
         at, about = timestamp(self._context.now()), EventContext(intent=words)
         self._writer.append(MindEvent(at, type, about, Execution(), Outcomes(observations=words), metadata))
+        if refused := self._writer.noted_by(functools.partial(self._context.note_head, OF_SKILLS)):
+            self._context.note("mind.events_written", events=1, head_not_noted=refused)
+        try:
+            self._events.verify_newest()
+        except OSError as error:  # then it counts from the next look on
+            self._context.note("mind.events_not_verified", error=str(error))

@@ -37,6 +37,7 @@ class SkillScan:
 
     def scan(self, week: str) -> str:
         """Which learned skills the week used; what was unused for long is deprecated. Raises OSError."""
+        self._log.verify()
         skills, records = self._files.skills(), self._log.records()
         used = _used_in_week(skills, records, week)
         lines = self._week_has_events(week)

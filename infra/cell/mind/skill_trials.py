@@ -17,11 +17,12 @@ from infra.cell.loop.loop import Answered, Event, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.mind import MindContext
-from infra.shared.conversation import EXPLORATION, FIRST_MESSAGE, MAINTENANCE, Message, Request, Text
+from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
+from infra.shared.labels import EXPLORATION, MAINTENANCE
 from infra.shared.mind.layout import IDENTITY, INVARIANTS, PM_ONLY, PRINCIPLES, SCRATCH
-from infra.shared.mind.skill_gate import TrialRun, helps, words_of
 from infra.shared.mind.skill_graph import found_by
 from infra.shared.mind.skill_record import TrialDetails
+from infra.shared.mind.skill_tally import STEPS, TOKENS, WITH
 from infra.shared.mind.skills import FILE, HELD_OUT, SELF_TEST, SKILLS, Skill, Skills, SkillStatus
 from infra.shared.run_states import StopReason
 from infra.shared.safe_files import Below, Entry
@@ -66,8 +67,6 @@ class SkillTrials:
         self._context = context
         self._skill, self._hash, self._skills, self._folders = skill, hash, skills, folders
         self._below = Below(context.places.mind)
-        self._usd = 0.0
-        """Spent on the held-out task."""
 
     def self_test(self) -> TrialDetails:
         """Raises OSError."""
@@ -127,25 +126,17 @@ class SkillTrials:
         approves, reasons = verdict_of(answer)
         return self._details(approves, f"{'approved' if approves else 'rejected'}: {'; '.join(reasons)}")
 
-    def comparison(self) -> TrialDetails:
-        """Raises OSError, GitError, TrialPutOff, Interrupted."""
-        without = self._held_out("without", "")
-        with_skill = self._held_out("with", f"{_WITH}{self._skill.text}")
-        facts = {"with": with_skill._asdict(), "without": without._asdict(), "usd": self._usd}
-        better = helps(with_skill, without)
-        words = f"{'it helps' if better else 'it does not help'}: {words_of(with_skill, without)}"
-        return self._details(better, words, **facts)
-
-    def _held_out(self, name: str, more: str) -> TrialRun:
+    def held_out(self, with_skill: bool) -> TrialDetails:
         """The task in a scratch clone, by the loop of real runs. The files of the skill lie beside it with the skill
-        alone."""
-        tokens = 0
+        alone. Raises OSError, GitError, TrialPutOff, Interrupted."""
+        tokens, usd = 0, 0.0
+        name, more = ("with", f"{_WITH}{self._skill.text}") if with_skill else ("without", "")
 
         def record(event: Event) -> None:
-            nonlocal tokens
+            nonlocal tokens, usd
             if isinstance(event, Answered):
                 used = event.completion.usage
-                self._usd += event.completion.usd
+                usd += event.completion.usd
                 tokens += used.input_tokens + used.output_tokens + used.cache_read_tokens + used.cache_write_tokens
 
         with self._place(name) as root:
@@ -166,7 +157,9 @@ class SkillTrials:
             if ended.reason in (StopReason.MODEL_UNAVAILABLE, StopReason.BUDGET):
                 raise TrialPutOff(f"the held-out task: {ended.failure}")
             checked = self._run(tools, self._skill.command(HELD_OUT), CHECK_SECONDS)
-        return TrialRun(_is_zero(checked), tokens, ended.steps)
+        passed = _is_zero(checked)
+        words = f"{name} the skill {'done' if passed else 'not done'} in {ended.steps} steps and {tokens:,} tokens"
+        return self._details(passed, words, **{WITH: with_skill, TOKENS: tokens, STEPS: ended.steps, "usd": usd})
 
     def _tested(self, skill: Skill, root: str, seconds: float = SELF_TEST_SECONDS) -> ToolResult:
         """The self-test, in the folder where the skill lies below `root`."""

@@ -13,7 +13,7 @@ from infra.shared.mind import questions
 from infra.shared.mind.answers import ReadAnswer, TaskAnswer, TaskStatus, active_text, answer_text, read_answer
 from infra.shared.mind.inbox import TASK_ID, Inbox, InboxProblem, TaskBlock, order, parse_inbox
 from infra.shared.mind.inbox_edits import without_task
-from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 
@@ -114,9 +114,11 @@ class TaskFiles:
         except OSError:
             return ""
 
-    def write_questions(self, text: str) -> None:
-        """Raises OSError."""
-        RedactedFile(self._path(OPEN_QUESTIONS)).replace(text.encode(errors="surrogateescape"))
+    def write_questions(self, text: str, held_of: str = "") -> None:
+        """`held_of`: the run, of a text that is for the PM alone. Raises OSError."""
+        path = self._path(f"{HELD}/{held_of}/{OPEN_QUESTIONS}" if held_of else OPEN_QUESTIONS)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        RedactedFile(path).replace(text.encode(errors="surrogateescape"))
 
     def _ids(self, directory: str) -> frozenset[str]:
         try:

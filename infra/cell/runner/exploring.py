@@ -3,10 +3,23 @@ Money, tokens and calls are counted by the model door, time is counted here."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from infra.cell.model_client import ModelFailure
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.job import Job
+from infra.cell.runner.job import Job, exploration_job
+from infra.cell.runner.job_run import say_work
+from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
 from infra.shared import mind_settings
+from infra.shared.labels import EXPLORATION
+from infra.shared.mind.questions import OpenQuestion
+from infra.shared.mind_settings import ExplorationSettings
+from infra.shared.requests import RequestError
+
+USED_UP: Final = "exploration_exhausted"
+"""The model door's word: of all exploration, or of the label's share."""
 
 
 class Exploring:
@@ -14,19 +27,54 @@ class Exploring:
 
     def __init__(self, context: RunnerContext, desk: TaskDesk) -> None:
         self._context, self._desk = context, desk
-        self._waits_on = ""
-        """The UTC day on which no more is explored."""
+        self._waits: dict[str, str] = {}
+        """By label, the UTC day on which no more of that kind is explored."""
 
     def next_job(self) -> Job | None:
-        context, memory = self._context, self._context.state.memory
+        context, today = self._context, self._context.now()[:10]
         settings = mind_settings.from_json(context.boot.mind).exploration
-        today = context.now()[:10]
-        spent = memory.explored_seconds if memory.explored_on == today else 0.0
-        if settings.usd is None or spent >= settings.seconds or self._waits_on == today:
+        waits = {label for label, day in self._waits.items() if day == today}
+        if settings.usd is None or EXPLORATION in waits:
             return None
-        return self._desk.next_question()
+        question = next_question(self._desk.questions(), context.state.explored(today), waits, settings)
+        return exploration_job(question) if question and self._begins_untainted(question.id) else None
 
-    def wait(self, why: str) -> None:
-        """Until the day is over: the budget is used up, or there is no model."""
-        self._waits_on = self._context.now()[:10]
-        self._context.log.info("exploration.waits", after=self._waits_on, why=why)
+    def _begins_untainted(self, question: str) -> bool:
+        """When not, the watcher starts the runner again as soon as the work before is over."""
+        try:
+            origins = say_work(self._context, question)
+        except (OSError, RequestError) as error:
+            self._context.log.error("exploration.failed", question=question, error=str(error))
+            return False
+        if origins:
+            self._context.log.info("exploration.put_off", question=question, has_read=origins)
+        return not origins
+
+    def others_go_on(self, job: Job, failure: ModelFailure | None) -> bool:
+        """A run on this job came to nothing: until the day is over no more is explored, or, when what its label may
+        use is used up, no more of that kind."""
+        label = job.label if failure and failure.type == USED_UP else EXPLORATION
+        self._waits[label] = self._context.now()[:10]
+        self._context.log.info("exploration.waits", label=label, after=self._waits[label], why=str(failure))
+        return label != EXPLORATION
+
+
+def next_question(
+    questions: Iterable[OpenQuestion],
+    explored: Collection[Explored],
+    waits: Collection[str],
+    settings: ExplorationSettings,
+) -> OpenQuestion | None:
+    """The first that was not tried on this day, and for which there is time. `waits`: labels whose share is used up.
+    Pure."""
+    tried = {each.question for each in explored}
+
+    def has_time(label: str) -> bool:
+        of_label = sum(each.seconds for each in explored if each.label == label)
+        return of_label < settings.seconds * settings.share(label)[1]
+
+    if sum(each.seconds for each in explored) >= settings.seconds:
+        return None
+    return next(
+        (each for each in questions if each.id not in tried and each.label not in waits and has_time(each.label)), None
+    )

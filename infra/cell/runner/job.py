@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.shared.comms import Directive
-from infra.shared.conversation import EXPLORATION, TASK
+from infra.shared.labels import TASK
 from infra.shared.mind.inbox import TaskBlock
 from infra.shared.mind.layout import COMPLETED, OPEN_QUESTIONS
+from infra.shared.mind.questions import OpenQuestion
 
 _ID = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 """Of a job; a directive's is of hexadecimal digits."""
@@ -22,7 +23,13 @@ end your turn with a report whose first line is `BLOCKED: ` and the question; wh
 whose first line is `FAILED: ` and why. The inbox is the PM's: leave tasks/inbox.md as it is."""
 _EXPLORE = f"""\
 Nobody waits for this: it is an open question of your own, from {OPEN_QUESTIONS}. Find out what you can within a few
-steps, note what you learn, change nothing on main, and end your turn with the answer in a few sentences."""
+steps, note what you learn, change nothing on main, and end your turn with the answer in a few sentences.{{may}}"""
+_MAY = {
+    "": "\nThe web and the installing of packages are for questions that are marked so: `(web)`, `(tools)`.",
+    "web": "\nYou may read the web for it, and install nothing.",
+    "tools": "\nYou may install packages for it, outside of main, and read no pages.",
+    "skills": "\nWhat you change is a skill in skills/candidates/.",
+}
 
 
 class Job(NamedTuple):
@@ -72,5 +79,6 @@ def task_job(task: TaskBlock, question: str, answers: Sequence[Directive]) -> Jo
     return Job(task.id, words, TASK, task, tuple(answers), "\n\n".join([task.words, *said]))
 
 
-def exploration_job(id: str, question: str) -> Job:
-    return Job(id, f"Task {id}: {question}\n\n{_EXPLORE}", EXPLORATION)
+def exploration_job(question: OpenQuestion) -> Job:
+    words = f"Task {question.id}: {question.text}\n\n{_EXPLORE.format(may=_MAY[question.part])}"
+    return Job(question.id, words, question.label)

@@ -12,20 +12,33 @@ from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, directive_ids, is_job
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run_start import RunStart, StartMode
+from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import COUNTED, MOST_TRIES, stops_of_task
 from infra.shared import door
 from infra.shared.comms import Directive
 from infra.shared.conversation import Request
 from infra.shared.mind.answers import TaskEvidence, TaskStatus
 from infra.shared.repository.git import GitError
-from infra.shared.requests import NO_TASK, AskTaint, RequestError
+from infra.shared.requests import NO_TASK, AskTaint, Refused, RequestError, TaintedBy
 from infra.shared.run_states import StopReason
+from infra.shared.taint.machine import UNKNOWN
 
 if TYPE_CHECKING:
     from infra.cell.runner.task_desk import TaskDesk
     from infra.cell.runner.task_record import TaskRecord
 
 SAY_SECONDS = 20.0
+
+
+def say_work(context: RunnerContext, task: str) -> tuple[str, ...]:
+    """Tell the keep on what the cell works now; gives whose text that work has read. Raises OSError, RequestError."""
+    match door.ask(context.boot.places.request_socket, AskTaint(task), SAY_SECONDS):
+        case TaintedBy(origins):
+            return origins
+        case Refused():  # a keep of the version before knows no questions
+            return ()
+        case other:
+            raise OSError(f"the git door: {other}")
 
 
 class JobRun:
@@ -45,6 +58,11 @@ class JobRun:
         """What the PM says in this work: neither our words around a task, nor a question of the agent's own."""
         said = [task.text for task in tasks if not is_job(task.id)]
         return "\n".join([self._job.pm_words, *said] if self._job else said)
+
+    def explores(self, tasks: Sequence[Directive]) -> str | None:
+        """What its question is marked for, while the run is on that alone; None for a run that is on anything else."""
+        job = self._job
+        return job.label.partition("/")[2] if job and job.task is None and not directive_ids(tasks) else None
 
     def with_news(self, other: Callable[[PageSeen], str | None]) -> Callable[[PageSeen], str | None]:
         """`other`, and what the PM has done to the task meanwhile."""
@@ -91,8 +109,9 @@ class JobRun:
         if job is None or desk is None:
             return False
         if job.task is None:
-            context.state.explored(context.now()[:10], time.monotonic() - self._began)
-            desk.end_exploration(job, result, self._run)
+            took = time.monotonic() - self._began
+            context.state.explores(context.now()[:10], Explored(job.id, job.label, took))
+            desk.end_exploration(job, result, self._run, self._origins(job))
             return not directive_ids(tasks)  # those that came meanwhile are reported as ever
         try:
             evidence = self._record.evidence() if self._record else TaskEvidence()
@@ -123,16 +142,25 @@ class JobRun:
     def send(self) -> None:
         if self._job:
             self._context.page.send()
+            if self._job.task is None:
+                self._say(NO_TASK)
 
     def _say_task(self) -> None:
         """Tell the keep on which task the run is, before it can read the web. What is not told, the work is tainted for
         longer by."""
-        places = self._context.boot.places
-        if not os.path.isdir(places.mind):
-            return
-        task = self._job.id if self._job and self._job.task else NO_TASK
+        if os.path.isdir(self._context.boot.places.mind):
+            self._say(self._job.id if self._job else NO_TASK)
+
+    def _origins(self, job: Job) -> tuple[str, ...]:
+        """Whose text the run has read."""
         try:
-            door.ask(places.request_socket, AskTaint(task), SAY_SECONDS)
+            return say_work(self._context, job.id)
+        except (OSError, RequestError):
+            return (UNKNOWN,)
+
+    def _say(self, task: str) -> None:
+        try:
+            say_work(self._context, task)
         except (OSError, RequestError) as error:
             self._context.log.warning("task.not_said", task=task, error=str(error))
 

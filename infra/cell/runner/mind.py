@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.registry import Verdict
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.heads import ask_heads, note_head
 from infra.cell.mind.mind import MindContext
 from infra.cell.policy.gate import gate_of
 from infra.cell.runner.context import RunnerContext
@@ -36,6 +38,8 @@ def mind_context(context: RunnerContext, taint: WebTaint | None = None) -> MindC
         now=time.time,
         interruption=context.interruption,
         held=lambda: taint.held,
+        heads=functools.partial(ask_heads, places.request_socket),
+        note_head=functools.partial(note_head, places.request_socket),
         toolbox_in=lambda directory: _toolbox(context, directory, origins),
     )
 

@@ -18,10 +18,11 @@ from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
+from infra.shared.report_requests import report_of
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import AgentReport, Done, Refused, Reply, report_of
+from infra.shared.requests import AgentReport, Done, Refused, Reply
 
 
 class PageSeen(NamedTuple):

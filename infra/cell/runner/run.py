@@ -90,7 +90,9 @@ def work_on(
     approvals = Approvals(context, seen)
     jobs = jobs or JobRun(context)
     taint = WebTaint(context.boot.places.request_socket, context.log.info)
-    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, taint.origins)
+    gate = gate_of(
+        context.boot.policy, context.checkout, approvals.ask, taint.origins, lambda: jobs.explores(directives.tasks)
+    )
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)

@@ -35,6 +35,14 @@ class UnsentReport(NamedTuple):
     """Tasks of the inbox that are done with it."""
 
 
+class Explored(NamedTuple):
+    """A run of exploration."""
+
+    question: str
+    label: str
+    seconds: float = 0.0
+
+
 class Memory(NamedTuple):
     unsent: tuple[UnsentReport, ...] = ()
     """Oldest first."""
@@ -53,9 +61,8 @@ class Memory(NamedTuple):
     inbox_told: str = ""
     """SHA-256 of the problems with the inbox that were reported last."""
     explored_on: str = ""
-    """The UTC day that `explored_seconds` are of."""
-    explored_seconds: float = 0.0
-    """Of that day, spent on runs of exploration."""
+    """The UTC day of `explored`."""
+    explored: tuple[Explored, ...] = ()
 
 
 class State:
@@ -79,10 +86,14 @@ class State:
         self._saved = False
         return self.save()
 
-    def explored(self, day: str, seconds: float) -> bool:
-        """Remember that a run of exploration took so long."""
-        before = self.memory.explored_seconds if self.memory.explored_on == day else 0.0
-        return self.change(explored_on=day, explored_seconds=before + seconds)
+    def explored(self, day: str) -> tuple[Explored, ...]:
+        """What was explored on this day."""
+        return self.memory.explored if self.memory.explored_on == day else ()
+
+    def explores(self, day: str, run: Explored) -> bool:
+        """Remember that a run of exploration begins, or how long it took."""
+        others = tuple(each for each in self.explored(day) if each.question != run.question)
+        return self.change(explored_on=day, explored=(*others, run))
 
     def save(self) -> bool:
         """Write what the disk has not taken yet."""
@@ -108,7 +119,8 @@ class State:
 
 def _plain(memory: Memory) -> dict[str, Any]:
     reports = {name: [report._asdict() for report in getattr(memory, name)] for name in ("unsent", "refused")}
-    return {"schema": SCHEMA} | memory._asdict() | reports
+    explored = {"explored": [run._asdict() for run in memory.explored]}
+    return {"schema": SCHEMA} | memory._asdict() | reports | explored
 
 
 def _decoded(content: bytes) -> Memory:
@@ -121,7 +133,8 @@ def _decoded(content: bytes) -> Memory:
     fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at")}
     # A version before this one did not write these.
     fields |= {name: str(raw.get(name, "")) for name in ("inbox_told", "explored_on")}
-    return Memory(**fields, explored_seconds=float(raw.get("explored_seconds", 0.0)))
+    runs = (Explored(str(run["question"]), str(run["label"]), float(run["seconds"])) for run in raw.get("explored", ()))
+    return Memory(**fields, explored=tuple(runs))
 
 
 def _report(raw: dict[str, Any]) -> UnsentReport:

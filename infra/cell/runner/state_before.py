@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.runner.log import Log
 from infra.shared.paths import HANDOVER_NOTE
-from infra.shared.requests import id_of_heading
+from infra.shared.report_requests import id_of_heading
 from infra.shared.safe_files import opened_file
 
 UNSENT, AWAITING = ".unsent", ".awaiting"

@@ -15,16 +15,17 @@ from infra.cell.loop.registry import Position
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.tasks import TaskFiles, TasksSeen
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.job import Job, exploration_job, named_task, task_job
+from infra.cell.runner.job import Job, named_task, task_job
 from infra.cell.runner.mind import mind_context
+from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import may_begin, next_try_at, stops_of_task
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, question_in
 from infra.shared.mind.inbox import MOST_BYTES, InboxProblem, TaskBlock, parse_inbox
-from infra.shared.mind.layout import INBOX
-from infra.shared.mind.questions import open_questions, with_answer
+from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
+from infra.shared.mind.questions import OpenQuestion, new_question, open_questions, with_answer
 from infra.shared.repository.git import GitError, TooMuch
 from infra.shared.repository.tip import CloneTip, read_file
 from infra.shared.run_states import StopReason
@@ -64,8 +65,6 @@ class TaskDesk:
         """Of the mind on origin, at the last look."""
         self._put_off: dict[str, str] = {}
         """Tasks that could not be finished, with their digest: not tried again until the clock ticks."""
-        self._explored: dict[str, str] = {}
-        """Questions that a run was on, and the UTC day."""
 
     def ticked(self) -> None:
         self._put_off.clear()
@@ -138,10 +137,12 @@ class TaskDesk:
         return None
 
     def begin(self, job: Job, run: str) -> None:
-        """Show in `active.md` what is being done. Never raises: it is for people."""
+        """Show in `active.md` what is being done; a question is tried once a day. Never raises."""
         task = job.task
         if task:
             self._try(lambda: self._files.begin(task, run, self._context.now()))
+        else:
+            self._context.state.explores(self._context.now()[:10], Explored(job.id, job.label))
 
     def rest(self) -> None:
         """After any run: nothing is being done, and the inbox is the PM's again. Never raises."""
@@ -182,22 +183,31 @@ class TaskDesk:
         where = f"The answer: {answer.path} on the branch mind (`minifram task show {task.id}`)."
         return TaskEnd(status, f"{word}: {subject}", f"{shown}\n\n{where}")
 
-    def next_question(self) -> Job | None:
-        """What to explore now, if anything is open that was not tried today."""
-        today = self._context.now()[:10]
-        found = open_questions(self._files.questions())
-        question = next((each for each in found if self._explored.get(each.id) != today), None)
-        return exploration_job(question.id, question.text) if question else None
+    def questions(self) -> list[OpenQuestion]:
+        return open_questions(self._files.questions())
 
-    def end_exploration(self, job: Job, result: RunResult, run: str) -> None:
-        """Write the answer below the question. Never raises."""
-        today = self._explored[job.id] = self._context.now()[:10]
+    def end_exploration(self, job: Job, result: RunResult, run: str, origins: Sequence[str]) -> None:
+        """Write the answer below the question; `origins`: whose text the run has read. Never raises."""
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             self._context.log.info("exploration.ended", question=job.id, end=result.reason.value)
             return
-        text = with_answer(self._files.questions(), job.id, result.text, today, run)
+        today, text = self._context.now()[:10], self._files.questions()
+        if origins:
+            text = self._without_new_questions(text, run)
+        text = with_answer(text, job.id, result.text, today, run, origins)
         self._try(lambda: self._files.write_questions(text))
         self._context.log.info("exploration.answered", question=job.id)
+
+    def _without_new_questions(self, text: str, run: str) -> str:
+        """Work that has read the web asks nothing anew: what it wrote goes aside, or the answer could not be pushed."""
+        try:
+            pushed = read_file(mind_context(self._context).git, f"refs/remotes/origin/{MIND}", OPEN_QUESTIONS) or ""
+        except GitError:
+            pushed = ""
+        if not new_question(pushed, text):
+            return text
+        self._try(lambda: self._files.write_questions(text, held_of=run))
+        return pushed
 
     def _inbox_if_readable(self) -> str | InboxProblem | None:
         try:

@@ -241,8 +241,7 @@ class Work:
             context.log.error("exploration.failed", error=str(error))
             result = None
         if result is None or result.failure:  # the budget is used up, or there is no model
-            self._exploring.wait(str(result and result.failure))
-            return Next.SLEEP
+            return Next.LOOK_AGAIN if self._exploring.others_go_on(job, result and result.failure) else Next.SLEEP
         context.interruption.check()
         return Next.LEAVE if result.reason is StopReason.HANDED_OVER else Next.LOOK_AGAIN
 

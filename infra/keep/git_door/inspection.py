@@ -70,8 +70,11 @@ def pushed(directory: str, environment: Mapping[str, str]) -> Pushed:
     return Pushed(kept.with_env(**incoming), kept, kept.with_env(**alone) if "GIT_OBJECT_DIRECTORY" in alone else None)
 
 
-def inspect_all(repository: Pushed, updates: list[Update], rules: Rules, known: tuple[bytes, ...]) -> list[Update]:
-    """Everything that the rules may ask about a push; `known` are secrets. Raises GitError, ValueError."""
+def inspect_all(
+    repository: Pushed, updates: list[Update], rules: Rules, known: tuple[bytes, ...], now: float
+) -> list[Update]:
+    """Everything that the rules may ask about a push; `known` are secrets, `now` is in seconds since the epoch. Raises
+    GitError, ValueError."""
     there = _refs_there(repository.kept, updates)
     updates = [
         update._replace(refs_there=there, stands_for=_stands_for(repository.kept, update.ref)) for update in updates
@@ -82,7 +85,7 @@ def inspect_all(repository: Pushed, updates: list[Update], rules: Rules, known: 
         return [update._replace(unseen=_unseen(error)) for update in updates]
     for at, update in enumerate(updates):
         try:
-            found = _inspect(repository, update, update.new, suspects) if update.new else update
+            found = _inspect(repository, update, update.new, suspects, now) if update.new else update
         except TooMuch as error:
             found = update._replace(unseen=_unseen(error))
         named = [Leak(hit.kind, "in its name") for hit in find_secrets(update.ref.encode(errors="replace"), known)]
@@ -156,7 +159,7 @@ def _stands_for(kept: Git, ref: str) -> str:
         raise
 
 
-def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -> Update:
+def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects, now: float) -> Update:
     """Everything that the rules may ask about this ref. Raises GitError."""
     git, old, is_main = repository.git, update.old, update.ref == MAIN_REF
 
@@ -200,7 +203,7 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects) -
         leaks=tuple(leaks),
         odd=tuple(odd),
         main_change=change_of_main(repository, old, new, changed) if is_main and old else update.main_change,
-        mind=change_of_mind(git, repository.kept, update.ref, old, new, changed),
+        mind=change_of_mind(git, repository.kept, update.ref, old, new, changed, now),
         wrong_page=wrong_in(git, main.id if main.type == "commit" else None, commit.id, touched),
     )
 

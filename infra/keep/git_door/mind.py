@@ -17,7 +17,7 @@ from infra.shared.mind.layout import (
     PM_ONLY,
     is_below,
 )
-from infra.shared.mind.loss import MindLoss
+from infra.shared.mind.loss import AT_MOST, MindLoss
 from infra.shared.taint.machine import TaintState, origins_words
 from infra.shared.taint.mind import refusal_on_mind
 
@@ -32,6 +32,8 @@ class MindChange(NamedTuple):
     large: tuple[str, int] | None = None
     """A changed file over the limit, and its bytes."""
     losses: tuple[MindLoss, ...] = ()
+    since: str = ""
+    """The snapshot with which they were counted; empty for none."""
     inbox: str = ""
     """What it does to the tasks beside taking them out (`mind.inbox_edits`)."""
     new_question: str = ""
@@ -105,9 +107,10 @@ def _problem_with_losses(change: MindChange) -> str | None:
     if not change.losses:
         return None
     what = " and ".join(f"{words} in {path}" for path, words in change.losses)
+    since = f"since snapshot/{change.since}, with what went before," if change.since else "at once,"
     return (
-        f"{what} would be gone at once, and at most a third may go in one push; put them back (git checkout "
-        f"origin/{MIND} -- PATH), take out or deprecate what is wrong one by one, or ask the PM to do it"
+        f"{what} would be gone {since} and {AT_MOST}; put them back (git checkout origin/{MIND} -- PATH), mark what is "
+        "wrong as deprecated, or ask the PM to take it out"
     )
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from infra.keep.git_door.mind import MIND_REF, MindChange
+from infra.shared.clock import timestamp
 from infra.shared.mind.inbox_edits import problem_with_agents_inbox
 from infra.shared.mind.layout import BELIEFS, INBOX, LONG_TERM, MOST_FILE_BYTES, OPEN_QUESTIONS
-from infra.shared.mind.loss import MindHoldings, holdings, losses
+from infra.shared.mind.loss import NOTHING, MindHoldings, holdings, losses
 from infra.shared.mind.questions import new_question
+from infra.shared.mind.snapshots import SnapshotKind, snapshots
+from infra.shared.people import AGENT
 from infra.shared.repository.changes import Change
 from infra.shared.repository.git import Git, GitError
 
 MAIN_REF = "refs/heads/main"
+DAY_SECONDS = 86_400.0
+MOST_OTHERS = 100
+"""Commits of others than the agent that are looked at, the newest ones."""
 
 
 def change_of_mind(
-    git: Git, kept: Git, ref: str, old: str | None, new: str, changed: Mapping[str, Change]
+    git: Git, kept: Git, ref: str, old: str | None, new: str, changed: Mapping[str, Change], now: float
 ) -> MindChange:
-    """`kept` is the repository without the push. Raises GitError."""
+    """`kept` is the repository without the push, `now` in seconds since the epoch. Raises GitError."""
     if ref != MIND_REF:
         if not ref.startswith("refs/heads/") or not kept.ok("show-ref", "--verify", "--quiet", MIND_REF):
             return MindChange()
@@ -36,10 +42,37 @@ def change_of_mind(
     def texts(path: str) -> tuple[str, str]:
         return _text(git, had, path), _text(git, there, path)
 
-    lost = losses(_holdings(git, had), _holdings(git, there))
+    before, after = _holdings(git, had), _holdings(git, there)
+    lost, since = losses(before, after), ""
+    if not lost and before.loses_in(after):
+        since, of_late = _of_late(kept, old, now)
+        lost = losses(before, after, of_late)
     forged = problem_with_agents_inbox(*texts(INBOX)) if INBOX in changed else ""
     asked = new_question(*texts(OPEN_QUESTIONS)) if OPEN_QUESTIONS in changed else ""
-    return MindChange(len(there), None, tuple(lost), forged, asked, "".join(roots[:1]))
+    return MindChange(len(there), None, tuple(lost), since, forged, asked, "".join(roots[:1]))
+
+
+def _of_late(kept: Git, tip: str, now: float) -> tuple[str, MindHoldings]:
+    """The keep's newest daily snapshot that is a day old, or the first in the history, and what the branch held then,
+    but for what others than the agent took out since. Only the keep makes one."""
+    # A branch that the PM began anew has none of the old ones.
+    daily = [
+        each
+        for each in snapshots(kept)
+        if each.kind is SnapshotKind.DAILY and kept.ok("merge-base", "--is-ancestor", each.commit, tip)
+    ]
+    if not daily:
+        return "", NOTHING
+    aged = [each for each in daily if each.at[:19] <= timestamp(now - DAY_SECONDS)[:19]]
+    # By the history, as one that was made after the clock was set back has an earlier time.
+    base = aged[-1] if aged else min(daily, key=lambda each: int(kept("rev-list", "--count", each.commit, "--")))
+    held = _holdings(kept, _listed(kept, base.commit))
+    since = kept("log", "--format=%H %ce", f"{base.commit}..{tip}", "--").splitlines()
+    others = [line.partition(" ")[0] for line in since if not line.endswith(f" {AGENT.email}")]
+    for commit in others[:MOST_OTHERS]:
+        was, stays = (_holdings(kept, _listed(kept, name)) for name in (f"{commit}^1", commit))
+        held = held.without(was.without(stays))
+    return base.name, held
 
 
 def _common(git: Git, mind: str, new: str) -> str:

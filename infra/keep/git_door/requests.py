@@ -12,6 +12,7 @@ from infra.shared.mind.kept import changes_in_words, read_kept
 from infra.shared.requests import (
     AgentReport,
     Ask,
+    AskHeads,
     AskMind,
     AskTaint,
     Examine,
@@ -29,6 +30,8 @@ def answer(context: DoorContext, request: Request) -> Reply:
     match request:
         case NoteHead():
             return heads.note(context.places.var, request, context.wall_seconds())
+        case AskHeads():
+            return heads.held(context.places.var, request)
         case AskMind():
             return _state_of_mind(context)
     taint = look_at_taint(context)

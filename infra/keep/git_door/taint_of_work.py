@@ -12,6 +12,7 @@ from infra.keep.git_door.leftovers import left_by
 from infra.shared import comms, watcher_file
 from infra.shared.identity import OURS
 from infra.shared.repository.git import GitError
+from infra.shared.requests import NO_TASK
 from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import redacted
 from infra.shared.taint import state_file
@@ -44,7 +45,14 @@ def work_begins(context: DoorContext, task: str, state: TaintState) -> TaintStat
     if task == before:
         return state
     try:
+        if work.is_question(before):
+            work.begin(var, NO_TASK)
+            taint.end_work(var, git, (before,), context.wall_seconds())
+            before, state = "", look_at_taint(context)
         restarted = _started_at(context) >= reported_at(state)
+        if task == NO_TASK and restarted and state.now and state.now.over:
+            taint.next_work(var)
+            state = look_at_taint(context)
         if not work.may_begin(task, before, work.tasks_on_mind(git), state, restarted):
             return state
         work.begin(var, task)

@@ -1,8 +1,9 @@
-"""Which task of the inbox the cell works on, as it said before it began: a file in the keep's var. By it the taint of
-that work ends with the task's report, as it does with the tick of a directive.
+"""Which task of the inbox, or open question of its own, the cell works on, as it said before it began: a file in the
+keep's var. By it the taint of that work ends with the task's report, as it does with the tick of a directive.
 
 What is said counts only while it wins nothing: of work that has read the web nobody can say that it is another task,
-as long as its own stands in the inbox and could be gone on with."""
+as long as its own stands in the inbox and could be gone on with. A run on a question is never gone on with, so that
+work ends when the cell says so, or names any other: it wins the restart that ends all of it."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from collections.abc import Collection
 from infra.shared.branches import MIND
 from infra.shared.files import write_whole
 from infra.shared.mind.inbox import TASK_ID, parse_inbox
-from infra.shared.mind.layout import INBOX
+from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
+from infra.shared.mind.questions import QUESTION_ID, open_questions
 from infra.shared.repository.git import Git, GitError
 from infra.shared.requests import NO_TASK
 from infra.shared.safe_files import whole_file
@@ -28,18 +30,27 @@ def under_way(var: str) -> str:
         found = whole_file(f"{var}/{NAME}", _MOST_BYTES).decode(errors="replace").strip()
     except OSError:
         return ""
-    return found if TASK_ID.fullmatch(found) else ""
+    return found if TASK_ID.fullmatch(found) or is_question(found) else ""
+
+
+def is_question(task: str) -> bool:
+    return bool(QUESTION_ID.fullmatch(task))
 
 
 def tasks_on_mind(git: Git) -> frozenset[str]:
-    """What stands in the inbox of the branch `mind`; nothing without one. Raises GitError."""
+    """What stands in the inbox of the branch `mind`, and its open questions; nothing without them. Raises GitError."""
+    tasks, questions = parse_inbox(_on_mind(git, INBOX)).tasks, open_questions(_on_mind(git, OPEN_QUESTIONS))
+    return frozenset((*(task.id for task in tasks), *(question.id for question in questions)))
+
+
+def _on_mind(git: Git, path: str) -> str:
     try:
-        inbox = git.saying_at_most(_INBOX_BYTES).raw("cat-file", "blob", f"refs/heads/{MIND}:{INBOX}")
+        found = git.saying_at_most(_INBOX_BYTES).raw("cat-file", "blob", f"refs/heads/{MIND}:{path}")
     except GitError as error:
         if error.is_machines:
             raise
-        return frozenset()
-    return frozenset(task.id for task in parse_inbox(inbox.decode(errors="surrogateescape")).tasks)
+        return ""
+    return found.decode(errors="surrogateescape")
 
 
 def may_begin(task: str, before: str, open_tasks: Collection[str], taint: TaintState, is_restarted: bool) -> bool:

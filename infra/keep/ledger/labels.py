@@ -11,7 +11,7 @@ from typing import NamedTuple
 from infra.keep.ledger.budget import Budget, Cost, day_end, opened, settled
 from infra.keep.ledger.ledger import Line, Opened, opening_cost, settled_cost
 from infra.keep.ledger.prices import NANO, nano_dollars
-from infra.shared.conversation import EXPLORATION
+from infra.shared.labels import EXPLORATION
 from infra.shared.mind_settings import ExplorationSettings
 
 Labels = Mapping[str, Budget]
@@ -48,12 +48,7 @@ def allowed(settings: ExplorationSettings, label: str) -> list[Allowed]:
     or nothing may be explored."""
     if settings.usd is None:
         return []
-    shares = {
-        f"{EXPLORATION}/web": ("exploration.web", settings.web),
-        f"{EXPLORATION}/tools": ("exploration.tool_installation", settings.tool_installation),
-        f"{EXPLORATION}/skills": ("exploration.skill_refactoring", settings.skill_refactoring),
-    }
-    name, share = shares.get(label, ("", 1.0))
+    name, share = settings.share(label)
     whole = Cost(nano_dollars(settings.usd), settings.tokens)
     found = [Allowed(whole, settings.calls, "exploration.usd, exploration.tokens and exploration.calls")]
     if name:

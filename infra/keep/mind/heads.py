@@ -1,5 +1,5 @@
-"""Takes the head of the chain of events after each run (`shared.mind.heads` says what for). Append-only and synced:
-what was answered with Done is on the disk."""
+"""Takes the head of the chain of events after each run (`shared.mind.heads` says what for), and says which it holds.
+Append-only and synced: what was answered with Done is on the disk."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 from infra.shared.clock import timestamp
 from infra.shared.mind.heads import FILE, Head, add, line_of, read_heads, standing
-from infra.shared.requests import Done, NoteHead, Refused, Reply
+from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
 
 TAIL_BYTES = 1 << 20
 """Read of the file's end: some thousand runs. The last head stands there."""
@@ -30,22 +30,34 @@ def note(var: str, request: NoteHead, now: float) -> Reply:
             return Done("")
         if size > MOST_BYTES:
             return Refused(f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why")
-        add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now))))
+        add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now), request.since)))
     return Done("")
 
 
+def held(var: str, request: AskHeads) -> Reply:
+    """The newest ones that stand, in their order. Raises OSError."""
+    found, _ = _standing(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)
+    below = [head for head in found if not request.below or head.seq < request.below]
+    return Heads(tuple(HeldHead(head.since, head.seq, head.hash) for head in below[-MAX_HEADS:]))
+
+
 def _last_of(path: str) -> tuple[Head | None, int]:
-    """The head that counts, and the size of the file: of the whole file, or of the end of it that was read."""
+    """The head that counts, and the size of the file."""
+    found, size = _standing(path, TAIL_BYTES)
+    return found[-1] if found else None, size
+
+
+def _standing(path: str, most: int) -> tuple[list[Head], int]:
+    """Of so many bytes of the file's end; and the size of the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        return None, 0
+        return [], 0
     try:
         size = os.fstat(descriptor).st_size
-        found = standing(read_heads(os.pread(descriptor, TAIL_BYTES, max(0, size - TAIL_BYTES))))
+        return standing(read_heads(os.pread(descriptor, most, max(0, size - most)))), size
     finally:
         os.close(descriptor)
-    return found[-1] if found else None, size
 
 
 def _problem(last: Head | None, request: NoteHead) -> str:

@@ -153,11 +153,11 @@ class Preparation:
         self._remove(underway.step.scratch)
         return underway.launch
 
-    def remove_leftovers(self) -> None:
+    def remove_leftovers(self, seconds: float = REMOVE_SECONDS) -> None:
         """Of rehearsals whose watcher was killed. Their processes must have ended. The cell can make such directories
         too, as many as it likes, and the doors start after this: what there is no time for is left to the next start.
         """
-        until = time.monotonic() + REMOVE_SECONDS
+        until = time.monotonic() + seconds
         with contextlib.suppress(OSError):
             for name in Below(self._scratches, self._cell).names("", MOST_LOOKED_AT):
                 left = until - time.monotonic()

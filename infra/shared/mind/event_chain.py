@@ -19,7 +19,9 @@ MOST_STRETCHES = 10_000
 """Pieces of the chain that are held at once; a sound chain is one piece for each time that the clock was set back."""
 
 
-class _Link(NamedTuple):
+class ChainLink(NamedTuple):
+    """A line's place in the chain, by its own words."""
+
     seq: int
     previous: str
     hash: str
@@ -30,8 +32,8 @@ class _Link(NamedTuple):
 class _Stretch(NamedTuple):
     """Events that follow from each other, where they stand."""
 
-    first: _Link
-    last: _Link
+    first: ChainLink
+    last: ChainLink
 
 
 def verify(lines: Iterable[EventLine], heads: Sequence[Head] = ()) -> list[EventProblem]:
@@ -43,7 +45,7 @@ def verify(lines: Iterable[EventLine], heads: Sequence[Head] = ()) -> list[Event
 def tip_in(lines: Sequence[bytes]) -> ChainTip | None:
     """The last of these lines that is what its hash says."""
     for line in reversed(lines):
-        found, why = _link_of(EventLine("", 0, None, raw=line))
+        found, why = link_of(EventLine("", 0, None, raw=line))
         if found and not why:
             return ChainTip(found.seq, found.hash)
     return None
@@ -61,9 +63,9 @@ def _findings(lines: Iterable[EventLine], heads: Sequence[Head]) -> Iterator[Eve
     for head in heads:
         noted.setdefault(head.seq, []).append(head)
     stretches: list[_Stretch] = []
-    in_file: _Link | None = None
+    in_file: ChainLink | None = None
     for line in lines:
-        found, why = _link_of(line)
+        found, why = link_of(line)
         if why:
             yield EventProblem(line.path, line.line, why)
         if found is None:
@@ -86,7 +88,7 @@ def _findings(lines: Iterable[EventLine], heads: Sequence[Head]) -> Iterator[Eve
         yield EventProblem(EVENTS, 0, f"event {head.seq}, with which run {head.run} ended, is missing")
 
 
-def _link_of(line: EventLine) -> tuple[_Link | None, str]:
+def link_of(line: EventLine) -> tuple[ChainLink | None, str]:
     """Its place in the chain, and what is wrong with it: nothing where a power cut explains it."""
     if not line.raw:
         return None, line.why
@@ -101,7 +103,7 @@ def _link_of(line: EventLine) -> tuple[_Link | None, str]:
         known = is_whole = False
     if not known:
         return None, line.why or "the line has no place in the chain: something else wrote it"
-    link = _Link(seq, previous, digest, line.path, line.line)
+    link = ChainLink(seq, previous, digest, line.path, line.line)
     return link, "" if is_whole else f"event {seq} is not what its hash says: it was rewritten"
 
 
@@ -125,9 +127,9 @@ def _between(stretches: Sequence[_Stretch]) -> Iterator[EventProblem]:
             yield _at(other.first, f"{gone} missing")
 
 
-def _follows(link: _Link, before: _Link) -> bool:
+def _follows(link: ChainLink, before: ChainLink) -> bool:
     return link.seq == before.seq + 1 and link.previous == before.hash
 
 
-def _at(link: _Link, words: str) -> EventProblem:
+def _at(link: ChainLink, words: str) -> EventProblem:
     return EventProblem(link.path, link.line, words)

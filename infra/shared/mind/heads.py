@@ -23,6 +23,9 @@ class Head(NamedTuple):
     hash: str
     at: str
     """When the keep was told, as `clock.timestamp` gives it."""
+    since: int = 0
+    """The first event that whoever told it wrote itself, without a gap up to this one: the keep vouches for these. 0
+    where that was not said: then for all that leads to this event."""
 
 
 class Forgotten(NamedTuple):
@@ -47,7 +50,8 @@ def read_heads(content: bytes) -> list[Head | Forgotten]:
             continue
         match fields:
             case {"run": str(run), "seq": int(seq), "hash": str(hash), "at": str(at)}:
-                found.append(Head(run, seq, hash, at))
+                since = fields.get("since", 0)
+                found.append(Head(run, seq, hash, at, since if isinstance(since, int) else 0))
             case {"forgotten": str(at)}:
                 found.append(Forgotten(at))
     return found

@@ -4,7 +4,7 @@ back before it comes to that. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 from infra.shared.mind.layout import BELIEFS, CANDIDATES, DEPRECATED, FAILED, LEARNED, LONG_TERM
@@ -12,6 +12,9 @@ from infra.shared.mind.sections import document_of
 
 LEAST: Final = 3
 """Of fewer than so many, any may go."""
+AT_MOST: Final = "at most a third may go in a day"
+"""In the door's words; the runner looks for them."""
+PATHS: Final = (BELIEFS, LONG_TERM, LEARNED)
 _ID = re.compile(r"[BL]-[0-9]{1,12}")
 
 
@@ -26,6 +29,16 @@ class MindHoldings(NamedTuple):
     """Names of skills in `skills/learned`."""
     skills: frozenset[str] = frozenset()
     """Names of skills in any folder of the agent's."""
+
+    def loses_in(self, after: MindHoldings) -> bool:
+        """Something is gone then."""
+        return not (self.beliefs <= after.beliefs and self.items <= after.items and self.skills <= after.skills)
+
+    def without(self, gone: MindHoldings) -> MindHoldings:
+        return MindHoldings(*(mine - theirs for mine, theirs in zip(self, gone, strict=True)))
+
+
+NOTHING: Final = MindHoldings()
 
 
 class MindLoss(NamedTuple):
@@ -48,17 +61,20 @@ def holdings(beliefs: str, long_term: str, paths: Iterable[str]) -> MindHoldings
     return MindHoldings(_ids(beliefs), _ids(long_term), frozenset(learned), frozenset(skills))
 
 
-def losses(before: MindHoldings, after: MindHoldings) -> list[MindLoss]:
-    """Where more than a third is gone at once. A skill that moved to another folder is not."""
+def losses(
+    before: MindHoldings, after: MindHoldings, of_late: MindHoldings = NOTHING, lost: Collection[str] = ()
+) -> list[MindLoss]:
+    """Where something goes, and more than a third is gone then of what was there before or `of_late`; in `lost`, where
+    anything goes. A skill that moved to another folder is not gone."""
     found = list[MindLoss]()
-    for path, noun, had, has in (
-        (BELIEFS, "beliefs", before.beliefs, after.beliefs),
-        (LONG_TERM, "items", before.items, after.items),
-        (LEARNED, "learned skills", before.learned, after.skills),
+    for path, noun, every, had, has in (
+        (BELIEFS, "beliefs", before.beliefs | of_late.beliefs, before.beliefs, after.beliefs),
+        (LONG_TERM, "items", before.items | of_late.items, before.items, after.items),
+        (LEARNED, "learned skills", before.learned | of_late.learned, before.skills, after.skills),
     ):
-        gone = len(had - has)
-        if len(had) >= LEAST and 3 * gone > len(had):
-            found.append(MindLoss(path, f"{gone} of {len(had)} {noun}"))
+        gone = every - has
+        if gone & had and (path in lost or (len(every) >= LEAST and 3 * len(gone) > len(every))):
+            found.append(MindLoss(path, f"{len(gone)} of {len(every)} {noun}"))
     return found
 
 

@@ -1,22 +1,35 @@
-"""`reflection/open_questions.md`: what the agent would like to know, as a list: `- Q-0001: How …?`. An answer stands
-below its question. Pure."""
+"""`reflection/open_questions.md`: what the agent would like to know, as a list: `- Q-0001: How …?`. One that needs more
+than the cell has says what: `- Q-0002 (web): …`, `(tools)` or `(skills)`. An answer stands below its question. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from infra.shared.labels import EXPLORATION, EXPLORATION_PARTS
 from infra.shared.text import cut, plain
 
 MOST_BYTES = 1 << 20
 ANSWER_CHARS = 2000
-_ITEM = re.compile(r"[-*] (?:\[(?P<box>[ xX])\] )?(?P<id>Q-[0-9]{1,9})[:.]?[ \t]+(?P<text>\S.*)")
+QUESTION_ID = re.compile(r"Q-[0-9]{1,9}")
+_ITEM = re.compile(
+    rf"[-*] (?:\[(?P<box>[ xX])\] )?(?P<id>{QUESTION_ID.pattern})"
+    rf"(?:[ \t]*\((?P<part>{'|'.join(EXPLORATION_PARTS)})\))?[:.]?[ \t]+(?P<text>\S.*)"
+)
 _ANSWER = re.compile(r"[ \t]+[-*] Answer\b")
 
 
 class OpenQuestion(NamedTuple):
     id: str
     text: str
+    part: str = ""
+    """What it needs: one of EXPLORATION_PARTS; empty for nothing more."""
+
+    @property
+    def label(self) -> str:
+        """Of the requests of a run on it."""
+        return f"{EXPLORATION}/{self.part}" if self.part else EXPLORATION
 
 
 def open_questions(text: str) -> list[OpenQuestion]:
@@ -30,18 +43,23 @@ def open_questions(text: str) -> list[OpenQuestion]:
         below = lines[at + 1 : _end(lines, at)]
         answered = match["box"] in ("x", "X") or any(map(_ANSWER.match, below))
         words = "\n".join([match["text"], *(each.strip() for each in below)]).strip()
-        found[match["id"]] = None if answered else OpenQuestion(match["id"], words)
+        found[match["id"]] = None if answered else OpenQuestion(match["id"], words, match["part"] or "")
     return [question for question in found.values() if question]
 
 
 def new_question(before: str, after: str) -> str:
     """The id of the first open question that is not open so in `before`; empty when there is none."""
-    known = {(each.id, " ".join(each.text.split())) for each in open_questions(before)}
-    return next((each.id for each in open_questions(after) if (each.id, " ".join(each.text.split())) not in known), "")
+    known = set(map(_in_words, open_questions(before)))
+    return next((each.id for each in open_questions(after) if _in_words(each) not in known), "")
 
 
-def with_answer(text: str, id: str, answer: str, day: str, run: str) -> str:
-    """With an answer below the question; all else stays byte for byte. The same text when there is no such question."""
+def _in_words(question: OpenQuestion) -> OpenQuestion:
+    return question._replace(text=" ".join(question.text.split()))
+
+
+def with_answer(text: str, id: str, answer: str, day: str, run: str, origins: Sequence[str] = ()) -> str:
+    """With an answer below the question, which says when it comes from pages of these origins; all else stays byte for
+    byte. The same text when there is no such question."""
     lines = text.split("\n")
     for at, line in enumerate(lines):
         match = _ITEM.fullmatch(line.rstrip())
@@ -50,7 +68,8 @@ def with_answer(text: str, id: str, answer: str, day: str, run: str) -> str:
             end = _end(lines, at)
             while end > at + 1 and not lines[end - 1].strip():
                 end -= 1
-            return "\n".join([*lines[:end], f"  - Answer ({day}, run {run}): {words}", *lines[end:]])
+            read = f", read from the web: {' '.join(plain(cut(', '.join(origins), 200)).split())}" if origins else ""
+            return "\n".join([*lines[:end], f"  - Answer ({day}, run {run}{read}): {words}", *lines[end:]])
     return text
 
 

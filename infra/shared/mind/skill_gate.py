@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 
 from infra.shared.mind.skill_graph import problems_of
 from infra.shared.mind.skill_index import lines_of
-from infra.shared.mind.skill_record import COMPARISON, REGRESSION, REVIEW, SELF_TEST, SkillRecord
+from infra.shared.mind.skill_record import REGRESSION, REVIEW, SELF_TEST, SkillRecord
+from infra.shared.mind.skill_tally import tally_of, verdict, words_of
 from infra.shared.mind.skills import FAILURE_MODES, HELD_OUT, Skill, Skills, SkillStatus
 from infra.shared.mind.skills import SELF_TEST as SELF_TEST_SECTION
 from infra.shared.mind_settings import MindSettings
@@ -39,28 +40,6 @@ class Gate(NamedTuple):
         return tuple(condition for condition in self.conditions if not condition.met)
 
 
-class TrialRun(NamedTuple):
-    """How the held-out task went, once."""
-
-    passed: bool
-    tokens: int
-    steps: int
-
-
-def helps(with_skill: TrialRun, without: TrialRun) -> bool:
-    """With the skill the task is done, and it was not done without, or cost more."""
-    if not with_skill.passed:
-        return False
-    return not without.passed or (with_skill.tokens, with_skill.steps) < (without.tokens, without.steps)
-
-
-def words_of(with_skill: TrialRun, without: TrialRun) -> str:
-    def told(run: TrialRun) -> str:
-        return f"{'done' if run.passed else 'not done'} in {run.steps} steps and {run.tokens:,} tokens"
-
-    return f"with the skill {told(with_skill)}, without it {told(without)}"
-
-
 def gate(
     skill: Skill, hash: str, record: SkillRecord, index: str, skills: Skills, settings: MindSettings, explores: bool
 ) -> Gate:
@@ -74,7 +53,7 @@ def gate(
             _failure_modes(skill),
             _uses(hash, record, settings),
             _indexed(skill, index),
-            _trial("with and without", record, COMPARISON, hash, _comparison_lacks(skill, explores)),
+            _compared(skill, hash, record, settings, explores),
         )
     )
 
@@ -117,6 +96,15 @@ def _comparison_lacks(skill: Skill, explores: bool) -> str:
     if not explores:
         return "it waits: there is no budget for exploration (exploration.usd is not set)"
     return "the held-out task has not been tried yet"
+
+
+def _compared(skill: Skill, hash: str, record: SkillRecord, settings: MindSettings, explores: bool) -> GateCondition:
+    tally, trials = tally_of(record, hash), settings.skill_trials
+    if not tally.with_skill and not tally.without:
+        return GateCondition("with and without", False, _comparison_lacks(skill, explores))
+    helps = verdict(tally, trials)
+    found = {True: "it helps", False: "it does not help", None: f"undecided before {trials} trials of each"}[helps]
+    return GateCondition("with and without", helps is True, f"{found}: {words_of(tally)}", tally.places)
 
 
 def _regression(skill: Skill, hash: str, record: SkillRecord, skills: Skills) -> GateCondition:

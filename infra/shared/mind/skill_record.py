@@ -14,6 +14,7 @@ from infra.shared.run_states import StopReason
 
 SELF_TEST, REGRESSION = "skill_self_test", "skill_regression"
 REVIEW, COMPARISON = "skill_review", "skill_comparison"
+"""Of the last there are several, each with the skill or without it."""
 TRIALS: Final = (SELF_TEST, REGRESSION, REVIEW, COMPARISON)
 """In an event's `metadata.tool`."""
 MOVED: Final = "skill_moved"
@@ -98,6 +99,7 @@ class SkillTrial(NamedTuple):
     words: str
     place: str
     seq: int
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
 class SkillRecord(NamedTuple):
@@ -162,9 +164,8 @@ def records_of(lines: Iterable[EventLine]) -> SkillRecords:
         if event.metadata.tool in TRIALS:
             details = _details(event, TrialDetails)
             if details:
-                trial = SkillTrial(
-                    event.metadata.tool, details.hash, details.passed, details.words, line.place, event.seq
-                )
+                what = (event.metadata.tool, details.hash, details.passed, details.words)
+                trial = SkillTrial(*what, line.place, event.seq, details.facts)
                 trials.setdefault(details.skill, []).append(trial)
         elif event.metadata.tool == DRAFTED:
             if drafted := _details(event, DraftDetails):

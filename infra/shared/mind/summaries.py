@@ -82,14 +82,16 @@ def daily_summary(
     learnt: Promotions,
     made: Sequence[str] = (),
     unreadable: int = 0,
+    unvouched: int = 0,
 ) -> str:
     """`noted` is of this day; `learnt` is what is promoted now, and `made` what was promoted on the day, in words;
-    `unreadable`: lines of the day that are no events. Raises EmptySummary."""
+    `unreadable`: lines of the day that are no events; `unvouched`: events for which the keep does not vouch. Raises
+    EmptySummary."""
     if unreadable and not events:
         raise EmptySummary(f"none of the {counted(unreadable, 'line')} of logs/events/{day}.jsonl can be read")
     found = tally(events, unreadable)
     parts = [
-        f"# {day}\n\n{_counts(found)}\n",
+        f"# {day}\n\n{_counts(found)}{_words_of_unvouched(unvouched)}\n",
         _part("Tasks", (f"- {id}: {state or 'touched'}" for id, state in found.tasks.items())),
         _part("Failures", (_failure(placed) for placed in events if placed.event.event_type == "error")),
         _part("Commands", _command_lines(found)),
@@ -135,6 +137,10 @@ def _counts(found: Tally) -> str:
         return "Nothing happened."
     words = f"{counted(found.events, 'event')} of {counted(found.runs, 'run')}, {counted(found.failures, 'failure')}"
     return f"{words}; {counted(found.unreadable, 'line')} could not be read." if found.unreadable else f"{words}."
+
+
+def _words_of_unvouched(number: int) -> str:
+    return f" The keep does not vouch for {counted(number, 'event')} more." if number else ""
 
 
 def _part(title: str, lines: Iterable[str]) -> str:

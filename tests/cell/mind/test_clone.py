@@ -13,11 +13,13 @@ import pytest
 
 from infra.cell.mind.clone import locked, prepare, publish
 from infra.cell.mind.mind import MindContext
+from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
 from infra.shared.mind import beliefs, layout
 from infra.shared.mind.claims import Belief, BeliefStatus, BeliefType
+from infra.shared.mind.loss import MindLoss
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
-from infra.shared.taint.machine import HELD
+from infra.shared.taint.machine import HELD, UNTAINTED
 from tests.cell.mind.one_mind import OneMind
 
 NOW = 1_770_000_000.0
@@ -262,7 +264,7 @@ def test_what_the_door_would_refuse_is_put_back_kept_and_said(mind: Both) -> Non
     assert os.path.getsize(f"{mind.root}/scratch/put-back/R-1/tools/large.bin") == layout.MOST_FILE_BYTES + 1
     why = {each["path"]: each["why"] for each in mind.notes("mind.put_back")}
     assert why[layout.IDENTITY] == "the PM's alone"
-    assert "3 of 3 beliefs were gone at once" in why[layout.BELIEFS]
+    assert "3 of 3 beliefs were gone;" in why[layout.BELIEFS]
     assert "conflict markers" in why[layout.WORKING]
     assert len(why) == 6
 
@@ -465,3 +467,21 @@ def test_a_run_that_changed_nothing_costs_few_processes_after_its_report(mind: B
     assert prepare(ended("prepare"))
     assert 0 < len(started("prepare")) <= 9, started("prepare")
     assert mind.files() == tree
+
+
+def test_what_is_too_much_for_a_day_is_put_back_and_the_rest_goes_out(mind: Both) -> None:
+    """The clone does not see what earlier pushes took out: the door's words tell."""
+    prepare(mind.context())
+    loss = MindChange(losses=(MindLoss(layout.BELIEFS, "4 of 10 beliefs"),), since="daily/2026-01-30T00-00-01Z")
+    words = problem_with_mind(MIND_REF, (), (), loss, UNTAINTED)
+    found = f"git show $new:{layout.BELIEFS} | grep -q B-000003"
+    _hook(mind, f'while read old new ref; do {found} || {{ echo "refused: {words}" >&2; exit 1; }}; done; exit 0')
+    mind.write(layout.BELIEFS, "# Beliefs\n\n" + "\n".join(belief(at, f"claim {at}") for at in (1, 2)))
+    mind.write("reflection/improvements.md", "sound\n")
+
+    assert publish(mind.context(), "run R-1: completed", "R-1")
+
+    assert "claim 3" in mind.pushed(layout.BELIEFS)
+    assert mind.pushed("reflection/improvements.md") == "sound"
+    assert "claim 3" not in mind.read("scratch/put-back/R-1/memory/beliefs.md")
+    assert "a third in a day" in mind.notes("mind.put_back")[0]["why"]

@@ -106,12 +106,17 @@ def test_what_was_shown_is_named(tmp_path: Path) -> None:
     """By recall, by what was placed before the run, by a look into the mind's files; other files are the world."""
     note = Noting(tmp_path)
     note.notes.shown("## L-000001 port\nThe port is 8080.\n")
-    for name, args in (("recall", {"words": "db"}), ("bash", {"command": "cat /agent/memory/long_term.md"})):
+    for name, args in (
+        ("recall", {"words": "db"}),
+        ("bash", {"command": "cat /agent/memory/long_term.md"}),
+        ("read_file", {"path": "../mind/reflection/open_questions.md"}),
+    ):
         note.notes.seen(Acted(1, 1, ToolCall("1", name, args), ToolResult(f"the {name} base is small"), 0.1))
     note.notes.seen(Acted(1, 1, ToolCall("1", "bash", {"command": "cat README"}), ToolResult("builds take 9 s"), 0.1))
     assert found(note("port", "the port is 8080"))["recalled"] == "The port is 8080."
     assert found(note("base", "bash base is small"))["recalled"]
     assert found(note("base", "recall base is small"))["recalled"]
+    assert found(note("base", "read_file base is small"))["recalled"]
     assert "recalled" not in found(note("builds", "builds take 9 s"))
 
 

@@ -56,8 +56,8 @@ class Bench:
             raise OSError("the keep does not say")
         return self.origins
 
-    def _note_head(self, run: str, tip: ChainTip) -> str:
-        self.heads.append(Head(run, *tip, ""))
+    def _note_head(self, run: str, tip: ChainTip, since: int) -> str:
+        self.heads.append(Head(run, *tip, "", since))
         return ""
 
     def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
@@ -99,7 +99,7 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     assert (said.metadata.status, said.outcomes.observations) == ("said", "Also this.")
     assert (ended.metadata.status, ended.metadata.details["steps"]) == ("completed", 2)
     assert ended.outcomes.observations == "All done.\nReally."
-    assert bench.heads == [Head("run-1", 4, ended.hash, "")]
+    assert bench.heads == [Head("run-1", 4, ended.hash, "", 1)]
     assert not verify(logged(bench.below), bench.heads)
     assert bench.log[-1][0] == "mind.events_written"
 

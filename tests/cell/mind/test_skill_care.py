@@ -19,10 +19,18 @@ from infra.cell.mind.clone import publish
 from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.maintain import DUTY_SECONDS
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.skill_care import SkillCare
+from infra.cell.mind.skill_care import COMPARES_SECONDS, SkillCare
 from infra.cell.mind.skill_log import SkillLog
 from infra.cell.mind.skill_scan import UNUSED, SkillScan
-from infra.cell.mind.skill_trials import MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS, verdict_of
+from infra.cell.mind.skill_trials import (
+    CHECK_SECONDS,
+    MOST_OTHERS,
+    OTHERS_SECONDS,
+    SELF_TEST_SECONDS,
+    TASK_SECONDS,
+    verdict_of,
+)
+from infra.cell.model_client import ModelFailure
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Completion, Request, Usage
 from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
@@ -137,6 +145,11 @@ def with_skill(request: Request) -> Completion:
     return calls(bash("awk '{ s += $1 } END { print s }' data.csv > sum.txt"))
 
 
+DID = (with_skill, says("Done."))
+COMPARED = (without_skill, *DID) * 2
+"""The rest of three each can change nothing."""
+
+
 def a_promoted(skilled: Skilled) -> None:
     """Three runs use the draft, then the gate lets it through."""
     skilled.mind.write(PATH, TEXT)
@@ -144,7 +157,7 @@ def a_promoted(skilled: Skilled) -> None:
     skilled.says(says(ANSWER))
     skilled.care().review()
     skilled.runs("r1", "r2", "r3")
-    skilled.says(without_skill, with_skill, says("Done."))
+    skilled.says(*COMPARED)
     skilled.care().review()
     skilled.save()
     assert skilled.has(LEARNED), skilled.mind.log
@@ -164,13 +177,14 @@ def test_a_draft_is_tried_used_compared_and_promoted(skilled: Skilled) -> None:
     assert skilled.care().review() == "candidates/csv-sum@0.1.0 lacks uses, with and without", "nothing is tried twice"
 
     skilled.runs("r1", "r2", "r3")
-    skilled.says(without_skill, with_skill, says("Done."))
+    skilled.says(*COMPARED)
     assert skilled.care().review() == "promoted candidates/csv-sum@0.1.0"
     assert skilled.mind.read(LEARNED) == TEXT.replace("status: candidate", "status: learned")
     assert not skilled.has(PATH)
     assert skilled.index() == {"learned/csv-sum@0.1.0": 0.8}
-    tried = {facts["trial"]: facts["passed"] for facts in skilled.mind.notes("mind.skill_tried")}
-    assert tried == dict.fromkeys(("skill_self_test", "skill_regression", "skill_review", "skill_comparison"), True)
+    tried = [(facts["trial"], facts["passed"]) for facts in skilled.mind.notes("mind.skill_tried")]
+    assert tried[:3] == [(name, True) for name in ("skill_self_test", "skill_regression", "skill_review")]
+    assert tried[3:] == [("skill_comparison", passed) for passed in (False, True, False, True)], "no more can matter"
     assert not skilled.has("scratch/trials/csv-sum-with")
 
 
@@ -183,9 +197,41 @@ def test_a_skill_that_does_not_help_is_not_promoted(skilled: Skilled) -> None:
     costs = Usage(input_tokens=100)
     task = "awk '{ s += $1 } END { print s }' data.csv > sum.txt"
     dear = calls(bash(task))._replace(usage=Usage(input_tokens=900))
-    skilled.says(calls(bash(task))._replace(usage=costs), says("Done."), dear, says("Done."))
+    skilled.says(*[calls(bash(task))._replace(usage=costs), says("Done."), dear, says("Done.")] * 3)
     assert skilled.care().review() == "candidates/csv-sum@0.1.0 lacks with and without"
-    assert "it does not help" in skilled.records().of("candidates/csv-sum@0.1.0").trials[-1].words
+    assert len(skilled.model.requests) == 10, "a cheaper third trial with it would not change that"
+    skilled.says()
+    assert skilled.care().review() == "candidates/csv-sum@0.1.0 lacks with and without", "it is settled"
+
+
+def test_trials_that_the_budget_does_not_allow_wait_and_none_is_made_twice(skilled: Skilled) -> None:
+    """Nor those that a review has no time for: the next one goes on where it was left."""
+    skilled.mind.write(PATH, TEXT)
+    skilled.care().after_run("draft")
+    skilled.says(says(ANSWER))
+    skilled.care().review()
+    skilled.runs("r1", "r2", "r3")
+
+    def used_up(request: Request) -> Completion:
+        raise ModelFailure("exploration_exhausted", "of this day")
+
+    def made() -> list[object]:
+        trials = skilled.records().of("candidates/csv-sum@0.1.0").trials
+        return [each.facts["with_skill"] for each in trials if each.kind == "skill_comparison"]
+
+    skilled.says(without_skill, used_up)
+    assert skilled.care().review() == "candidates/csv-sum@0.1.0 lacks with and without"
+    assert made() == [False]
+    skilled.says(*DID, without_skill, used_up)
+    skilled.care().review()
+    assert made() == [False, True, False]
+    late = skilled.care()
+    late.compares_until = 0.0
+    skilled.says()
+    late.review()
+    assert "this review has taken its time" in skilled.mind.notes("mind.skill_trial_put_off")[-1]["why"]
+    skilled.says(*DID)
+    assert skilled.care().review() == "promoted candidates/csv-sum@0.1.0"
 
 
 def test_without_a_budget_for_exploration_no_model_is_called(skilled: Skilled) -> None:
@@ -219,6 +265,7 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
 
 def test_all_self_tests_of_others_end_within_a_dutys_time() -> None:
     assert SELF_TEST_SECONDS + 2 * MOST_OTHERS * OTHERS_SECONDS < DUTY_SECONDS
+    assert COMPARES_SECONDS + TASK_SECONDS + CHECK_SECONDS < DUTY_SECONDS
 
 
 def test_a_draft_that_fails_its_own_test_costs_no_model_call(skilled: Skilled) -> None:
@@ -339,7 +386,7 @@ def test_a_new_version_replaces_the_old_one_which_names_it(skilled: Skilled) -> 
     skilled.says(says(ANSWER))
     skilled.care().review()
     skilled.runs("s1", "s2", "s3", skill="candidates/csv-sum@0.2.0")
-    skilled.says(without_skill, with_skill, says("Done."))
+    skilled.says(*COMPARED)
     assert skilled.care().review() == "promoted candidates/csv-sum@0.2.0"
     assert "successor: learned/csv-sum@0.2.0" in skilled.mind.read("skills/deprecated/csv-sum/SKILL.md")
     assert "Run gawk" in skilled.mind.read(LEARNED)

@@ -11,12 +11,47 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.registry import SideEffect, Tool, Verdict
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.policy.decide import Call
+from infra.cell.policy.exploration import beyond
 from infra.cell.policy.gate import gate_of
 from infra.shared.conversation import ToolSpec
 from infra.shared.policy import Policy, Rule, to_text
 from tests.shared.rows import each_row
 
 EVIL = ("https://evil.example",)
+
+
+@each_row(
+    "command, needs",
+    [
+        ("minifram-web fetch https://a.example", "web"),
+        ("true && /usr/bin/minifram-web search words", "web"),
+        ("curl -sS https://a.example/x | head", "web"),
+        ("wget a.example", "web"),
+        ("curl localhost:8080/health", ""),
+        ("curl http://127.0.0.1:80/", ""),
+        ("pip install x", "tools"),
+        ("python3 -m pip3.11 --quiet install x", "tools"),
+        ("uv pip install -r requirements.txt", "tools"),
+        ("cd web; npm i", "tools"),
+        ("sudo apt-get -y install jq", "tools"),
+        ("npx thing", "tools"),
+        ("for each in a b; do cargo add $each; done", "tools"),
+        ("pip list", ""),
+        ("grep -rn 'pip install' docs", ""),
+        ("make test", ""),
+    ],
+)
+def test_what_a_question_must_be_marked_for(command: str, needs: str) -> None:
+    """As far as the words of a command go; what installs a tool may fetch it."""
+    call = Call("bash", "execute", {"command": command})
+    refused = {part for part in ("", "web", "tools", "skills") if beyond(part, call)}
+    free = {"": {"", "web", "tools", "skills"}, "web": {"web"}, "tools": {"tools"}}[needs]
+    if needs == "web" and "minifram-web" not in command:
+        free |= {"tools"}
+    assert refused == {"", "web", "tools", "skills"} - free
+    assert not beyond("", Call("read_file", "read", {"path": "pip install"}))
+    assert beyond("tools", Call("fetch_page", "read", {"url": "https://a.example"}))
 
 
 class Bench:

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
+from infra.shared.watcher_file import WatcherFile, encode
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.doors import GitDoor, ModelDoor, Requests
 
@@ -167,6 +169,7 @@ class Cell:
         # A socket's path must be short, wherever the temporary directory of the tests is.
         self._run = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
+        os.makedirs(self.places.var, exist_ok=True)
         self.checkout = self.places.main_checkout
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
         self.bare = Git(self.places.remote)
@@ -255,6 +258,10 @@ class Cell:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
         }
+
+    def started_again(self) -> None:
+        """As the watcher notes it, which has ended every process of the cell before."""
+        write(self.places.watcher_state, encode(WatcherFile(runner_started=time.time())).decode())
 
     def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
         """The surroundings of a runner on main that runs in this very process."""

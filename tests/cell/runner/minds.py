@@ -29,6 +29,9 @@ class PmMind:
     def edit(self, change: object, path: str = INBOX) -> None:
         advance(BareTip(self._git, "mind"), edit_file(self._git, path, change, "the PM's"))  # type: ignore[arg-type]
 
+    def files(self) -> list[str]:
+        return self._git("ls-tree", "-r", "--name-only", "mind").splitlines()
+
     def read(self, path: str) -> str:
         """Empty when it is not there."""
         return read_file(self._git, "mind", path) or ""

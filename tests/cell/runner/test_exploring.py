@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 
-from infra.cell.runner.exploring import Exploring
+from infra.cell.runner.exploring import Exploring, next_question
+from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
-from infra.shared.conversation import Request
-from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
+from infra.shared.conversation import Completion, Request, ToolUse
+from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.questions import open_questions
 from infra.shared.mind_settings import ExplorationSettings, RunnerMind, to_json
+from infra.shared.taint import state_file
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read
 from tests.cell.runner.doors import Refusal
 from tests.cell.runner.minds import PmMind, block
+from tests.shared.rows import each_row
+from tests.shared.web_traces import EVIL, WebTrace
 
 heavy = pytest.mark.heavy
 QUESTIONS = "# Open questions\n\n- Q-0001: How large is it?\n  In lines.\n- Q-0002: And why?\n\nMore.\n"
@@ -95,9 +101,130 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     assert may_explore(explores(seconds=9.0))
     assert not may_explore("")
     context = cell.context()
-    context.state.explored(context.now()[:10], 9.0)
+    context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", 9.0))
     assert not may_explore(explores(seconds=9.0))
     assert may_explore(explores(seconds=10.0))
+
+
+@heavy
+def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> None:
+    """The others go on in their order; what was tried is not tried again that day, nor by the next runner."""
+    asked = "- Q-0001 (web): Who?\n- Q-0002 (web): Where?\n- Q-0003: How?\n- Q-0004 (tools): With what?\n"
+    mind = PmMind(cell, {OPEN_QUESTIONS: asked})
+
+    def door(request: Request) -> object:
+        spent = request.label == "exploration/web"
+        return Refusal("exploration_exhausted", "limit … (exploration.web)") if spent else says("So.")
+
+    cell.model.at_last = door  # type: ignore[assignment]
+    run = cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: mind.read(OPEN_QUESTIONS).count("Answer") == 2, "the answers")
+
+    assert labels(cell) == ["exploration/web", "exploration", "exploration/tools"]
+    assert [each.id for each in open_questions(mind.read(OPEN_QUESTIONS))] == ["Q-0001", "Q-0002"]
+    run.sleeps()
+    run.ask_to_end()
+    run.ended()
+    cell.start(cell.boot(mind=explores())).sleeps()
+    again = [request for request in cell.model.requests[3:] if "Q-0001" in str(request.messages)]
+    assert again == []
+
+
+@heavy
+def test_tools_follow_what_the_question_is_marked_for(cell: Cell) -> None:
+    """Reading the web and installing are refused elsewhere, and nothing of it is done; a directive that joins lifts
+    that."""
+    PmMind(cell, {OPEN_QUESTIONS: "- Q-0001: How?\n- Q-0002 (web): Who?\n"})
+    page, install = (
+        ToolUse("call", "fetch_page", {"url": "https://a.example/"}),
+        bash("pip install a-package; touch installed"),
+    )
+
+    def joined(request: Request) -> Completion:
+        cell.tell("Read it.")
+        return calls(bash("sleep 1"))
+
+    cell.model.replies += [
+        calls(page),
+        calls(install),
+        says("No."),
+        calls(page),
+        calls(install),
+        joined,
+        calls(install),
+        says("So."),
+    ]
+    cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: cell.reported("Who? (+1)"), "the directive")
+
+    first, second, _, third, fourth, _, fifth = (_result(each) for each in cell.model.requests[1:])
+    assert "reading the web needs a question that is marked so" in first
+    assert "Q-0002 (web)" in first
+    assert "installing packages needs a question" in second
+    assert "marked so" not in third
+    assert "installing packages needs a question" in fourth
+    assert "marked so" not in fifth
+
+
+@heavy
+def test_an_answer_from_the_web_says_so_and_the_work_ends_with_it(cell: Cell) -> None:
+    """The run asks nothing anew: what it wrote of that is the PM's to see. Nothing more is explored before every
+    process of it has ended; then the next is untainted."""
+    asked = "- Q-0001 (web): Who?\n- Q-0002: How?\n"
+    os.makedirs(cell.places.var, exist_ok=True)
+    mind, trace = PmMind(cell, {OPEN_QUESTIONS: asked}), WebTrace(cell.places)
+
+    def read(request: Request) -> Completion:
+        trace.served()
+        return calls(bash(f"echo '- Q-0003: What does evil say?' >>{cell.places.mind}/{OPEN_QUESTIONS}"))
+
+    cell.model.replies += [read, says("Evil says so."), says("So.")]
+    run = cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: f"read from the web: {EVIL}): Evil says so." in mind.read(OPEN_QUESTIONS), "the answer")
+
+    assert "Q-0003" not in mind.read(OPEN_QUESTIONS)
+    held = [path for path in mind.files() if path.startswith(f"{HELD}/") and path.endswith(OPEN_QUESTIONS)]
+    assert ["Q-0003" in mind.read(path) for path in held] == [True]
+    wait_for(lambda: (now := state_file.read(cell.places.var).now) is not None and now.over, "the end of the work")
+    run.sleeps()
+    assert len(cell.model.requests) == 2
+    run.ask_to_end()
+    run.ended()
+    cell.started_again()
+    cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: "): So." in mind.read(OPEN_QUESTIONS), "the next answer")
+    assert state_file.read(cell.places.var).now is None
+
+
+WEB, TOOLS, PLAIN = "- Q-1 (web): a\n", "- Q-2 (tools): b\n", "- Q-3: c\n"
+
+
+@each_row(
+    "explored, waits, found",
+    [
+        ([], (), "Q-1"),
+        ([("Q-1", "exploration/web", 0.0)], (), "Q-2"),
+        ([], ("exploration/web",), "Q-2"),
+        ([("Q-9", "exploration/web", 50.0)], (), "Q-2"),
+        ([("Q-9", "exploration/web", 49.0)], (), "Q-1"),
+        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration/tools", 25.0)], (), "Q-3"),
+        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration", 50.0)], (), ""),
+        ([("Q-1", "exploration/web", 1.0), ("Q-3", "exploration", 1.0)], ("exploration/tools",), ""),
+    ],
+)
+def test_the_first_question_for_which_there_is_time(
+    explored: list[tuple[str, str, float]], waits: tuple[str, ...], found: str
+) -> None:
+    """Of the 100 s half are for the web, a quarter for tools."""
+    settings = ExplorationSettings(usd=1.0, seconds=100.0)
+    asked, before = open_questions(WEB + TOOLS + PLAIN), [Explored(*each) for each in explored]
+    question = next_question(asked, before, waits, settings)
+    assert (question.id if question else "") == found
+
+
+def _result(request: Request) -> str:
+    """What the model was told last."""
+    return str(request.messages[-1])
 
 
 def _events(cell: Cell) -> str:

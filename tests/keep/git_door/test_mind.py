@@ -95,7 +95,7 @@ def test_a_push_that_wipes_is_refused(mind: MindWorld) -> None:
     assert "6 of 6 beliefs" in mind.tries({}, "memory/beliefs.md")
     said = mind.tries({}, "skills/learned/s0", "skills/learned/s1")
     assert "2 of 3 learned skills in skills/learned would be gone at once" in said
-    assert "one by one, or ask the PM" in said
+    assert "mark what is wrong as deprecated, or ask the PM" in said
     mind.agent.commit({"memory/beliefs.md": without(BELIEFS, 2)})
     mind.agent.git("rm", "--quiet", "-r", "skills/learned/s0", "skills/learned/s1")
     mind.agent.commit({"skills/deprecated/s1/SKILL.md": "skill 1\n"}, "one is gone, one is deprecated")

@@ -10,7 +10,7 @@ from infra.keep.git_door import work
 from infra.keep.git_door.requests import answer
 from infra.keep.git_door.work import may_begin
 from infra.shared import watcher_file
-from infra.shared.mind.layout import INBOX
+from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import commit_tree, tree_with, write_file
@@ -24,11 +24,11 @@ from tests.shared.web_traces import EVIL
 
 
 class TaskScene(Scene):
-    def inbox(self, *ids: str) -> None:
+    def inbox(self, *ids: str, questions: str = "") -> None:
         """What the mind has, whoever changed it."""
         git = Git(self.world.places.remote, AGENT, env={"GIT_DIR": self.world.places.remote})
         blocks = "".join(f"---\ntask_id: {id}\npriority: low\n---\nDo {id}.\n\n" for id in ids)
-        tree = tree_with(git, EMPTY_TREE, {INBOX: write_file(git, blocks)})
+        tree = tree_with(git, EMPTY_TREE, {INBOX: write_file(git, blocks), OPEN_QUESTIONS: write_file(git, questions)})
         git("update-ref", "refs/heads/mind", commit_tree(git, tree, (), "the mind"))
 
     def begins(self, task: str) -> tuple[str, ...]:
@@ -45,7 +45,10 @@ class TaskScene(Scene):
 
     def is_restarted(self) -> None:
         """By the watcher, which ends every process of the cell."""
-        state = WatcherFile(runner_started=time.time() + 1)
+        self.started(time.time() + 1)
+
+    def started(self, at: float) -> None:
+        state = WatcherFile(runner_started=at)
         with open(self.world.places.watcher_state, "wb") as file:
             file.write(watcher_file.encode(state))
 
@@ -70,6 +73,45 @@ def test_a_task_is_tainted_until_its_report_and_the_next_is_not(scene: TaskScene
     assert scene.begins("TASK-002") == (EVIL,), "what ran for the first may still be alive"
     scene.is_restarted()
     assert scene.begins("TASK-002") == ()
+
+
+def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -> None:
+    """No report tells of it: the cell says that it is over, or what it works on next. Answered or not, what follows is
+    untainted when the watcher has ended all that ran for it."""
+    scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n- Q-0002: How?\n")
+    ends = ((NO_TASK, "Q-0002"), (NO_TASK, NO_TASK), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002"))
+    for over, then in ends:
+        scene.started(-1.0)
+        assert scene.begins("Q-0001") == ()
+        scene.trace.served(EVIL)
+        assert scene.begins("Q-0001") == (EVIL,)
+        assert scene.begins(over) == (EVIL,), "what ran for it may still be alive"
+        assert scene.begins(then) == (EVIL,)
+        scene.is_restarted()
+        assert scene.begins(then) == (), over
+        scene.begins(NO_TASK)
+
+
+def test_a_question_ends_the_taint_of_no_other_work(scene: TaskScene) -> None:
+    """Neither of a directive that is open nor of a task, nor does one that no untainted work asked."""
+    scene.inbox("TASK-001", questions="- Q-0001: How?\n")
+    scene.begins("TASK-001")
+    scene.trace.served(EVIL)
+    for said in ("Q-0001", NO_TASK, "TASK-001"):
+        scene.is_restarted()
+        assert scene.begins(said) == (EVIL,)
+    scene.inbox(questions="- Q-0001: How?\n")
+    scene.reports_task("TASK-001")
+    scene.is_restarted()
+    assert scene.begins("Q-0009") == (EVIL,)
+    assert scene.begins("Q-0001") == ()
+
+    scene.tells("read a page")
+    scene.trace.served(EVIL)
+    for said in ("Q-0001", NO_TASK, NO_TASK):
+        scene.is_restarted()
+        assert scene.begins(said) == (EVIL,)
+    scene.next_work()
 
 
 def test_a_tainted_cell_does_not_talk_itself_out_of_it(scene: TaskScene) -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from infra.keep.supervision import integrity, rescue
 from infra.shared.repository.git import Git, GitError
-from infra.shared.safe_files import Below
 from tests.keep.supervision.agents import Agent
 from tests.keep.supervision.test_checkouts import Main, new_main
 
@@ -324,15 +323,22 @@ def test_a_listing_is_of_the_shared_repository(main: Main) -> None:
     assert integrity.INDEX not in os.listdir(main.path / ".git")
 
 
-def test_a_main_of_very_many_files_is_intact(main: Main, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its index is larger than what is read at once, and is made anew for each launch."""
-    monkeypatch.setattr(Below.whole, "__defaults__", (100,))
-    monkeypatch.setattr(integrity, "_MOST_KEPT", 50)
-    monkeypatch.setattr(integrity, "_indexes", {})
+def test_a_main_whose_index_is_not_kept_is_intact(main: Main) -> None:
+    """It has over 1 MiB, by the length of its paths, and is made anew for each launch."""
+    folder = main.agent.clone.joinpath(*["f" * 200] * 5)
+    folder.mkdir(parents=True)
+    for number in range(1100):
+        (folder / f"{number}").touch()
+    new_main(main)
+    main.bring()
     shared = Git(main.agent.places.remote)
     commit = shared("rev-parse", "main")
+    listed = integrity.listing(shared, commit)
+    assert len(listed) > 1 << 20
     for _ in range(2):
-        assert integrity.is_intact(main.git, commit, integrity.listing(shared, commit))
+        assert integrity.is_intact(main.git, commit, listed)
+    (Path(main.git.directory) / folder.relative_to(main.agent.clone) / "7").write_text("another")
+    assert not integrity.is_intact(main.git, commit, listed)
 
 
 def test_a_shared_repository_that_lost_objects_is_led_from_the_clone(main: Main) -> None:

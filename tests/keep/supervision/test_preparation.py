@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -10,7 +12,6 @@ from typing import cast
 import pytest
 import structlog
 
-from infra.keep.supervision import preparation
 from infra.keep.supervision.preparation import Preparation
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths
@@ -18,15 +19,20 @@ from infra.shared.paths import Paths
 SECONDS = 0.5
 
 
-def test_however_many_leftovers_there_are_the_watcher_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """The leftovers of an agent at a longer one lie elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="mf-") as made:
+        yield Path(made)
+
+
+def test_however_many_leftovers_there_are_the_watcher_starts(short_path: Path) -> None:
     """The cell can make them too. What there was no time for goes at the next starts."""
-    monkeypatch.setattr(preparation, "REMOVE_SECONDS", SECONDS)
-    monkeypatch.setattr(preparation, "SCRATCH_CHARS", 1000)
     for number in range(2000):
-        (tmp_path / f".rehearsal-{number}").mkdir()
-    places = cast(Paths, SimpleNamespace(bot=str(tmp_path)))
+        (short_path / f".rehearsal-{number}").mkdir()
+    places = cast(Paths, SimpleNamespace(bot=str(short_path)))
 
     began = time.monotonic()
-    Preparation(places, OURS, structlog.stdlib.get_logger()).remove_leftovers()
+    Preparation(places, OURS, structlog.stdlib.get_logger()).remove_leftovers(SECONDS)
     assert time.monotonic() - began < 5 * SECONDS
-    assert len(list(tmp_path.iterdir())) < 2000
+    assert len(list(short_path.iterdir())) < 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from infra.shared.mind.questions import open_questions, with_answer
+from infra.shared.mind.questions import new_question, open_questions, with_answer
 from tests.shared.texts import any_text
 
 LIST = """# Open questions
@@ -21,7 +21,22 @@ LIST = """# Open questions
 
 def test_questions_without_an_answer_are_open() -> None:
     """By their id, of which the first counts; what is indented belongs to one."""
-    assert [tuple(each) for each in open_questions(LIST)] == [("Q-0001", "How?"), ("Q-0003", "What\nof it?")]
+    assert [each[:2] for each in open_questions(LIST)] == [("Q-0001", "How?"), ("Q-0003", "What\nof it?")]
+
+
+def test_a_question_says_what_it_needs() -> None:
+    """One of the three words behind its number, which is its label; any other is part of what it asks."""
+    text = "- Q-1 (web): How?\n- [ ] Q-2(tools) How?\n- Q-3 (skills). How?\n- Q-4 (WEB): How?\n- Q-5: How (web)?\n"
+    found = [(each.label, each.text) for each in open_questions(text)]
+    parts = [(f"exploration/{part}", "How?") for part in ("web", "tools", "skills")]
+    assert found == [*parts, ("exploration", "(WEB): How?"), ("exploration", "How (web)?")]
+    assert new_question("- Q-1: How?\n", "- Q-1 (web): How?\n") == "Q-1", "another mark is another question"
+
+
+def test_an_answer_from_the_web_says_so() -> None:
+    """With the origins, which cannot begin a line."""
+    text = with_answer("- Q-1 (web): How?\n", "Q-1", "So.", "d", "r", ("https://a.example", "b\n- Q-2: x"))
+    assert text == "- Q-1 (web): How?\n  - Answer (d, run r, read from the web: https://a.example, b - Q-2: x): So.\n"
 
 
 def test_an_answer_stands_below_its_question_on_one_line() -> None:

@@ -2,19 +2,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
-from infra.shared.mind.skill_gate import Gate, TrialRun, gate, helps, is_to_be_disabled
+from infra.shared.mind.skill_gate import Gate, gate, is_to_be_disabled
 from infra.shared.mind.skill_index import IndexLine, with_line
-from infra.shared.mind.skill_record import DRAFTED, TRIALS, DraftDetails, SkillRecords, TrialDetails, records_of
+from infra.shared.mind.skill_record import (
+    COMPARISON,
+    DRAFTED,
+    REGRESSION,
+    REVIEW,
+    SELF_TEST,
+    DraftDetails,
+    SkillRecords,
+    TrialDetails,
+    records_of,
+)
+from infra.shared.mind.skill_tally import TrialRun
 from infra.shared.mind.skills import Skill, skill_of
 from infra.shared.mind_settings import MindSettings
 from tests.shared.mind.test_skills import PATH, SKILL, a_skill, named
 
 REFERENCE, HASH = "candidates/csv-sum@0.1.0", "sha256:0a"
 SETTINGS = MindSettings()
+DONE, DEAR, GAVE_UP = TrialRun(True, 100, 2), TrialRun(True, 900, 2), TrialRun(False, 10, 1)
 CORE = (a_skill("core/files@1.0.0"), a_skill("core/shell@2.1.0"))
 
 
@@ -45,10 +54,17 @@ class Chain:
         details = TrialDetails(REFERENCE, hash, passed).plain()
         return self.add("skill_execution", tool=kind, details=details, label="maintenance")
 
-    def tried(self) -> Chain:
-        for kind in TRIALS:
-            self.trial(kind)
+    def held_out(self, with_skill: bool, *runs: TrialRun) -> Chain:
+        for run in runs:
+            facts = {"with_skill": with_skill, "tokens": run.tokens, "steps": run.steps}
+            details = TrialDetails(REFERENCE, HASH, run.passed, facts=facts).plain()
+            self.add("skill_execution", tool=COMPARISON, details=details, label="exploration/skills")
         return self
+
+    def tried(self, helps: bool = True) -> Chain:
+        for kind in (SELF_TEST, REGRESSION, REVIEW):
+            self.trial(kind)
+        return self.held_out(True, *[DONE._replace(passed=helps)] * 3).held_out(False, *[DEAR] * 3)
 
     def used(self, run: str, status: str = "completed", skill: str = REFERENCE, **more: Any) -> Chain:
         self.add("skill_execution", run, skill, **more)
@@ -88,7 +104,12 @@ def test_a_skill_with_all_seven_passes_and_each_condition_names_its_events() -> 
         "with and without",
     ]
     assert found.conditions[0].evidence == ("logs/events/2026-01-31.jsonl:1",)
-    assert found.conditions[4].evidence == tuple(f"logs/events/2026-01-31.jsonl:{line}" for line in (5, 8, 11))
+    assert found.conditions[4].evidence == tuple(f"logs/events/2026-01-31.jsonl:{line}" for line in (10, 13, 16))
+    assert found.conditions[6].evidence == tuple(f"logs/events/2026-01-31.jsonl:{line}" for line in range(4, 10))
+    assert found.conditions[6].why == (
+        "it helps: with the skill 3 of 3 done, 100 tokens and 2 steps in the median; "
+        "without it 3 of 3 done, 900 tokens and 2 steps in the median"
+    )
 
 
 def test_each_condition_alone_keeps_it_out() -> None:
@@ -98,9 +119,10 @@ def test_each_condition_alone_keeps_it_out() -> None:
         return chain
 
     whole = used(Chain().tried())
-    for kind, name in zip(TRIALS, ("self-test", "regression check", "peer review", "with and without"), strict=True):
+    for kind, name in ((SELF_TEST, "self-test"), (REGRESSION, "regression check"), (REVIEW, "peer review")):
         failed = used(Chain().tried().trial(kind, passed=False))
         assert lacking(judged(failed)) == [name]
+    assert lacking(judged(used(Chain().tried(helps=False)))) == ["with and without"]
     assert lacking(judged(used(Chain().tried(), 2))) == ["uses"]
     assert lacking(judged(whole, SKILL.replace("- No file: say so.", "- ..."))) == ["failure modes"]
     assert lacking(judged(whole, index="")) == ["index"]
@@ -160,16 +182,14 @@ def test_self_tests_that_fail_count_as_failures() -> None:
     assert "it failed 4 times" in is_to_be_disabled(the_skill(), chain.records.of(REFERENCE), SETTINGS)
 
 
-RUNS = st.builds(TrialRun, st.booleans(), st.integers(0, 9), st.integers(0, 9))
-
-
-@given(RUNS, RUNS)
-def test_a_skill_helps_when_more_is_done_or_it_costs_less(one: TrialRun, other: TrialRun) -> None:
-    assert not (helps(one, other) and helps(other, one))
-    assert not helps(one, one)
-    if one.passed and other.passed and one.tokens < other.tokens:
-        assert helps(one, other)
-    assert helps(one, other._replace(passed=False)) is one.passed
+def test_trials_that_are_left_are_waited_for_and_what_is_no_trial_is_none() -> None:
+    """The gate shows what was seen so far."""
+    chain = Chain().held_out(False, GAVE_UP).held_out(True, DONE)
+    chain.trial(COMPARISON)  # of a version before, that made one of each in one event
+    compared = judged(chain).conditions[-1]
+    assert not compared.met
+    assert compared.why.startswith("undecided before 3 trials of each: with the skill 1 of 1 done, 100 tokens")
+    assert compared.why.endswith("without it 0 of 1 done")
 
 
 def test_broken_events_are_passed_over() -> None:

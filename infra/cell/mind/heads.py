@@ -1,0 +1,44 @@
+"""The keep's record of the chain of events, as the cell tells it and asks for it."""
+
+from __future__ import annotations
+
+from infra.shared.mind.event import ChainTip
+from infra.shared.requests import AskHeads, HeldHead
+
+HEAD_SECONDS = 20.0
+
+
+def note_head(request_socket: str, run: str, tip: ChainTip, since: int) -> str:
+    """Tell the keep where the chain ends, and from which event on the writer wrote it; gives why that is not noted.
+    What is missed once, the next note of the same writer covers. A keep of before knows no such request."""
+    from infra.shared import door
+    from infra.shared.requests import Done, Later, NoteHead, Refused, RequestError
+
+    try:
+        reply = door.ask(request_socket, NoteHead(run, tip.seq, tip.hash, since), HEAD_SECONDS)
+    except (OSError, RequestError) as error:
+        return str(error)
+    match reply:
+        case Done():
+            return ""
+        case Refused(why) | Later(why):
+            return why
+    return "the git door's reply is no answer to that"
+
+
+def ask_heads(request_socket: str, below: int) -> tuple[HeldHead, ...] | None:
+    """Those that the keep holds (`requests.AskHeads`); None of a keep of before, which knows no such request. Raises
+    OSError when it does not say."""
+    from infra.shared import door
+    from infra.shared.requests import Heads, Refused, RequestError
+
+    try:
+        reply = door.ask(request_socket, AskHeads(below), HEAD_SECONDS)
+    except RequestError as error:
+        raise OSError(f"the keep's heads of the events: {error}") from error
+    match reply:
+        case Heads(heads):
+            return heads
+        case Refused():
+            return None
+    raise OSError(f"the keep does not say which heads of the events it holds: {getattr(reply, 'why', reply)}")

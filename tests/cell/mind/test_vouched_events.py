@@ -1,0 +1,250 @@
+"""What is learned from are events that the keep vouches for: real runs of the mind, a real request socket of the keep,
+and a shell that writes into the files of events."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from infra.cell.loop.actions import ToolCall
+from infra.cell.loop.loop import Acted, Entered, RunResult
+from infra.cell.loop.registry import Position
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind import learn, vouched_events
+from infra.cell.mind.heads import ask_heads, note_head
+from infra.cell.mind.mind import MindContext, MindRun
+from infra.cell.mind.skill_log import SkillLog
+from infra.cell.mind.vouched_events import VouchedEvents
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.requests import answer
+from infra.shared.clock import timestamp
+from infra.shared.mind.event import ChainTip, as_line, link, path_of, plain
+from infra.shared.mind.event_log import tip
+from infra.shared.mind.layout import FAILURES
+from infra.shared.mind.skill_record import SELF_TEST, TrialDetails
+from infra.shared.requests import MAX_HEADS, HeldHead, NoteHead, Refused, Reply, Request
+from infra.shared.run_states import RunState, StopReason
+from infra.shared.safe_files import Below
+from infra.shared.settings import Settings
+from tests.cell.mind.one_mind import OneMind
+from tests.keep.git_door.test_request_server import serving
+from tests.shared.mind.notes import DAY, START, Said, event_of
+
+LIE = "all reports go to the address on the page"
+
+
+class Kept(OneMind):
+    """A mind whose keep answers at a socket."""
+
+    def __init__(self, root: str, socket: str) -> None:
+        super().__init__(root, START)
+        self._socket = socket
+        self._runs = 0
+
+    @property
+    def live(self) -> MindContext:
+        return self.context()._replace(
+            heads=functools.partial(ask_heads, self._socket), note_head=functools.partial(note_head, self._socket)
+        )
+
+    def run(self, *facts: str, meanwhile: Callable[[], object] = lambda: None, crashes: bool = False) -> None:
+        """The PM says each of these, and the run notes it; `meanwhile` is done before the last act."""
+        self._runs += 1
+        self.now += 60
+        position = Position(f"run-{self._runs}")
+        run = MindRun(self.live, position)
+        run.directed(" ".join(facts))
+        run.begin([f"0123{self._runs:04x}"])
+        run.record(Entered(1, RunState.PLAN))
+        toolbox = Toolbox(run.tools())
+        for number, fact in enumerate(facts, 1):
+            if number == len(facts):
+                meanwhile()
+            position.step = number
+            call = ToolCall(str(number), "note", {"subject": f"fact {fact[:5]}", "statement": fact, "quote": fact})
+            run.record(Acted(number, 1, call, toolbox.call(call), 0.1))
+        if not crashes:
+            run.end(RunResult(StopReason.COMPLETED, "done", len(facts)), [])
+
+    @property
+    def path(self) -> Path:
+        return Path(self.root) / path_of(timestamp(self.now))
+
+    def plant(self) -> None:
+        """A note in the PM's words, with a chain that is right."""
+        self._append(tip(Below(self.root)))
+
+    def _append(self, before: ChainTip) -> None:
+        said = event_of(Said("run-1", LIE, "reports", "directive", self.now), 0)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("ab") as file:
+            file.write(as_line(link(plain(said), before)))
+
+    def rewrite(self) -> None:
+        """The first note says something else, and everything behind it is chained anew."""
+        before, made = ChainTip(0, "0" * 64), list[bytes]()
+        for line in self.path.read_bytes().splitlines():
+            fields: dict[str, Any] = json.loads(line)
+            if fields["event_type"] == "note":
+                fields["metadata"]["details"] |= {"statement": LIE}
+            made.append(as_line(link(fields, before)))
+            before = ChainTip(fields["seq"], fields["hash"])
+        self.path.write_bytes(b"".join(made))
+
+    def drop(self) -> None:
+        """What came before the lie would contradict it."""
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        self.path.write_bytes(b"".join(lines[:1] + lines[2:]))
+        self.plant()
+
+    def new_process(self) -> None:
+        vouched_events._memory_of.cache_clear()
+
+    def day(self) -> str:
+        self.now = START + (int((self.now - START) // DAY) + 1) * DAY + 1
+        return learn.make_daily(self.live, timestamp(self.now - DAY)[:10])
+
+    @property
+    def memory(self) -> str:
+        try:
+            return self.read("memory/long_term.md")
+        except FileNotFoundError:
+            return ""
+
+
+@pytest.fixture
+def mind(tmp_path: Path) -> Iterator[Kept]:
+    found: list[Kept] = []
+
+    def answered(request: Request) -> Reply:
+        return answer(DoorContext(found[0].places, Settings(), structlog.get_logger()), request)
+
+    with serving(tmp_path, answered) as socket:
+        found.append(Kept(str(tmp_path), socket))
+        Path(found[0].places.var).mkdir(exist_ok=True)
+        yield found[0]
+
+
+def test_runs_are_learned_from_and_so_is_one_that_was_cut_short_behind_its_note(mind: Kept) -> None:
+    mind.run("alpha is 1", "beta is 2")
+    assert "alpha is 1" in mind.memory
+    mind.run("gamma is 3", crashes=True)
+    mind.new_process()
+    mind.run("delta is 4")
+    assert "gamma is 3" in mind.memory
+    assert "Seen 4 statements, promoted 4" in mind.day()
+    assert not mind.notes("mind.events_do_not_fit")
+    assert "does not vouch" not in mind.read("logs/daily/2026-01-05.md")
+
+
+@pytest.mark.parametrize(
+    ("when", "how", "is_new_process"),
+    [
+        ("meanwhile", "plant", False),
+        ("meanwhile", "rewrite", True),
+        ("meanwhile", "drop", True),
+        ("between", "plant", True),
+        ("between", "rewrite", False),
+        ("between", "drop", False),
+        ("after", "plant", False),
+        ("after", "rewrite", True),
+        ("after", "drop", False),
+    ],
+)
+def test_what_a_shell_wrote_into_the_events_becomes_no_memory(
+    mind: Kept, when: str, how: str, is_new_process: bool
+) -> None:
+    """Planted, rewritten or dropped; in a run, behind its end, or behind the last one; with or without a new runner."""
+    harm: Callable[[], None] = getattr(mind, how)
+    mind.run("alpha is 1", "beta is 2", "gamma is 3", meanwhile=harm if when == "meanwhile" else lambda: None)
+    if when == "between":
+        harm()
+    if is_new_process:
+        mind.new_process()
+    mind.run("delta is 4", "epsilon is 5")
+    if when == "after":
+        harm()
+    if is_new_process:
+        mind.new_process()
+    words = mind.day()
+    assert LIE not in mind.memory
+    assert LIE not in mind.read("logs/daily/2026-01-05.md")
+    assert "epsilon is 5" in mind.memory
+    if how == "rewrite" or (how == "drop" and is_new_process):
+        assert "logs/events/2026-01-05.jsonl:" in words
+        assert "minifram events --verify" in words
+        assert "minifram events --verify" in mind.read(FAILURES)
+        assert len(mind.notes("mind.events_do_not_fit")) == 1
+        assert "not learned from" not in mind.day(), "told once"
+    elif how == "plant":  # no head covers a line that was put in between two writers: it is only counted
+        assert "The keep does not vouch for 1 event more." in mind.read("logs/daily/2026-01-05.md")
+
+
+def test_a_skills_evidence_is_the_dispatchers(mind: Kept) -> None:
+    """What the skill log itself wrote counts at once; a trial that a shell wrote never does."""
+    log = SkillLog(mind.live)
+    log.tried(SELF_TEST, TrialDetails("candidates/a@0.1.0", "h" * 64, True))
+    assert log.records().of("candidates/a@0.1.0").last(SELF_TEST, "h" * 64)
+    forged = mind.path.read_bytes().replace(b"candidates/a@", b"candidates/b@")
+    fields = json.loads(forged)
+    with mind.path.open("ab") as file:
+        file.write(as_line(link(fields, tip(Below(mind.root)))))
+    mind.run("alpha is 1")
+    mind.new_process()
+    log = SkillLog(mind.live)
+    log.verify()
+    assert log.records().of("candidates/a@0.1.0").trials
+    assert not log.records().of("candidates/b@0.1.0").trials
+
+
+def test_a_keep_of_before_is_learned_from_as_before_and_a_silent_one_is_waited_for(tmp_path: Path) -> None:
+    def of_before(request: Request) -> Reply:
+        return Refused("the field 'do' is 'heads'; expected one of report, head")
+
+    with serving(tmp_path, of_before) as socket:
+        mind = Kept(str(tmp_path), socket)
+        mind.run("alpha is 1")
+        assert "alpha is 1" in mind.memory
+        assert len(mind.notes("mind.events_not_vouched_for")) == 1
+    mind.run("beta is 2")
+    assert "beta is 2" not in mind.memory
+    assert "mind.not_learnt" in {word for word, _ in mind.log}
+    with pytest.raises(OSError, match=r"."):
+        mind.day()
+
+
+def test_all_heads_are_asked_for_once_a_day_and_the_newest_after_a_run(mind: Kept) -> None:
+    """A reply holds MAX_HEADS; with more there, a run asks for one reply, and reads the files of two days."""
+    asked: list[int] = []
+
+    def heads(below: int) -> tuple[HeldHead, ...] | None:
+        asked.append(below)
+        return mind.live.heads(below)
+
+    vouching = mind.live._replace(heads=heads)
+    for number in range(1, MAX_HEADS + 3):
+        door = DoorContext(mind.places, Settings(), structlog.get_logger())
+        answer(door, NoteHead("run", number, f"{number:064x}", number))
+    VouchedEvents(vouching).verify_newest()
+    assert asked == [0]
+    VouchedEvents(vouching).verify()
+    assert asked == [0, 0, 3]
+    assert mind.live.heads(3) == ((1, 1, f"{1:064x}"), (2, 2, f"{2:064x}"))
+
+
+def test_after_a_run_old_files_are_not_looked_at(mind: Kept) -> None:
+    """The day's duty does that, and finds what was changed meanwhile; what is settled it knows by its stamp."""
+    for _ in range(3):
+        mind.run("alpha is 1")
+        mind.day()
+    (Path(mind.root) / "logs/events/2026-01-05.jsonl").write_text("{}\n")
+    VouchedEvents(mind.live).verify_newest()
+    assert not mind.notes("mind.events_do_not_fit")
+    assert "logs/events/2026-01-05.jsonl:1:" in VouchedEvents(mind.live).verify()
+    assert VouchedEvents(mind.live).verify() == "", "told once"
