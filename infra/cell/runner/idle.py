@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.job_run import tell_work
 from infra.cell.runner.wakes import Wakes
 from infra.shared.branches import MAIN
 from infra.shared.mind.duties import DAILY_SUMMARY, DEPRECATION_SCAN, WEEKLY_REVIEW
+from infra.shared.requests import NO_TASK
 
 if TYPE_CHECKING:
     from infra.cell.mind.maintain import Maintenance
@@ -36,6 +38,7 @@ class IdleTime:
             return False
         if not os.path.isdir(f"{context.boot.places.mind}/.git"):
             return False
+        tell_work(context, NO_TASK)  # a run on a question that was cut off is not gone on with
         return not self._maintain(ticked, is_quiet=self._is_quiet)
 
     def _is_quiet(self) -> bool:

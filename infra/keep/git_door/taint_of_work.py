@@ -53,6 +53,8 @@ def work_begins(context: DoorContext, task: str, state: TaintState) -> TaintStat
         if not work.may_begin(task, before, work.tasks_on_mind(git), state, restarted):
             return state
         work.begin(var, task)
+        if task == NO_TASK:  # then what was over was exploration alone
+            taint.follow_work(var)
     except (OSError, GitError) as error:
         context.log.error("work.not_noted", reason=redacted(str(error)))
         return state
