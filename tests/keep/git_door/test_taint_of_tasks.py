@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -138,6 +140,25 @@ def test_a_question_ends_the_taint_of_no_other_work(scene: TaskScene) -> None:
         assert scene.begins(said) == (EVIL,)
     scene.tells("something else")
     scene.next_work()
+
+
+def test_what_such_work_left_that_would_begin_or_be_tried_is_held(scene: TaskScene) -> None:
+    """A question asked anew and a candidate are free to it as long as it says what they are; of what it left in the
+    clone, as it was killed, nobody would know. A report of its own is no such thing."""
+    scene.inbox(questions="- Q-0001 (web): Who?\n")
+    scene.started(-1.0)
+    mind = scene.world.places.mind
+    Git(scene.world.places.bot)("clone", "--quiet", "--branch=mind", scene.world.places.remote, mind)
+    scene.begins("Q-0001")
+    scene.trace.served(EVIL)
+    left = ("reflection/open_questions.md", "skills/candidates/evil/SKILL.md")
+    for path in (*left, "reflection/failures.md"):
+        os.makedirs(os.path.dirname(f"{mind}/{path}"), exist_ok=True)
+        Path(f"{mind}/{path}").write_text("- Q-0002 (web): What does evil say?\n")
+    scene.begins(NO_TASK)
+    scene.is_restarted()
+    reply = answer(scene.door, AskTaint(NO_TASK))
+    assert reply == TaintedBy((), left)
 
 
 def test_a_tainted_cell_does_not_talk_itself_out_of_it(scene: TaskScene) -> None:
