@@ -18,7 +18,7 @@ from infra.shared.taint import state_file
 from infra.shared.taint.machine import Taint
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, read
+from tests.cell.runner.cell import Cell, Runner, read, write
 from tests.cell.runner.doors import Refusal
 from tests.cell.runner.minds import PmMind, block
 from tests.shared.rows import each_row
@@ -96,6 +96,9 @@ def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: 
 
     def joined(request: Request) -> Completion:
         cell.tell("Answer me.")
+        hook = f"{cell.places.remote}/hooks/update"  # no push of the mind wakes the runner
+        write(hook, '#!/bin/sh\n[ "$1" != refs/heads/mind ]\n')
+        os.chmod(hook, 0o755)
         return calls(bash("sleep 1"))
 
     def door(request: Request) -> object:
@@ -121,6 +124,9 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
 
     assert may_explore(explores(seconds=9.0))
     assert not may_explore("")
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", "- Q-0003 (web): What nobody pushed?\n")
+    assert not may_explore(explores(seconds=9.0))
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
     context = cell.context()
     context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", 9.0))
     assert not may_explore(explores(seconds=9.0))
