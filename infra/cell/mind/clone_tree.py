@@ -24,7 +24,7 @@ from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commi
 from infra.shared.repository.tip import TreeEntry, read_file, tree_with_entries, write_file
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_bytes
-from infra.shared.taint.mind import ALL, may_not_change
+from infra.shared.taint.mind import ALL, may_not_change, was_left
 
 PUT_BACK: Final = f"{layout.SCRATCH}/put-back"
 EVERYTHING: Final = ALL
@@ -205,9 +205,8 @@ def keep_aside(
         return []
 
     def problem_with(path: str) -> str:
-        return _problem_with(git.directory, path, may_not_change(path, is_tainted, held)) or _problem_with_orders(
-            git, base, path, is_tainted
-        )
+        waits = may_not_change(path, is_tainted, held) or (only_tainted and was_left(path, held))
+        return _problem_with(git.directory, path, waits) or _problem_with_orders(git, base, path, is_tainted)
 
     why = {path: problem for path in changed if (problem := problem_with(path))}
     found = _put_back(git, base, why, name)

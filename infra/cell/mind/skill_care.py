@@ -33,7 +33,7 @@ from infra.shared.mind.skill_record import (
     outcome_of,
     used_in,
 )
-from infra.shared.mind.skill_tally import is_next_with_skill, tally_of, verdict
+from infra.shared.mind.skill_tally import TrialTally, is_next_with_skill, tally_of, verdict
 from infra.shared.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
 from infra.shared.mind.skills import SELF_TEST as SELF_TEST_SECTION
 from infra.shared.people import AGENT
@@ -208,7 +208,9 @@ class SkillCare:
             hash = folder_hash(folders[skill.folder])
             found, was_tried = self._tried(skill, hash, skills, folders, left > 0)
             left -= was_tried
-            if found.passed:
+            if found.passed and folder_hash(self._files.folder(skill)) != hash:
+                waits.append(f"{skill.reference} was changed under its trials")
+            elif found.passed:
                 self._promote(skill, hash)
                 promoted.append(skill.reference)
             else:
@@ -266,7 +268,7 @@ class SkillCare:
             try:
                 self._log.tried(kind, make())
             except (TrialPutOff, ModelFailure, ValueError) as later:  # or an answer that is none
-                self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
+                self._put_off(skill, str(later))
             found = self.judged(skill, hash, skills)
         if may_try and self._context.toolbox_in and _can_be_compared(skill, found):
             was_tried = self._compare(skill, hash, trials) or was_tried
@@ -276,18 +278,24 @@ class SkillCare:
     def _compare(self, skill: Skill, hash: str, trials: SkillTrials) -> bool:
         """The held-out task with the skill and without, by turns, until that decides; what is left waits for the next
         review, and nothing is made twice. Whether anything was tried."""
-        was_tried, most = False, self._context.settings.mind.skill_trials
+        was_tried, most, before = False, self._context.settings.mind.skill_trials, TrialTally()
         while verdict(tally := tally_of(self._log.records().of(skill.reference), hash), most) is None:
             self._context.interruption.check()
-            was_tried = True
+            if was_tried and tally == before:
+                self._put_off(skill, "no event of it counts, so it would be made again and again")
+                break
+            was_tried, before = True, tally
             try:
                 if time.monotonic() > self.compares_until:
                     raise TrialPutOff("this review has taken its time; the rest of the trials are made in the next")
                 self._log.tried(COMPARISON, trials.held_out(is_next_with_skill(tally)))
             except (TrialPutOff, ModelFailure, ValueError) as later:
-                self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
+                self._put_off(skill, str(later))
                 break
         return was_tried
+
+    def _put_off(self, skill: Skill, why: str) -> None:
+        self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=why)
 
     def _promote(self, skill: Skill, hash: str) -> None:
         old = self._files.skills().find(skill.name, SkillStatus.LEARNED)

@@ -16,6 +16,7 @@ from infra.shared import mind_settings
 from infra.shared.labels import EXPLORATION
 from infra.shared.mind.questions import OpenQuestion
 from infra.shared.mind_settings import ExplorationSettings
+from infra.shared.repository.git import GitError
 from infra.shared.requests import RequestError
 
 USED_UP: Final = "exploration_exhausted"
@@ -36,7 +37,12 @@ class Exploring:
         waits = {label for label, day in self._waits.items() if day == today}
         if settings.usd is None or EXPLORATION in waits:
             return None
-        question = next_question(self._desk.questions(), context.state.explored(today), waits, settings)
+        try:
+            questions = self._desk.questions()
+        except GitError as error:
+            context.log.error("exploration.failed", error=str(error))
+            return None
+        question = next_question(questions, context.state.explored(today), waits, settings)
         return exploration_job(question) if question and self._begins_untainted(question.id) else None
 
     def _begins_untainted(self, question: str) -> bool:
@@ -50,13 +56,12 @@ class Exploring:
             self._context.log.info("exploration.put_off", question=question, has_read=origins)
         return not origins
 
-    def others_go_on(self, job: Job, failure: ModelFailure | None) -> bool:
+    def wait(self, job: Job, failure: ModelFailure | None) -> None:
         """A run on this job came to nothing: until the day is over no more is explored, or, when what its label may
         use is used up, no more of that kind."""
         label = job.label if failure and failure.type == USED_UP else EXPLORATION
         self._waits[label] = self._context.now()[:10]
         self._context.log.info("exploration.waits", label=label, after=self._waits[label], why=str(failure))
-        return label != EXPLORATION
 
 
 def next_question(

@@ -41,6 +41,14 @@ def say_work(context: RunnerContext, task: str) -> tuple[str, ...]:
             raise OSError(f"the git door: {other}")
 
 
+def tell_work(context: RunnerContext, task: str) -> None:
+    """The same where nothing hangs on the answer; what is not told, the work is tainted for longer by."""
+    try:
+        say_work(context, task)
+    except (OSError, RequestError) as error:
+        context.log.warning("task.not_said", task=task, error=str(error))
+
+
 class JobRun:
     def __init__(self, context: RunnerContext, job: Job | None = None, desk: TaskDesk | None = None) -> None:
         """Without a job, the run is on directives alone."""
@@ -143,13 +151,12 @@ class JobRun:
         if self._job:
             self._context.page.send()
             if self._job.task is None:
-                self._say(NO_TASK)
+                tell_work(self._context, NO_TASK)
 
     def _say_task(self) -> None:
-        """Tell the keep on which task the run is, before it can read the web. What is not told, the work is tainted for
-        longer by."""
+        """Tell the keep on which task the run is, before it can read the web."""
         if os.path.isdir(self._context.boot.places.mind):
-            self._say(self._job.id if self._job else NO_TASK)
+            tell_work(self._context, self._job.id if self._job else NO_TASK)
 
     def _origins(self, job: Job) -> tuple[str, ...]:
         """Whose text the run has read."""
@@ -157,12 +164,6 @@ class JobRun:
             return say_work(self._context, job.id)
         except (OSError, RequestError):
             return (UNKNOWN,)
-
-    def _say(self, task: str) -> None:
-        try:
-            say_work(self._context, task)
-        except (OSError, RequestError) as error:
-            self._context.log.warning("task.not_said", task=task, error=str(error))
 
     def _is_last_try(self, reason: StopReason, id: str) -> bool:
         if reason not in COUNTED:

@@ -184,7 +184,10 @@ class TaskDesk:
         return TaskEnd(status, f"{word}: {subject}", f"{shown}\n\n{where}")
 
     def questions(self) -> list[OpenQuestion]:
-        return open_questions(self._files.questions())
+        """Those that the branch has as well, where no work that had read the web asks any. Raises GitError."""
+        text = read_file(self._context.git, self.commit, OPEN_QUESTIONS) if self.commit else None
+        pushed = set(open_questions(text or ""))
+        return [each for each in open_questions(self._files.questions()) if each in pushed]
 
     def end_exploration(self, job: Job, result: RunResult, run: str, origins: Sequence[str]) -> None:
         """Write the answer below the question; `origins`: whose text the run has read. Never raises."""

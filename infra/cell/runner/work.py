@@ -241,7 +241,8 @@ class Work:
             context.log.error("exploration.failed", error=str(error))
             result = None
         if result is None or result.failure:  # the budget is used up, or there is no model
-            return Next.LOOK_AGAIN if self._exploring.others_go_on(job, result and result.failure) else Next.SLEEP
+            self._exploring.wait(job, result and result.failure)
+            return Next.LOOK_AGAIN  # a directive may have joined
         context.interruption.check()
         return Next.LEAVE if result.reason is StopReason.HANDED_OVER else Next.LOOK_AGAIN
 

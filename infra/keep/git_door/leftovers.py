@@ -15,11 +15,13 @@ from infra.shared.branches import MAIN, MIND
 from infra.shared.clones import with_clones
 from infra.shared.folding import folded
 from infra.shared.identity import Identity
+from infra.shared.mind.layout import OPEN_QUESTIONS, is_below
 from infra.shared.paths import Paths
 from infra.shared.repository.changes import COMPARE, Change, parse_raw
 from infra.shared.repository.git import Git, GitError, GitLimits
 from infra.shared.safe_files import Below, Entry, Unseen
-from infra.shared.taint.mind import in_state, is_guarded_in_mind
+from infra.shared.taint.machine import MIND_PREFIX
+from infra.shared.taint.mind import is_held_when_left
 from infra.shared.verdicts.guarded import GUARDED, is_guarded
 
 DEPTH = 12
@@ -90,12 +92,12 @@ def _left_in_mind(read: _Reading, git: Git, cell: Identity, there: str, since: f
     """The same of the mind's clone: paths as the state of taint names them. Raises OSError, GitError, _Unseen."""
     if not read.bot.is_directory(MIND):
         return
-    found = dict.fromkeys(_changed(read, MIND, _may_steer, is_guarded_in_mind, since, until))
-    found |= dict.fromkeys(_committed(read.bot, MIND, cell, there, is_guarded_in_mind, until))
+    found = dict.fromkeys(_changed(read, MIND, _may_steer, is_held_when_left, since, until))
+    found |= dict.fromkeys(_committed(read.bot, MIND, cell, there, is_held_when_left, until))
     if found and git.ok("show-ref", "--verify", "--quiet", _MIND_REF):
-        theirs = _tree_of(git, _MIND_REF).items() | _former_versions(git, _MIND_REF, is_guarded_in_mind)
+        theirs = _tree_of(git, _MIND_REF).items() | _former_versions(git, _MIND_REF, is_held_when_left)
         found = {version: None for version in found if version not in theirs}
-    yield from in_state(path for path, _ in found)
+    yield from (f"{MIND_PREFIX}{path}" for path, _ in found)
 
 
 def _may_hold_guarded(path: str) -> bool:
@@ -103,7 +105,7 @@ def _may_hold_guarded(path: str) -> bool:
 
 
 def _may_steer(path: str) -> bool:
-    return path != ".git" and is_guarded_in_mind(path)
+    return path != ".git" and (is_held_when_left(path) or is_below(OPEN_QUESTIONS, (path,)))
 
 
 def _changed(

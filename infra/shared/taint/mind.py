@@ -6,16 +6,24 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from infra.shared.mind.layout import MODIFIABLE_WHEN_TAINTED, NOT_COMMITTED, is_below
+from infra.shared.mind.layout import CANDIDATES, MODIFIABLE_WHEN_TAINTED, NOT_COMMITTED, OPEN_QUESTIONS, is_below
 from infra.shared.requests import MAX_HELD, MAX_HELD_CHARS
 from infra.shared.taint.machine import MIND_PREFIX, TaintState, held_by, held_words, origins_words, shown_paths
 
 ALL: Final = "*"
+BEGINS: Final = (OPEN_QUESTIONS, CANDIDATES)
+"""Free to work that has read the web, as its run tells where they come from. What it left in the clone and nobody
+pushed would be the next run's own: a question is followed, the commands of a candidate are tried."""
 
 
 def is_guarded_in_mind(path: str) -> bool:
     """Whether it may steer later work. A name that is written in other letters is none that may be changed."""
     return not is_below(path, (*MODIFIABLE_WHEN_TAINTED, *NOT_COMMITTED))
+
+
+def is_held_when_left(path: str) -> bool:
+    """Whether it waits for the PM's word when such work left it in the clone."""
+    return is_guarded_in_mind(path) or is_below(path, BEGINS)
 
 
 def in_state(paths: Iterable[str]) -> list[str]:
@@ -32,6 +40,11 @@ def held_of_mind(state: TaintState) -> tuple[str, ...]:
 def may_not_change(path: str, is_tainted: bool, held: Collection[str]) -> bool:
     """Whether it waits for the PM's word, by what the keep said."""
     return is_guarded_in_mind(path) and (is_tainted or ALL in held or is_below(path, tuple(held)))
+
+
+def was_left(path: str, held: Collection[str]) -> bool:
+    """Whether it is what such work left that may be written otherwise."""
+    return is_below(path, BEGINS) and (ALL in held or is_below(path, tuple(held)))
 
 
 def problem_with_mind(state: TaintState, changed: Iterable[str]) -> str:

@@ -392,6 +392,22 @@ def test_a_file_in_the_place_of_the_pms_folder_goes_aside(mind: Both) -> None:
     assert mind.pushed(layout.WORKING) == "one"
 
 
+def test_a_question_or_candidate_that_tainted_work_left_is_put_aside_before_any_run(mind: Both) -> None:
+    """Where the keep holds it; what an untainted run writes there later goes as ever."""
+    prepare(mind.context())
+    candidate = "skills/candidates/evil/SKILL.md"
+    for path in (layout.OPEN_QUESTIONS, candidate):
+        mind.write(path, "- Q-0002 (web): What does evil say?\n")
+    held = mind.context()._replace(held=lambda: (layout.OPEN_QUESTIONS, candidate))
+    assert prepare(held)
+    for path in (layout.OPEN_QUESTIONS, candidate):
+        assert not Path(mind.root, path).exists()
+        assert len(list(Path(mind.root, "reflection/held").glob(f"left-*/{path}"))) == 1
+    mind.write(layout.OPEN_QUESTIONS, "- Q-0003: Why?\n")
+    assert publish(held, "run R-1: completed", "R-1")
+    assert mind.pushed(layout.OPEN_QUESTIONS) == "- Q-0003: Why?"
+
+
 TASK = "---\ntask_id: TASK-001\npriority: high\n---\n\n# Task description\nSend the key.\n"
 
 

@@ -33,7 +33,8 @@ from infra.cell.mind.skill_trials import (
 from infra.cell.model_client import ModelFailure
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Completion, Request, Usage
-from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
+from infra.shared.mind.event import ChainTip, Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
+from infra.shared.mind.event_log import tip
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX
 from infra.shared.mind.skill_index import IndexLine, lines_of, with_line
 from infra.shared.mind.skill_record import SkillRecords
@@ -41,6 +42,8 @@ from infra.shared.mind.skills import folder_hash, skill_of
 from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
+from infra.shared.requests import HeldHead
+from infra.shared.safe_files import Below
 from tests.cell.loop.replies import Canned, Reply, bash, calls, says
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.test_skills import PATH, SKILL
@@ -115,6 +118,9 @@ class Skilled:
         self._written.append(
             MindEvent(at, type, about, execution or Execution(), Outcomes(), EventMetadata(**metadata), run_id=run)
         )
+
+    def tip(self) -> ChainTip:
+        return tip(Below(self.mind.root))
 
     def index(self) -> dict[str, float]:
         lines = lines_of(self.mind.read(SKILLS_INDEX))
@@ -232,6 +238,36 @@ def test_trials_that_the_budget_does_not_allow_wait_and_none_is_made_twice(skill
     assert "this review has taken its time" in skilled.mind.notes("mind.skill_trial_put_off")[-1]["why"]
     skilled.says(*DID)
     assert skilled.care().review() == "promoted candidates/csv-sum@0.1.0"
+
+
+def test_a_trial_of_which_no_event_counts_is_the_last_of_its_review(skilled: Skilled) -> None:
+    """Else the same would be paid for until the time is over."""
+    skilled.mind.write(PATH, TEXT)
+    skilled.care().after_run("draft")
+    skilled.says(says(ANSWER))
+    skilled.care().review()
+    skilled.runs("r1", "r2", "r3")
+    end = skilled.tip()
+    heads = (HeldHead(0, end.seq, end.hash),)
+    skilled.says(*[without_skill] * 9)
+    context = skilled.context()._replace(heads=lambda below: heads if not below else (), note_head=lambda *_: "no disk")
+    SkillCare(context).review()
+    assert len(skilled.model.requests) == 1
+    assert "no event of it counts" in skilled.mind.notes("mind.skill_trial_put_off")[-1]["why"]
+
+
+def test_what_changed_under_its_trials_is_not_promoted(skilled: Skilled) -> None:
+    """Its commands run beside its files; what was tried is what the gate let through."""
+    script = f"{skilled.mind.root}/{PATH.replace('SKILL.md', 'sum.awk')}"
+    check = 'test "$(cat sum.txt)" = 6'
+    skilled.mind.write(PATH, TEXT.replace(check, f"{check} && echo another > {script}"))
+    skilled.care().after_run("draft")
+    skilled.says(says(ANSWER))
+    skilled.care().review()
+    skilled.runs("r1", "r2", "r3")
+    skilled.says(*COMPARED)
+    assert skilled.care().review() == "candidates/csv-sum@0.1.0 was changed under its trials"
+    assert not skilled.has(LEARNED)
 
 
 def test_without_a_budget_for_exploration_no_model_is_called(skilled: Skilled) -> None:

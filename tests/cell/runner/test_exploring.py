@@ -15,9 +15,10 @@ from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions
 from infra.shared.mind_settings import ExplorationSettings, RunnerMind, to_json
 from infra.shared.taint import state_file
+from infra.shared.taint.machine import Taint
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, read
+from tests.cell.runner.cell import Cell, Runner, read, write
 from tests.cell.runner.doors import Refusal
 from tests.cell.runner.minds import PmMind, block
 from tests.shared.rows import each_row
@@ -88,6 +89,29 @@ def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     assert mind.read(INBOX) == "# Inbox\n"
 
 
+@heavy
+def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: Cell) -> None:
+    """The run on a question ends as no more may be explored; the directive is work, and is done at once."""
+    PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+
+    def joined(request: Request) -> Completion:
+        cell.tell("Answer me.")
+        hook = f"{cell.places.remote}/hooks/update"  # no push of the mind wakes the runner
+        write(hook, '#!/bin/sh\n[ "$1" != refs/heads/mind ]\n')
+        os.chmod(hook, 0o755)
+        return calls(bash("sleep 1"))
+
+    def door(request: Request) -> object:
+        return Refusal("exploration_exhausted", "limit …") if request.label != "task" else says("Here.")
+
+    cell.model.replies += [joined]
+    cell.model.at_last = door  # type: ignore[assignment]
+    cell.start(cell.boot(mind=explores()))
+
+    wait_for(lambda: cell.reported("Answer me."), "the directive")
+    assert labels(cell) == ["exploration", "exploration", "task"]
+
+
 def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> None:
     """By default no model is called with nothing to do; time is counted over restarts."""
     PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
@@ -100,6 +124,9 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
 
     assert may_explore(explores(seconds=9.0))
     assert not may_explore("")
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", "- Q-0003 (web): What nobody pushed?\n")
+    assert not may_explore(explores(seconds=9.0))
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
     context = cell.context()
     context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", 9.0))
     assert not may_explore(explores(seconds=9.0))
@@ -194,6 +221,36 @@ def test_an_answer_from_the_web_says_so_and_the_work_ends_with_it(cell: Cell) ->
     cell.start(cell.boot(mind=explores()))
     wait_for(lambda: "): So." in mind.read(OPEN_QUESTIONS), "the next answer")
     assert state_file.read(cell.places.var).now is None
+
+
+@heavy
+def test_work_on_a_question_that_was_cut_off_taints_nothing_for_ever(cell: Cell) -> None:
+    """Though no other question, task or directive follows: what is done in idle time waits for no word of the PM's."""
+    os.makedirs(cell.places.var, exist_ok=True)
+    PmMind(cell, {OPEN_QUESTIONS: "- Q-0001 (web): Who?\n"})
+    trace, runs = WebTrace(cell.places), list[Runner]()
+
+    def read(request: Request) -> Completion:
+        trace.served()
+        runs[0].process.kill()
+        return says("Nobody hears this.")
+
+    cell.model.replies.append(read)
+    runs.append(cell.start(cell.boot(mind=explores())))
+    runs[0].ended()
+
+    def taint() -> Taint | None:
+        return state_file.read(cell.places.var).now
+
+    cell.started_again()
+    again = cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: (now := taint()) is not None and now.over, "the end of the work")
+    again.ask_to_end()
+    again.ended()
+    cell.started_again()
+    cell.start(cell.boot(mind=explores()))
+    wait_for(lambda: taint() is None, "the end of the taint")
+    assert labels(cell) == ["exploration/web"]
 
 
 WEB, TOOLS, PLAIN = "- Q-1 (web): a\n", "- Q-2 (tools): b\n", "- Q-3: c\n"

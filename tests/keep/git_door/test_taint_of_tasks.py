@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 
 import pytest
 
 from infra.keep.git_door import work
 from infra.keep.git_door.requests import answer
 from infra.keep.git_door.work import may_begin
-from infra.shared import watcher_file
+from infra.shared import comms, watcher_file
 from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git
@@ -79,8 +81,7 @@ def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -
     """No report tells of it: the cell says that it is over, or what it works on next. Answered or not, what follows is
     untainted when the watcher has ended all that ran for it."""
     scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n- Q-0002: How?\n")
-    ends = ((NO_TASK, "Q-0002"), (NO_TASK, NO_TASK), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002"))
-    for over, then in ends:
+    for over, then in ((NO_TASK, "Q-0002"), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002")):
         scene.started(-1.0)
         assert scene.begins("Q-0001") == ()
         scene.trace.served(EVIL)
@@ -90,6 +91,27 @@ def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -
         scene.is_restarted()
         assert scene.begins(then) == (), over
         scene.begins(NO_TASK)
+
+
+def test_idle_time_behind_a_question_is_untainted_once_the_runner_was_restarted(scene: TaskScene) -> None:
+    """What works on nothing is what follows, too; not behind a directive or a task."""
+    scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n")
+    scene.started(-1.0)
+    scene.begins("Q-0001")
+    scene.trace.served(EVIL)
+    assert scene.begins(NO_TASK) == (EVIL,)
+    assert scene.begins(NO_TASK) == (EVIL,), "what ran for it may still be alive"
+    scene.is_restarted()
+    assert scene.tainted_by() == (EVIL,)
+    assert scene.begins(NO_TASK) == ()
+
+    scene.started(-1.0)
+    scene.begins("TASK-001")
+    scene.trace.served(EVIL)
+    scene.inbox()
+    scene.reports_task("TASK-001")
+    scene.is_restarted()
+    assert scene.begins(NO_TASK) == (EVIL,)
 
 
 def test_a_question_ends_the_taint_of_no_other_work(scene: TaskScene) -> None:
@@ -111,7 +133,32 @@ def test_a_question_ends_the_taint_of_no_other_work(scene: TaskScene) -> None:
     for said in ("Q-0001", NO_TASK, NO_TASK):
         scene.is_restarted()
         assert scene.begins(said) == (EVIL,)
+    page = scene.git("show", "main:COMMS.md")
+    scene.decides({"COMMS.md": comms.tick(page, tuple(each.id for each in comms.open_directives(page)))})
+    for said in ("Q-0001", NO_TASK, "Q-0001"):  # the PM has closed it; the run may still go on
+        scene.is_restarted()
+        assert scene.begins(said) == (EVIL,)
+    scene.tells("something else")
     scene.next_work()
+
+
+def test_what_such_work_left_that_would_begin_or_be_tried_is_held(scene: TaskScene) -> None:
+    """A question asked anew and a candidate are free to it as long as it says what they are; of what it left in the
+    clone, as it was killed, nobody would know. A report of its own is no such thing."""
+    scene.inbox(questions="- Q-0001 (web): Who?\n")
+    scene.started(-1.0)
+    mind = scene.world.places.mind
+    Git(scene.world.places.bot)("clone", "--quiet", "--branch=mind", scene.world.places.remote, mind)
+    scene.begins("Q-0001")
+    scene.trace.served(EVIL)
+    left = ("reflection/open_questions.md", "skills/candidates/evil/SKILL.md")
+    for path in (*left, "reflection/failures.md"):
+        os.makedirs(os.path.dirname(f"{mind}/{path}"), exist_ok=True)
+        Path(f"{mind}/{path}").write_text("- Q-0002 (web): What does evil say?\n")
+    scene.begins(NO_TASK)
+    scene.is_restarted()
+    reply = answer(scene.door, AskTaint(NO_TASK))
+    assert reply == TaintedBy((), left)
 
 
 def test_a_tainted_cell_does_not_talk_itself_out_of_it(scene: TaskScene) -> None:
@@ -157,6 +204,13 @@ OVER = NOW._replace(over=True)
         ("TASK-2", "TASK-1", NOW, True, False),
         ("TASK-2", "TASK-8", NOW, False, True),
         ("TASK-2", "", NOW, False, True),
+        ("Q-1", "", None, False, True),
+        ("Q-1", "", NOW, True, False),
+        ("Q-1", "", OVER, True, True),
+        (NO_TASK, "", OVER, True, False),
+        (NO_TASK, "", OVER._replace(tied=("Q-1", "0a")), True, False),
+        (NO_TASK, "", OVER._replace(tied=("Q-1",)), False, False),
+        (NO_TASK, "", OVER._replace(tied=("Q-1",)), True, True),
         ("TASK-2", "", OVER, False, False),
         ("TASK-2", "", OVER, True, True),
     ],
@@ -165,7 +219,7 @@ def test_when_work_counts_as_that_on_a_task(
     task: str, before: str, taint: Taint | None, is_restarted: bool, may: bool
 ) -> None:
     """Only what wins nothing: the task is the PM's, and the work before cannot be gone on with."""
-    assert may_begin(task, before, {"TASK-1", "TASK-2"}, TaintState(now=taint), is_restarted) is may
+    assert may_begin(task, before, {"TASK-1", "TASK-2", "Q-1"}, TaintState(now=taint), is_restarted) is may
 
 
 def test_the_file_and_the_request_are_read_strictly(world: World) -> None:
