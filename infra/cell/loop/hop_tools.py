@@ -165,9 +165,10 @@ def _plain_url(url: str) -> str:
 
 def compile_bytecode(checkout: str, interruption: Interruption) -> None:
     """Keeps compiling out of the start of the new version. It runs in a process of its own, because the source may be
-    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start."""
+    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start. The keep
+    runs from the image, so a checkout's copy of it is not compiled."""
     command.run(
-        [sys.executable, "-E", "-s", "-m", "compileall", "-q", "infra"],
+        [sys.executable, "-E", "-s", "-m", "compileall", "-q", "-x", "^infra/keep/", "infra"],
         cwd=checkout,
         env=environment(),
         seconds=COMPILE_SECONDS,
