@@ -71,7 +71,7 @@ def _of_late(kept: Git, tip: str, now: float) -> tuple[str, MindHoldings]:
     since = kept("log", "--format=%H%x09%P%x09%ce", f"{base.commit}..{tip}", "--").splitlines()
     others = [words for line in since if (words := line.split("\t", 2))[2] != AGENT.email]
     for commit, parents, _ in others[:MOST_OTHERS]:
-        # A merge takes out what all had that it joins; what one of them had not was taken out there, perhaps by the agent.
+        # A merge takes out what all had that it joins; what one of them had not, the agent may have taken out there.
         was = [_holdings(kept, _listed(kept, name)) for name in parents.split()]
         if was:
             shared = functools.reduce(MindHoldings.shared_with, was)
