@@ -16,7 +16,7 @@ TAIL_BYTES = 1 << 20
 """Read of the file's end: some thousand runs. The last head stands there."""
 
 MOST_BYTES = 64 << 20
-"""Of the file: the cell says how often something is added."""
+"""Of the file, since the PM last accepted a loss: the cell says how often something is added."""
 
 MOST_TORN = 100
 """Lines that power cuts tore, one behind the other."""
@@ -33,8 +33,11 @@ def note(var: str, request: NoteHead, now: float) -> Reply:
             return Refused(problem)
         if last and last.seq == request.seq and last.since <= request.since:  # a run without an event, or told twice
             return Done("")
-        if size > MOST_BYTES:
-            return Refused(f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why")
+        if size > MOST_BYTES and FORGOTTEN not in _end_of(path, MOST_BYTES)[0]:
+            return Refused(
+                f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why, and "
+                "'minifram events --verify --accept' begins it anew"
+            )
         add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now), request.since)))
     return Done("")
 

@@ -39,6 +39,9 @@ def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
     full = _note(tmp_path, "five", 8)
     assert isinstance(full, Refused)
     assert "more than runs fill" in full.why
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b"\n" + line_of(Forgotten("2026-01-31T10:42:12.000Z")))
+    assert _note(tmp_path, "six", 2) == Done("")
 
 
 def test_a_torn_line_is_no_trouble_and_a_forgotten_chain_begins_again(tmp_path: Path) -> None:
