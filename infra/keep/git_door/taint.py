@@ -119,6 +119,15 @@ def end_work(var: str, git: Git, tied: Iterable[str], at: float) -> None:
         _write(var, before, machine.reported(before, tied, _open_work(var, git), at))
 
 
+def next_work(var: str) -> None:
+    """What comes now is other work than what was reported: every process of that has ended. Raises OSError."""
+    if not state_file.is_there(var):
+        return
+    with _locked(var):
+        before = state_file.read(var)
+        _write(var, before, machine.followed(before))
+
+
 def entries_of_main(git: Git, paths: Iterable[str]) -> dict[str, str]:
     """What main has at each of these paths, in git's words; empty for nothing. Raises GitError."""
     wanted = list(paths)

@@ -139,6 +139,12 @@ def reported(state: TaintState, tied: Iterable[str], open_ids: Iterable[str], at
     return state._replace(now=now._replace(over=True, over_at=at))
 
 
+def followed(state: TaintState) -> TaintState:
+    """Other work begins, if only the upkeep of the mind: the next look ends a taint that is over."""
+    now = state.now
+    return state._replace(now=now._replace(is_followed=True)) if now and now.over else state
+
+
 def reported_at(state: TaintState) -> float:
     """When work that had read the web was reported last; 0 for never. It counts also when the next work has begun."""
     return max([state.now.over_at if state.now else 0.0, *(past.over_at for past in state.past[-1:])])

@@ -79,7 +79,8 @@ def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -
     """No report tells of it: the cell says that it is over, or what it works on next. Answered or not, what follows is
     untainted when the watcher has ended all that ran for it."""
     scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n- Q-0002: How?\n")
-    for over, then in ((NO_TASK, "Q-0002"), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002")):
+    ends = ((NO_TASK, "Q-0002"), (NO_TASK, NO_TASK), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002"))
+    for over, then in ends:
         scene.started(-1.0)
         assert scene.begins("Q-0001") == ()
         scene.trace.served(EVIL)

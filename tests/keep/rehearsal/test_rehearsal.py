@@ -20,8 +20,8 @@ from infra.shared.safe_files import Below
 from tests.keep.rehearsal.candidates import BRANCH, BROKEN, LIVE, SLOW, Bench
 
 FEW_SECONDS = 6.0
-LONG = ("leaves without a signal", "asks for another branch", "signals and stays")
-"""They live through all of it, as others do that lack a part of the hop."""
+LONG = ("leaves without a signal", "asks for another branch", "signals and stays", "does not report")
+"""They live through all of it, as others do that lack a part of the hop; or are waited for, as others are."""
 
 
 def but_for_whole_lives(names: Iterable[str]) -> list[object]:
