@@ -19,7 +19,7 @@ from infra.shared.mind import event_log, heads
 from infra.shared.mind.event import EventLine, EventProblem, MindEvent, each_event, plain
 from infra.shared.mind.event_chain import verify
 from infra.shared.mind.integrity import LogState, problem_with_appending
-from infra.shared.safe_files import Below, whole_file
+from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_value
 
 MOST_HEADS_BYTES = 64 << 20
@@ -209,7 +209,9 @@ def log_state(home: AgentPaths, now: float) -> LogState:
 def noted_heads(home: AgentPaths) -> list[heads.Head]:
     """None of an agent whose keep has noted none. Raises OSError."""
     try:
-        content = whole_file(os.path.join(home.places.var, heads.FILE), MOST_HEADS_BYTES)
+        with Below(home.places.var).opened(heads.FILE) as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - MOST_HEADS_BYTES))
+            content = file.read(MOST_HEADS_BYTES)
     except FileNotFoundError:
         return []
     return heads.standing(heads.read_heads(content))

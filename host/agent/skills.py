@@ -40,7 +40,7 @@ def read_records(home: AgentPaths) -> SkillRecords:
     head. Raises OSError."""
     mind, heads, vouched = Below(f"{home.places.bot}/mind"), noted_heads(home), Vouched()
     vouched.take(logged(mind) if heads else (), heads)
-    return records_of(line for line in logged(mind) if not heads or vouched.holds(line.raw))
+    return records_of(vouched.sifted(logged(mind)) if heads else logged(mind))
 
 
 def gate_of(

@@ -11,7 +11,7 @@ import pytest
 from host.agent.events import Chosen, follow, log_state, since_of
 from host.errors import CommandError
 from infra.cell.mind.event_writer import EventWriter
-from infra.keep.mind.heads import note
+from infra.keep.mind.heads import MOST_BYTES, note
 from infra.shared.mind.event import ChainTip, MindEvent, path_of
 from infra.shared.mind.heads import FILE, Head, line_of
 from infra.shared.mind.integrity import log_integrity
@@ -185,3 +185,19 @@ def test_since_is_a_time_or_a_distance(text: str, since: str) -> None:
 def test_what_is_no_time_is_refused(text: str) -> None:
     with pytest.raises(CommandError, match="is no time"):
         since_of(text, NOW)
+
+
+def test_a_record_that_somebody_filled_is_begun_anew_by_accepting(desk: Desk) -> None:
+    """The cell says how often a head is noted; the newest ones are read."""
+    mind = Mind(desk)
+    var, tip = mind.home.places.var, mind.write(event_of("one"))
+    mind.head("run-1", tip)
+    os.truncate(Path(var, FILE), MOST_BYTES + 1)
+    with open(Path(var, FILE), "ab") as file:
+        file.write(b"\n")
+    mind.head("flood", ChainTip(10**9, "a" * 64))
+    assert isinstance(note(var, NoteHead("run-2", 10**9 + 1, "b" * 64), NOW), Refused)
+    assert desk.run("events", "--verify").code == 8
+    desk.done("events", "--verify", "--accept")
+    assert note(var, NoteHead("run-2", *mind.write(event_of("two"))), NOW) == Done("")
+    desk.done("events", "--verify")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import os
 import stat
 import time
@@ -22,6 +23,10 @@ from infra.shared.safe_files import Below
 
 LOCK_SECONDS = 5.0
 LOCK_PAUSE = 0.01
+MOST_UNTOLD = 1000
+
+
+_Note = Callable[[ChainTip, int], str]
 
 
 class EventWriter:
@@ -42,6 +47,7 @@ class EventWriter:
         """The first event of those up to `tip` that this writer wrote, one behind the other."""
         self._before = list[tuple[ChainTip, int]]()
         """Tip and `since` of what it wrote before another wrote between, of which the keep knows nothing yet."""
+        self._untold = _untold_of(root)
         self.bytes = 0
         """Written by this run."""
 
@@ -88,13 +94,24 @@ class EventWriter:
         """The last event that this writer wrote."""
         return self._tip
 
-    def noted_by(self, note: Callable[[ChainTip, int], str]) -> str:
+    def noted_by(self, note: _Note) -> str:
         """Sync, and tell the keep of what this writer wrote and of nothing else: where it ends, and where it began.
-        Gives why that is not noted, or nothing. Raises OSError."""
+        Before it, what the keep could not be told of by other writers of this process. `note` gives why it is not
+        noted, or nothing, and raises OSError when the keep does not say. Gives the same words. Raises OSError."""
         self._sync()
-        while self._before and not note(*self._before[0]):
-            del self._before[0]
-        return note(self._tip, self._since) if self._tip else ""
+        told = [*self._before, (self._tip, self._since)] if self._tip else []
+        self._untold.update((since, (end, note)) for end, since in told)
+        self._before.clear()
+        while len(self._untold) > MOST_UNTOLD:
+            del self._untold[next(iter(self._untold))]
+        refused = ""
+        for since, (end, tell) in [*self._untold.items()]:
+            try:
+                refused = tell(end, since)
+            except OSError as error:  # none after it, as the keep takes no head before the last that it has
+                return str(error)
+            del self._untold[since]
+        return refused
 
     def _sync(self) -> None:
         """Raises OSError."""
@@ -137,3 +154,10 @@ class EventWriter:
             yield
         finally:
             os.close(directory)
+
+
+@functools.cache
+def _untold_of(root: str) -> dict[int, tuple[ChainTip, _Note]]:
+    """By the first event of each stretch, in the order in which they were written: what the keep has still to be told
+    by this process. On a disk any command could write there."""
+    return {}

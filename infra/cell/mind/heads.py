@@ -10,19 +10,21 @@ HEAD_SECONDS = 20.0
 
 def note_head(request_socket: str, run: str, tip: ChainTip, since: int) -> str:
     """Tell the keep where the chain ends, and from which event on the writer wrote it; gives why that is not noted.
-    What is missed once, the next note of the same writer covers. A keep of before knows no such request."""
+    A keep of before knows no such request. Raises OSError when it does not say."""
     from infra.shared import door
     from infra.shared.requests import Done, Later, NoteHead, Refused, RequestError
 
     try:
         reply = door.ask(request_socket, NoteHead(run, tip.seq, tip.hash, since), HEAD_SECONDS)
-    except (OSError, RequestError) as error:
+    except RequestError as error:
         return str(error)
     match reply:
         case Done():
             return ""
-        case Refused(why) | Later(why):
+        case Refused(why):
             return why
+        case Later(why):
+            raise OSError(why)
     return "the git door's reply is no answer to that"
 
 

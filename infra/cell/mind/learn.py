@@ -15,7 +15,7 @@ from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, Coherence, make_coher
 from infra.cell.mind.memory_files import MemoryFiles, append_log, read_log
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.reflections import tell_failure
-from infra.cell.mind.vouched_events import NOT_VOUCHED, VouchedEvents
+from infra.cell.mind.vouched_events import VouchedEvents
 from infra.shared.clock import timestamp
 from infra.shared.mind.claims import BeliefStatus, Origin
 from infra.shared.mind.coherence import Loose, against_memory, held_of, loose_lines
@@ -34,6 +34,7 @@ from infra.shared.mind.summaries import (
     weekly_summary,
     words_of_learnt,
 )
+from infra.shared.mind.vouched import NOT_VOUCHED
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
@@ -76,8 +77,12 @@ def make_daily(context: MindContext, day: str) -> str:
     Raises EmptySummary, OSError: then memory is as it was."""
     root, vouched = context.places.mind, VouchedEvents(context)
     unfit = vouched.verify()
-    lines = list(_lines_of_day(vouched, day))
-    events = [PlacedEvent(line.place, line.event) for line in lines if line.event]
+    events, unvouched, unreadable = list[PlacedEvent](), 0, 0
+    for line in _lines_of_day(vouched, day):
+        if line.event:
+            events.append(PlacedEvent(line.place, line.event))
+        unvouched += line.why == NOT_VOUCHED
+        unreadable += line.event is None and line.why != NOT_VOUCHED
     decided = _decide(context, vouched)
     of_day = [each for each in decided.noted if each.observation.at.startswith(day)]
     learnt = decided.learnt.about({each.key for each in of_day})
@@ -85,8 +90,6 @@ def make_daily(context: MindContext, day: str) -> str:
     promoted = [line for line in decided.log.lines if line.what in PROMOTIONS and line.at.startswith(day)]
     made = [f"{line.id}: {statements.get(line.id, 'taken out since')}" for line in promoted]
     try:
-        unvouched = sum(line.why == NOT_VOUCHED for line in lines)
-        unreadable = sum(line.event is None for line in lines) - unvouched
         _write(root, f"{DAILY}/{day}.md", daily_summary(day, events, of_day, learnt, made, unreadable, unvouched))
     except (EmptySummary, OSError) as error:
         _tell(context, f"Daily summary {day}", error)

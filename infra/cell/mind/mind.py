@@ -50,7 +50,7 @@ class MindContext(NamedTuple):
     Raises OSError when it does not say."""
     note_head: Callable[[str, ChainTip, int], str] = lambda run, tip, since: ""
     """Tells the keep, for a run, where the chain ends and from which event on its writer wrote it; gives why the keep
-    did not take that."""
+    did not take that. Raises OSError when it does not say."""
 
 
 def has_read_the_web(context: MindContext) -> bool:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
 
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.reflections import tell_failure
@@ -19,7 +18,6 @@ from infra.shared.requests import MAX_HEADS, HeldHead
 from infra.shared.safe_files import Below
 from infra.shared.text import counted
 
-NOT_VOUCHED: Final = "no head that the keep holds follows from it"
 _DAY_SECONDS = 86_400.0
 _Stamp = tuple[int, int, int]
 
@@ -31,6 +29,8 @@ class _Memory:
         self.vouched = Vouched()
         self.settled = dict[str, _Stamp]()
         """Files of which each line is vouched for, as they were."""
+        self.newest: HeldHead | None = None
+        """The last that the keep held."""
         self.told = set[EventProblem]()
         self.is_of_before = False
         """The keep knows no such question."""
@@ -66,15 +66,8 @@ class VouchedEvents:
     def lines_of(self, path: str, is_wanted: Callable[[bytes], bool] = bool) -> Iterator[EventLine]:
         """A line that is not vouched for is no event, and NOT_VOUCHED says so. Nothing of a file that is missing;
         others that cannot be read are one line that is no event."""
-        seen = set[bytes]()
-        for line in logged_in(self._below, path, is_wanted):
-            if line.event is None:
-                yield line
-            elif line.raw not in seen and (self._memory.is_of_before or self._memory.vouched.holds(line.raw)):
-                seen.add(line.raw)
-                yield line
-            else:
-                yield line._replace(event=None, why=NOT_VOUCHED)
+        lines = logged_in(self._below, path, is_wanted)
+        yield from lines if self._memory.is_of_before else self._memory.vouched.sifted(lines)
 
     def _verify(self, heads: tuple[HeldHead, ...] | None, since: str) -> list[EventProblem]:
         memory = self._memory
@@ -84,6 +77,9 @@ class VouchedEvents:
             memory.is_of_before = True
             return []
         memory.is_of_before = False
+        if memory.newest not in (None, *heads):  # the PM accepted a loss, or had something forgotten
+            memory.vouched, memory.settled = Vouched(), {}
+        memory.newest = heads[-1] if heads else None
         stamps = {path: stamp for path in event_files(self._below, since) if (stamp := self._stamp(path))}
         unsettled = [path for path, stamp in stamps.items() if memory.settled.get(path) != stamp]
         problems = memory.vouched.take((line for path in unsettled for line in logged_in(self._below, path)), heads)

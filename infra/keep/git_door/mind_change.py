@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from infra.keep.git_door.mind import MIND_REF, MindChange
@@ -67,11 +68,14 @@ def _of_late(kept: Git, tip: str, now: float) -> tuple[str, MindHoldings]:
     # By the history, as one that was made after the clock was set back has an earlier time.
     base = aged[-1] if aged else min(daily, key=lambda each: int(kept("rev-list", "--count", each.commit, "--")))
     held = _holdings(kept, _listed(kept, base.commit))
-    since = kept("log", "--format=%H %ce", f"{base.commit}..{tip}", "--").splitlines()
-    others = [line.partition(" ")[0] for line in since if not line.endswith(f" {AGENT.email}")]
-    for commit in others[:MOST_OTHERS]:
-        was, stays = (_holdings(kept, _listed(kept, name)) for name in (f"{commit}^1", commit))
-        held = held.without(was.without(stays))
+    since = kept("log", "--format=%H%x09%P%x09%ce", f"{base.commit}..{tip}", "--").splitlines()
+    others = [words for line in since if (words := line.split("\t", 2))[2] != AGENT.email]
+    for commit, parents, _ in others[:MOST_OTHERS]:
+        # A merge takes out what all had that it joins; what one of them had not, the agent may have taken out there.
+        was = [_holdings(kept, _listed(kept, name)) for name in parents.split()]
+        if was:
+            shared = functools.reduce(MindHoldings.shared_with, was)
+            held = held.without(shared.without(_holdings(kept, _listed(kept, commit))))
     return base.name, held
 
 

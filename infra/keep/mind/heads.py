@@ -5,16 +5,21 @@ from __future__ import annotations
 
 import os
 import threading
+from bisect import bisect_left
+from collections.abc import Sequence
 
 from infra.shared.clock import timestamp
-from infra.shared.mind.heads import FILE, Head, add, line_of, read_heads, standing
+from infra.shared.mind.heads import FILE, FORGOTTEN, Head, add, line_of, read_heads, standing
 from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
 
 TAIL_BYTES = 1 << 20
 """Read of the file's end: some thousand runs. The last head stands there."""
 
 MOST_BYTES = 64 << 20
-"""Of the file: the cell says how often something is added."""
+"""Of the file, since the PM last accepted a loss: the cell says how often something is added."""
+
+MOST_TORN = 100
+"""Lines that power cuts tore, one behind the other."""
 
 _one_at_a_time = threading.Lock()
 
@@ -26,19 +31,33 @@ def note(var: str, request: NoteHead, now: float) -> Reply:
         last, size = _last_of(path)
         if problem := _problem(last, request):
             return Refused(problem)
-        if last and last.seq == request.seq:  # a run without an event, or told twice
+        if last and last.seq == request.seq and last.since <= request.since:  # a run without an event, or told twice
             return Done("")
-        if size > MOST_BYTES:
-            return Refused(f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why")
+        if size > MOST_BYTES and FORGOTTEN not in _end_of(path, MOST_BYTES)[0]:
+            return Refused(
+                f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why, and "
+                "'minifram events --verify --accept' begins it anew"
+            )
         add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now), request.since)))
     return Done("")
 
 
 def held(var: str, request: AskHeads) -> Reply:
     """The newest ones that stand, in their order. Raises OSError."""
-    found, _ = _standing(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)
-    below = [head for head in found if not request.below or head.seq < request.below]
-    return Heads(tuple(HeldHead(head.since, head.seq, head.hash) for head in below[-MAX_HEADS:]))
+    content, _ = _end_of(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)
+    lines = content[max(0, content.rfind(FORGOTTEN)) :].split(b"\n")
+    end = bisect_left(range(len(lines)), request.below, key=lambda at: _seq_at(lines, at)) if request.below else None
+    # A page for each 1,500 of many: not all of the file is read as JSON for each.
+    found = standing(read_heads(b"\n".join(lines[:end][-MAX_HEADS - MOST_TORN :])))
+    return Heads(tuple(HeldHead(head.since, head.seq, head.hash) for head in found[-MAX_HEADS:]))
+
+
+def _seq_at(lines: Sequence[bytes], at: int) -> int:
+    """Of the head of this line, or of the one before where it is torn. They go up."""
+    for line in reversed(lines[max(0, at - MOST_TORN) : at + 1]):
+        if heads := standing(read_heads(line)):
+            return heads[-1].seq
+    return 0
 
 
 def _last_of(path: str) -> tuple[Head | None, int]:
@@ -49,13 +68,19 @@ def _last_of(path: str) -> tuple[Head | None, int]:
 
 def _standing(path: str, most: int) -> tuple[list[Head], int]:
     """Of so many bytes of the file's end; and the size of the file."""
+    content, size = _end_of(path, most)
+    return standing(read_heads(content)), size
+
+
+def _end_of(path: str, most: int) -> tuple[bytes, int]:
+    """So many bytes, and the size of the file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
-        return [], 0
+        return b"", 0
     try:
         size = os.fstat(descriptor).st_size
-        return standing(read_heads(os.pread(descriptor, most, max(0, size - most)))), size
+        return os.pread(descriptor, most, max(0, size - most)), size
     finally:
         os.close(descriptor)
 

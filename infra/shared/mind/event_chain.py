@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from infra.shared.mind.event import GENESIS, ChainTip, EventLine, EventProblem, as_line, hash_of, is_torn
 from infra.shared.mind.heads import Head
 from infra.shared.mind.layout import EVENTS
+from infra.shared.requests import MAX_SEQ
 
 MOST_FINDINGS = 50
 MOST_STRETCHES = 10_000
@@ -42,11 +43,11 @@ def verify(lines: Iterable[EventLine], heads: Sequence[Head] = ()) -> list[Event
     return _first(_findings(lines, heads))
 
 
-def tip_in(lines: Sequence[bytes]) -> ChainTip | None:
-    """The last of these lines that is what its hash says."""
+def tip_in(lines: Sequence[bytes], most: int = MAX_SEQ) -> ChainTip | None:
+    """The last of these lines that is what its hash says, and has no number over `most`."""
     for line in reversed(lines):
         found, why = link_of(EventLine("", 0, None, raw=line))
-        if found and not why:
+        if found and not why and found.seq <= most:
             return ChainTip(found.seq, found.hash)
     return None
 
@@ -95,7 +96,7 @@ def link_of(line: EventLine) -> tuple[ChainLink | None, str]:
     try:
         fields: Any = json.loads(line.raw)
         seq, previous, digest = fields["seq"], fields["previous"], fields["hash"]
-        known = type(seq) is int and isinstance(previous, str) and isinstance(digest, str)
+        known = type(seq) is int and 0 < seq <= MAX_SEQ and isinstance(previous, str) and isinstance(digest, str)
         is_whole = known and as_line(fields) == line.raw + b"\n" and hash_of(fields) == digest
     except (ValueError, RecursionError):
         return None, "" if is_torn(line.raw) else line.why or "the line is no JSON"

@@ -9,13 +9,16 @@ from contextlib import closing
 from infra.shared.mind.event import MOST_LINE, START, SUFFIX, ChainTip, EventLine, each_event, lines_of
 from infra.shared.mind.event_chain import tip_in
 from infra.shared.mind.layout import EVENTS
-from infra.shared.safe_files import Below
+from infra.shared.safe_files import Below, takes
 
 MOST_FILES = 40_000
 """A century of days."""
 TAILS = (1 << 16, 8 * MOST_LINE)
 """Bytes from the end in which a sound line is looked for."""
 NEWEST = 3
+LEAST_BYTES, SPARE = 100, 1_000_000
+"""A chain is no longer than its files have room for, but for so many events whose files are gone: nobody goes on from a
+line of another number, so that a line that was put in ends no counting."""
 _NAME = re.compile(r"\d{4}-\d\d-\d\d" + re.escape(SUFFIX), re.ASCII)
 
 
@@ -50,22 +53,24 @@ def tip(mind: Below) -> ChainTip:
     """Where the chain ends: the event with the highest number among the last sound ones of the newest files, by name
     and by the time of their last change, as the clock may have been set back. Raises OSError."""
     paths = event_files(mind)
-    changed = {path: status.st_mtime_ns for path in paths if (status := mind.status(path))}
+    there = {path: status for path in paths if (status := mind.status(path))}
+    most = SPARE + sum(map(takes, there.values())) // LEAST_BYTES
+    changed = {path: status.st_mtime_ns for path, status in there.items()}
     by_change = sorted(changed, key=changed.__getitem__)
     ordered = [*dict.fromkeys([*paths[-NEWEST:][::-1], *by_change[-NEWEST:][::-1]])]
     rest = [path for path in reversed(paths) if path not in ordered]
-    found = [last for path in ordered if (last := last_in(mind, path))]
-    found = found or [last for path in rest if (last := last_in(mind, path))][:1]
+    found = [last for path in ordered if (last := last_in(mind, path, most))]
+    found = found or [last for path in rest if (last := last_in(mind, path, most))][:1]
     return max(found, default=START)
 
 
-def last_in(mind: Below, path: str) -> ChainTip | None:
-    """The last event of a file that is what its hash says."""
+def last_in(mind: Below, path: str, most_events: int) -> ChainTip | None:
+    """The last event of a file that is what its hash says, of so many at most."""
     for most in TAILS:
         piece = mind.piece(path, most)
         if piece is None:
             return None
-        if found := tip_in(piece.content.split(b"\n")):
+        if found := tip_in(piece.content.split(b"\n"), most_events):
             return found
         if len(piece.content) < most:
             return None

@@ -13,6 +13,8 @@ from infra.shared.files import sync_directory
 
 FILE = "mind-heads.jsonl"
 """In the keep's var."""
+FORGOTTEN = b'{"forgotten"'
+"""Begins the line of a Forgotten, and no other."""
 
 
 class Head(NamedTuple):

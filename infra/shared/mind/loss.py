@@ -37,6 +37,9 @@ class MindHoldings(NamedTuple):
     def without(self, gone: MindHoldings) -> MindHoldings:
         return MindHoldings(*(mine - theirs for mine, theirs in zip(self, gone, strict=True)))
 
+    def shared_with(self, other: MindHoldings) -> MindHoldings:
+        return MindHoldings(*(mine & theirs for mine, theirs in zip(self, other, strict=True)))
+
 
 NOTHING: Final = MindHoldings()
 
@@ -49,12 +52,13 @@ class MindLoss(NamedTuple):
 
 
 def holdings(beliefs: str, long_term: str, paths: Iterable[str]) -> MindHoldings:
-    """Of the texts of the two files and all paths below `skills/`."""
+    """Of the texts of the two files and all paths below `skills/`. What a folder holds beside its SKILL.md is no
+    skill."""
     learned, skills = set[str](), set[str]()
     for path in paths:
         for folder in (LEARNED, CANDIDATES, DEPRECATED, FAILED):
-            name, slash, _ = path.removeprefix(f"{folder}/").partition("/")
-            if slash and path.startswith(f"{folder}/"):
+            name, _, file = path.removeprefix(f"{folder}/").partition("/")
+            if file == "SKILL.md" and path.startswith(f"{folder}/"):
                 skills.add(name)
                 if folder == LEARNED:
                     learned.add(name)
@@ -64,17 +68,22 @@ def holdings(beliefs: str, long_term: str, paths: Iterable[str]) -> MindHoldings
 def losses(
     before: MindHoldings, after: MindHoldings, of_late: MindHoldings = NOTHING, lost: Collection[str] = ()
 ) -> list[MindLoss]:
-    """Where something goes, and more than a third is gone then of what was there before or `of_late`; in `lost`, where
-    anything goes. A skill that moved to another folder is not gone."""
+    """Where something goes, and more than a third is gone then: of what was there `of_late`, as what was added since
+    is no reason to let more of it go, or of that and of what was there before. In `lost`, where anything goes. A skill
+    that moved to another folder is not gone."""
     found = list[MindLoss]()
-    for path, noun, every, had, has in (
-        (BELIEFS, "beliefs", before.beliefs | of_late.beliefs, before.beliefs, after.beliefs),
-        (LONG_TERM, "items", before.items | of_late.items, before.items, after.items),
-        (LEARNED, "learned skills", before.learned | of_late.learned, before.skills, after.skills),
+    for path, noun, late, every, had, has in (
+        (BELIEFS, "beliefs", of_late.beliefs, before.beliefs | of_late.beliefs, before.beliefs, after.beliefs),
+        (LONG_TERM, "items", of_late.items, before.items | of_late.items, before.items, after.items),
+        (LEARNED, "learned skills", of_late.learned, before.learned | of_late.learned, before.skills, after.skills),
     ):
-        gone = every - has
-        if gone & had and (path in lost or (len(every) >= LEAST and 3 * len(gone) > len(every))):
-            found.append(MindLoss(path, f"{len(gone)} of {len(every)} {noun}"))
+        if not (every & had) - has:
+            continue
+        gone = [(len(ids - has), len(ids)) for ids in (late, every)]
+        over = [each for each in gone if each[1] >= LEAST and 3 * each[0] > each[1]]
+        if over or path in lost:
+            number, of = (over or gone[1:])[0]
+            found.append(MindLoss(path, f"{number} of {of} {noun}"))
     return found
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,15 @@ from infra.cell.mind.vouched_events import VouchedEvents
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
 from infra.shared.clock import timestamp
+from infra.shared.mind import event_log
 from infra.shared.mind.event import ChainTip, as_line, link, path_of, plain
+from infra.shared.mind.event_chain import MOST_FINDINGS
 from infra.shared.mind.event_log import tip
+from infra.shared.mind.heads import Forgotten, Head, add, line_of
 from infra.shared.mind.layout import FAILURES
-from infra.shared.mind.skill_record import SELF_TEST, TrialDetails
-from infra.shared.requests import MAX_HEADS, HeldHead, NoteHead, Refused, Reply, Request
+from infra.shared.mind.skill_record import COMPARISON, SELF_TEST, TrialDetails
+from infra.shared.mind.vouched import Vouched
+from infra.shared.requests import MAX_HEADS, MAX_SEQ, HeldHead, Later, NoteHead, Refused, Reply, Request
 from infra.shared.run_states import RunState, StopReason
 from infra.shared.safe_files import Below
 from infra.shared.settings import Settings
@@ -46,6 +51,7 @@ class Kept(OneMind):
         super().__init__(root, START)
         self._socket = socket
         self._runs = 0
+        self.is_keep_away = False
 
     @property
     def live(self) -> MindContext:
@@ -123,6 +129,8 @@ def mind(tmp_path: Path) -> Iterator[Kept]:
     found: list[Kept] = []
 
     def answered(request: Request) -> Reply:
+        if found[0].is_keep_away:
+            return Later("the keep begins anew")
         return answer(DoorContext(found[0].places, Settings(), structlog.get_logger()), request)
 
     with serving(tmp_path, answered) as socket:
@@ -248,3 +256,91 @@ def test_after_a_run_old_files_are_not_looked_at(mind: Kept) -> None:
     assert not mind.notes("mind.events_do_not_fit")
     assert "logs/events/2026-01-05.jsonl:1:" in VouchedEvents(mind.live).verify()
     assert VouchedEvents(mind.live).verify() == "", "told once"
+
+
+def test_an_event_counts_once_and_in_the_file_of_its_day(mind: Kept) -> None:
+    """A copy in another file is a whole line that the keep vouches for."""
+    log = SkillLog(mind.live)
+    log.tried(COMPARISON, TrialDetails("candidates/a@0.1.0", "h" * 64, True))
+    (mind.path.parent / "2026-01-04.jsonl").write_bytes(mind.path.read_bytes())
+    for is_new in (False, True):
+        if is_new:
+            mind.new_process()
+        log = SkillLog(mind.live)
+        log.verify()
+        assert len(log.records().of("candidates/a@0.1.0").trials) == 1
+
+
+def test_a_run_over_midnight_is_whole_though_its_later_day_was_looked_at_first(mind: Kept) -> None:
+    mind.now = START + DAY - 61
+    mind.run("alpha is 1", meanwhile=lambda: setattr(mind, "now", START + DAY + 5))
+    mind.now = START + 2 * DAY + 60
+    mind.new_process()
+    VouchedEvents(mind.live).verify_newest()
+    events = VouchedEvents(mind.live)
+    assert events.verify() == ""
+    assert all(line.event for line in events.lines())
+
+
+@pytest.mark.parametrize("seq", [MAX_SEQ, 10**4300 - 1], ids=["largest", "endless"])
+def test_a_line_with_an_endless_number_holds_up_no_event_after_it(mind: Kept, seq: int) -> None:
+    mind.run("alpha is 1", meanwhile=lambda: mind._append(ChainTip(seq - 1, "0" * 64)))
+    mind.new_process()
+    mind.run("beta is 2")
+    mind.day()
+    assert "alpha is 1" in mind.memory
+    assert "beta is 2" in mind.memory
+
+
+def test_what_the_keep_could_not_be_told_at_the_end_of_a_run_it_is_told_by_the_next(mind: Kept) -> None:
+    mind.is_keep_away = True
+    mind.run("alpha is 1")
+    mind.is_keep_away = False
+    mind.run("beta is 2")
+    assert "alpha is 1" in mind.memory
+    told = [json.loads(line) for line in (Path(mind.places.var) / "mind-heads.jsonl").read_text().splitlines()]
+    assert [(each["run"], each["since"], each["seq"]) for each in told[:2]] == [("run-1", 1, 3), ("run-2", 4, 5)]
+
+
+def test_what_was_dropped_from_a_run_leaves_nothing_of_it_vouched_for(mind: Kept) -> None:
+    """The first event says what the run was shown: without it, a repetition is a finding."""
+    mind.run("alpha is 1")
+    lines = mind.path.read_bytes().splitlines(keepends=True)
+    mind.path.write_bytes(b"".join(lines[1:]))
+    mind.new_process()
+    events = VouchedEvents(mind.live)
+    assert "logs/events/2026-01-05.jsonl" in events.verify()
+    assert not [line for line in events.lines() if line.event]
+
+
+def test_a_flood_of_lines_takes_neither_memory_nor_time_without_end(mind: Kept) -> None:
+    """As many heads as lines that no head covers, or that are no events."""
+    mind.run("alpha is 1")
+    before, made = tip(Below(mind.root)), list[bytes]()
+    for _ in range(20_000):
+        fields = link({"timestamp": timestamp(mind.now)}, before)
+        before = ChainTip(fields["seq"] + 1, fields["hash"])
+        made.append(as_line(fields))
+    with mind.path.open("ab") as file:
+        file.write(b"".join(made) + b"{}\n" * 20_000)
+    heads = tuple(HeldHead(2 * at, 2 * at, f"{at:064x}") for at in range(10, 20_000))
+    started = time.process_time()
+    problems = Vouched().take(event_log.logged(Below(mind.root)), heads)
+    assert time.process_time() - started < 20
+    assert len(problems) <= MOST_FINDINGS
+
+
+def test_what_the_pm_accepted_counts_at_once(mind: Kept) -> None:
+    """Also in a process that knew what is behind it, and vouches for no more than the keep does then."""
+    mind.run("alpha is 1")
+    mind.plant()
+    mind.run("beta is 2")
+    assert len([line for line in VouchedEvents(mind.live).lines() if not line.event]) == 1
+    last, at = tip(Below(mind.root)), timestamp(mind.now)
+    add(mind.places.var, line_of(Forgotten(at)) + line_of(Head("accepted by the PM", last.seq, last.hash, at)))
+    events = VouchedEvents(mind.live)
+    assert events.verify() == ""
+    assert all(line.event for line in events.lines())
+    add(mind.places.var, line_of(Forgotten(at)))
+    events.verify()
+    assert not any(line.event for line in events.lines())

@@ -60,7 +60,7 @@ def test_pushes_of_a_day_are_counted_together(mind: Kept, hours_ago: float) -> N
     assert "ask the PM to take it out" in said
     mind.drops(*range(3, 12))
     assert "4 of 12 beliefs" not in mind.tries(beliefs(*range(12, 20)))
-    mind.drops(*range(4, 12))  # four of twelve are a third
+    mind.drops(*range(3, 11))  # four of twelve are a third
 
 
 def test_after_a_day_a_third_may_go_again(mind: Kept) -> None:
@@ -102,3 +102,27 @@ def test_without_a_snapshot_of_this_branch_each_push_is_counted_by_itself(mind: 
     mind.agent.git("reset", "--quiet", "--hard", "origin/mind")
     mind.drops(*range(5, 10))
     assert "2 of 5 beliefs in memory/beliefs.md would be gone at once" in mind.tries(beliefs(*range(7, 10)))
+
+
+def test_what_is_added_first_lets_no_more_go(mind: Kept) -> None:
+    """Ids that hold nothing worth keeping are quickly made."""
+    mind.snapshot(30)
+    mind.drops(*range(60))
+    said = mind.tries(beliefs(*range(10, 60)))
+    assert "10 of 10 beliefs in memory/beliefs.md would be gone since snapshot/daily/20" in said
+    mind.drops(*range(3, 50))
+
+
+def test_a_merge_of_the_pms_takes_nothing_out_that_the_agent_took_out(mind: Kept) -> None:
+    mind.snapshot(30)
+    mind.drops(*range(3, 10))
+    mind.pm.commit({"memory/working.md": "the PM's\n"})
+    mind.pm.git("pull", "--quiet", "--no-rebase", "--no-edit", "origin", "mind")
+    mind.pm.push("mind")
+    mind.agent.git("pull", "--quiet", "origin", "mind")
+    assert "5 of 10 beliefs" in mind.tries(beliefs(*range(5, 10)))
+
+
+def test_a_learned_skill_without_its_page_is_gone(mind: Kept) -> None:
+    mind.agent.write({f"skills/learned/s{at}/empty.txt": "" for at in range(3)})
+    assert "3 of 3 learned skills" in mind.tries({}, *(f"skills/learned/s{at}/SKILL.md" for at in range(3)))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from infra.keep.mind import heads
 from infra.shared.mind.heads import FILE, Forgotten, Head, line_of, read_heads, standing
-from infra.shared.requests import Done, NoteHead, Refused, Reply
+from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
 
 A, B = "a" * 64, "b" * 64
 
@@ -38,6 +39,9 @@ def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
     full = _note(tmp_path, "five", 8)
     assert isinstance(full, Refused)
     assert "more than runs fill" in full.why
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b"\n" + line_of(Forgotten("2026-01-31T10:42:12.000Z")))
+    assert _note(tmp_path, "six", 2) == Done("")
 
 
 def test_a_torn_line_is_no_trouble_and_a_forgotten_chain_begins_again(tmp_path: Path) -> None:
@@ -54,3 +58,24 @@ def test_a_torn_line_is_no_trouble_and_a_forgotten_chain_begins_again(tmp_path: 
     found = read_heads((tmp_path / FILE).read_bytes())
     assert [each.seq for each in found if isinstance(each, Head)] == [9, 10, 4]
     assert [each.seq for each in standing(found)] == [4]
+
+
+def test_a_wider_head_of_the_same_event_is_taken(tmp_path: Path) -> None:
+    """Somebody was quicker, and told of the run's last event alone; a narrower one says nothing new."""
+    for since in (5, 2, 4, 2):
+        assert heads.note(str(tmp_path), NoteHead("run", 5, A, since), 0.0) == Done("")
+    assert heads.held(str(tmp_path), AskHeads()) == Heads((HeldHead(5, 5, A), HeldHead(2, 5, A)))
+
+
+def test_older_heads_come_in_pages_that_are_found_without_reading_all(tmp_path: Path) -> None:
+    """Of sixteen megabytes, as the cell may ask for any of them at any time."""
+    every = [line_of(Head("run", seq, A, "2026-01-31T10:42:12.000Z", 1)) for seq in range(1, 100_001)]
+    every[59_990] += b'{"run": "torn\n' * 5
+    forgotten = line_of(Forgotten("2026-01-31T10:42:12.000Z"))
+    (tmp_path / FILE).write_bytes(b"".join(every[:9]) + forgotten + b"".join(every))
+    started = time.process_time()
+    for below in (100_001, 60_000, 40_000, 5):
+        reply = heads.held(str(tmp_path), AskHeads(below))
+        assert isinstance(reply, Heads)
+        assert [head.seq for head in reply.heads] == [*range(max(1, below - MAX_HEADS), below)]
+    assert time.process_time() - started < 4
