@@ -189,25 +189,31 @@ def _placing(directory: Path, rounds: int) -> Figure:
     small, large = directory / "small", directory / "large"
     for root, months in ((small, 1), (large, 10)):
         write(root, memory_of(months))
-    asked = [each.shared for each in questions(notes(NOTES // 10), rounds)]
+    asked = questions(notes(NOTES // 10), rounds)  # of the first month, which is in both
+    found = {small: 0, large: 0}
     took: dict[Path, list[float]] = {small: [], large: []}
     sizes: dict[Path, list[int]] = {small: [], large: []}
     time.sleep(0.06)
-    for number, words in enumerate((asked[0], asked[0], *asked)):
-        progress("mind: placing", f"{number} of {len(asked)}")
+    for number in range(-2, rounds):
+        progress("mind: placing", f"{number} of {rounds}")
         for root in (small, large):
-            seconds, made = _timed(functools.partial(_opened, root, words))
-            if number > 1:
+            question = asked[max(0, number)]
+            seconds, made = _timed(functools.partial(_opened, root, question.shared))
+            if number >= 0:
                 took[root].append(seconds)
                 sizes[root].append(made.placed.tokens)
+                sections = {section for part in made.placed.parts for section in part.sections}
+                found[root] += f"memory/long_term.md#{question.note}" in sections
     tokens = {root: spread(list(map(float, each))).median for root, each in sizes.items()}
     ratio = spread(took[large]).median / spread(took[small]).median
     size, most = tokens[large] / tokens[small], max(sizes[large])
-    memory, conversations = _bytes_of(_opened(large, asked[0])), _conversations(directory / "work")
+    memory, conversations = _bytes_of(_opened(large, asked[0].shared)), _conversations(directory / "work")
     shares = [memory / (memory + each) for each in conversations]
     rows = (times_row("a month", took[small]), times_row("ten months", took[large], took[small]))
     budget = MindSettings().context_tokens
     verdicts = (
+        _share("the note that is asked for is placed, in a month's memory", found[small] / rounds, SHARED_GOAL),
+        _share("the same at 10x memory", found[large] / rounds, SHARED_GOAL),
         _at_most("time of placing at 10x memory", ratio, TIME_GOAL),
         _at_most("tokens placed at 10x memory", size, SIZE_GOAL),
         Verdict(most <= budget, f"mind: at most {most:,} tokens placed; the budget is {budget:,}"),

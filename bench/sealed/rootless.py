@@ -99,6 +99,7 @@ class Rootless:
             "USER": self.name,
             "LOGNAME": self.name,
             "LANG": "C.UTF-8",
+            "GOGC": "800",  # as minifram's own calls of podman have it
             "PATH": f"{self.programs}:{os.environ['PATH']}" if self.programs else os.environ["PATH"],
             "XDG_RUNTIME_DIR": str(self.runtime_dir),
         }

@@ -6,7 +6,6 @@ a power cut."""
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import time
@@ -19,6 +18,7 @@ from host.paths import AgentPaths, secure_directory, secure_run_directory
 from host.project import Source, first_files, mind_files
 from host.repository.open import git_on
 from host.repository.repair import put_hooks
+from infra.shared.file_lock import lock_until
 from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
 from infra.shared.people import Person
 from infra.shared.repository.bare_config import MARKER, SETTINGS
@@ -86,7 +86,8 @@ def making(home: AgentPaths, refuse: Callable[[], None]) -> Iterator[str]:
     make_directories(base, 0o700)
     lock = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        if not _locked_within(lock, LOCK_SECONDS):
+        # Agents are made one after another, so the other maker is done soon.
+        if not lock_until(lock, time.monotonic() + LOCK_SECONDS):
             raise try_again(f"another 'minifram init' or 'restore' works in {base}; try again")
         refuse()
         unfinished = f"{base}/.{home.agent}.new"
@@ -148,17 +149,3 @@ def _refuse_what_is_there(home: AgentPaths, settings_text: str | None) -> None:
 def try_to(remove: Callable[[str], None], path: str) -> None:
     with contextlib.suppress(OSError):  # already unwinding from the error that counts
         remove(path)
-
-
-def _locked_within(descriptor: int, seconds: float) -> bool:
-    """Agents are made one after another, so the other maker is done soon."""
-    until = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.05)
-        else:
-            return True

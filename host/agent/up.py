@@ -33,6 +33,7 @@ from infra.shared.settings_file import read_settings
 if TYPE_CHECKING:
     from host.agent.sealed import Ship
     from host.container.choice import Choice
+    from host.container.machine import Machine
 
 
 class Readiness(NamedTuple):
@@ -115,12 +116,12 @@ def make_ready(context: Context, sandbox: str | None, say: Say, goes_on: bool = 
     chosen = choice.choose(context, sandbox or settings.sandbox, record.was_sealed(home))
     if out_of_reach := problem_with_model(home, settings.model, chosen.sandbox):
         raise usage(out_of_reach)
-    keys, held = _keys(context, home, settings, chosen.sandbox, goes_on or os.path.lexists(home.switch_file))
+    keys, held = _keys(context, home, settings, chosen, goes_on or os.path.lexists(home.switch_file))
     return Readiness(home, settings, chosen, keys, held)
 
 
 def _keys(
-    context: Context, home: AgentPaths, settings: Settings, sandbox: str, goes_on: bool
+    context: Context, home: AgentPaths, settings: Settings, chosen: Choice, goes_on: bool
 ) -> tuple[dict[str, str], tuple[str, ...]]:
     """The keys that the models need, and the names of those that podman holds. Raises CommandError."""
     given = {key: context.environ.get(variable_of(key), "") for key in KEYS}
@@ -129,7 +130,8 @@ def _keys(
     if missing and record.sandbox_in_use(home) == PODMAN:
         from host.container import choice, control
 
-        held = [key for key in control.keys_held(choice.podman_at_hand(context), home) if key in missing]
+        podman = choice.podman_at_hand(context, chosen.machine)
+        held = [key for key in control.keys_held(podman, home) if key in missing]
     else:
         for key in missing:
             with (
@@ -138,7 +140,7 @@ def _keys(
             ):
                 given[key] = file.read().strip()
     needed = keys_needed(settings.model, [key for key in KEYS if given[key] or key in held])
-    lost = [variable_of(key) for key in needed if key in held] if sandbox != PODMAN else []
+    lost = [variable_of(key) for key in needed if key in held] if chosen.sandbox != PODMAN else []
     if lost:
         raise not_found(f"podman does not give the key back that the agent has: export it in {' and '.join(lost)}")
     return (
@@ -246,21 +248,24 @@ def _start(context: Context, ready: Readiness, say: Say, seconds: float) -> Runn
         raise
 
 
-def stop_agent(context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False) -> Down:
-    """End the agent and take its key away. Raises CommandError, also when it was not running."""
+def stop_agent(
+    context: Context, say: Say, seconds: float = DOWN_SECONDS, keep_key: bool = False, seen: Machine | None = None
+) -> Down:
+    """End the agent and take its key away; `seen` is this machine where the command has looked at it. Raises
+    CommandError, also when it was not running."""
     home = context.initialised()
     try:
-        return _stop(context, home, say, seconds, keep_key)
+        return _stop(context, home, say, seconds, keep_key, seen)
     finally:
         notifications.stop_quietly(home, say)
 
 
-def _stop(context: Context, home: AgentPaths, say: Say, seconds: float, keep_key: bool) -> Down:
+def _stop(context: Context, home: AgentPaths, say: Say, seconds: float, keep_key: bool, seen: Machine | None) -> Down:
     if record.sandbox_in_use(home) == PODMAN:
         from host.agent import sealed
         from host.container import choice
 
-        return Down(home.agent, sealed.down(home, choice.podman_at_hand(context), seconds, keep_key, say))
+        return Down(home.agent, sealed.down(home, choice.podman_at_hand(context, seen), seconds, keep_key, say))
     earlier = home._replace(run=str(record.read(home).get("run", home.run)))
     try:
         pid = stop(home, seconds, say)
@@ -283,7 +288,7 @@ def restart_agent(
         with contextlib.suppress(ValueError):  # the restart does not depend on what the watcher wrote
             state = known_state(home)
             before = f"{state.branch}@{state.commit}" if state and state.branch else ""
-        pid_before = stop_agent(context, say, down_seconds, keep_key=bool(ready.held)).pid
+        pid_before = stop_agent(context, say, down_seconds, bool(ready.held), ready.chosen.machine).pid
     started = start_agent(context, ready, say, up_seconds)
     new = ready.flat_settings()
     changed = {key: [old.get(key), new.get(key)] for key in sorted(old.keys() | new.keys()) if old}

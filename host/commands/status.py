@@ -15,8 +15,8 @@ from host.commands.options import command, command_without_json
 from host.context import Context
 from host.display import Screen, Verbatim, counted, duration, harmless, one_line, plain, seconds_of, since
 from host.errors import not_found, usage
-from infra.shared.conversation import TASK
 from infra.shared.exit_codes import Exit
+from infra.shared.labels import TASK
 
 if TYPE_CHECKING:
     from host.agent.duties import DutyShown

@@ -50,9 +50,10 @@ def podman_of(context: Context, machine: Machine) -> Podman:
     return Podman(machine.podman, environment(context.environ), machine.words)
 
 
-def podman_at_hand(context: Context) -> Podman:
-    """For a container that is there already. Raises CommandError when podman is gone."""
-    machine = look(context.environ, context.uid)
+def podman_at_hand(context: Context, seen: Machine | None = None) -> Podman:
+    """For a container that is there already; `seen` is this machine where the command has looked at it. Raises
+    CommandError when podman is gone."""
+    machine = seen or look(context.environ, context.uid)
     if not machine.podman or machine.refusal:
         raise CommandError(
             Exit.NOT_FOUND,

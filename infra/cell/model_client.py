@@ -17,11 +17,9 @@ from infra.shared.conversation import (
     COMPLETE_PATH,
     COUNT_PATH,
     ERROR_TYPES,
-    EXPLORATION,
     HEALTH_PATH,
     MAX_TOKENS,
     REFUSAL,
-    TASK,
     VISION_PATH,
     Completion,
     Image,
@@ -32,6 +30,7 @@ from infra.shared.conversation import (
     count_from_dict,
     to_plain,
 )
+from infra.shared.labels import EXPLORATION, TASK
 from infra.shared.late import load_when_used
 from infra.shared.sockets import connect
 

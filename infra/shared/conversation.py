@@ -13,6 +13,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from infra.shared.labels import LABELS, TASK
+
 COMPLETE_PATH = "/v1/complete"
 VISION_PATH = "/v1/vision"
 COUNT_PATH = "/v1/count_tokens"
@@ -24,11 +26,6 @@ FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""
 OPENING_PREFIX = "opening-"
 """Ids of tool calls that the runner itself puts at the start of a conversation begin so; the model never made them."""
-
-TASK, MAINTENANCE, EXPLORATION = "task", "maintenance", "exploration"
-EXPLORATION_PARTS = ("web", "tools", "skills")
-LABELS = (TASK, MAINTENANCE, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
-"""What a call is for; money is counted by them. Directives and tasks of the inbox are both `task`."""
 
 _S = TypeVar("_S", bound="Value")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from infra.shared.conversation import EXPLORATION
+from infra.shared.labels import EXPLORATION
 from infra.shared.section import Section
 
 

@@ -35,6 +35,8 @@ QUESTIONS = [
     ("q3", "disagreement", "Which articles differ?", "abe, kuli", [TABLE, NOTE]),
 ]
 
+_MADE_WORLD = {"directory": "/nowhere", "seed": 7, "size": "small"}
+
 
 def known_of(texts: Mapping[str, str] = TEXTS) -> dict[str, Any]:
     """known.json of the little world of these tests."""
@@ -80,7 +82,7 @@ class RunMade:
             "image": "ai_discovery_agent",
             "model": None,
             "limits": {"seconds": 60, "output_bytes": 65536, "steps": None},
-            "world": {"directory": "/nowhere", "seed": 7, "size": "small"},
+            "world": dict(_MADE_WORLD),
             "refused_blocks": 0,
         }
     )
@@ -153,9 +155,11 @@ class RunMade:
         self.answers["answers"].update(answers)
 
     def write(self, place: Path) -> Path:
-        """The run directory, below `place`."""
+        """The run directory, below `place`; beside it the little world, unless a test has said where that is."""
         run = place / "2026-11-23T063000.123Z"
         run.mkdir(parents=True)
+        if self.meta and self.meta.get("world") == _MADE_WORLD:
+            self.meta |= {"world": _MADE_WORLD | {"directory": str(world_directory(place / "little-world"))}}
         for name, value in (("meta.json", self.meta), ("known.json", self.known), ("answers.json", self.answers)):
             if value is not None:
                 (run / name).write_text(json.dumps(value))

@@ -28,7 +28,10 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+# A process that ends with status 0 is met in test_wild_runner.py, too.
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=pytest.mark.long) if way.startswith("ends with status 0") else way for way in WAYS]
+)
 def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
     """Fault: every start of main's version ends; expected: it is pinned after a few, the last good main serves, and
     page and status tell why, main's ref as the PM left it."""
@@ -70,10 +73,11 @@ def _directory(path: Path) -> None:
     (path / "prompt").write_text("You are lost.\n")
 
 
-# The last two cannot be read, as a missing one: the boot tells no difference.
+# The last two cannot be read, as a missing one: the boot tells no difference. That an empty one fails the boot shows
+# tests/cell/runner/test_boot.py.
 @pytest.mark.parametrize(
     "spoil",
-    [_empty, Path.unlink, *(pytest.param(each, marks=pytest.mark.long) for each in (_nowhere, _directory))],
+    [Path.unlink, *(pytest.param(each, marks=pytest.mark.long) for each in (_empty, _nowhere, _directory))],
 )
 def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], None]) -> None:
     """Fault: SYSTEM.md is empty, a link to nowhere, missing or a directory, with the project's own runner; expected:
@@ -86,7 +90,8 @@ def test_main_without_its_prompt(make_agent: MakeAgent, spoil: Callable[[Path], 
     assert "SYSTEM.md" in shown(agent).pins[0].why
 
 
-@pytest.mark.parametrize("lie", ["hung=True", "silent=True"])
+# To be silent is what a stopped runner does (test_time.py).
+@pytest.mark.parametrize("lie", ["hung=True", pytest.param("silent=True", marks=pytest.mark.long)])
 def test_main_falls_silent_while_it_serves(make_agent: MakeAgent, lie: str) -> None:
     """Fault: after SUCCESS the main loop hangs, or the whole interpreter does, its process alive; expected: two odd
     answers in a row end it, main is tried again, and the PM reads why."""
@@ -129,8 +134,15 @@ def _config_is_garbage(clone: Path) -> None:
     (clone / ".git/config").write_bytes(b"[core\n\0\xff")
 
 
+# With the first git can still make out the clone, with the second there is none; the others are in between.
 @pytest.mark.parametrize(
-    "damage", [_corrupt_objects, _truncate_index, _empty_refs, _no_git, _git_is_a_file, _config_is_garbage]
+    "damage",
+    [
+        _truncate_index,
+        _corrupt_objects,
+        *(pytest.param(each, marks=pytest.mark.long) for each in (_empty_refs, _no_git, _git_is_a_file)),
+        pytest.param(_config_is_garbage, marks=pytest.mark.long),
+    ],
 )
 def test_mains_clone_is_damaged(make_agent: MakeAgent, damage: Callable[[Path], None]) -> None:
     """Fault: objects, refs, index or settings of main's clone are corrupt or gone; expected: main serves from a clone
@@ -172,7 +184,7 @@ def test_the_shared_repository_is_damaged(make_agent: MakeAgent) -> None:
     assert (state.level, state.version) == ("main", first.version)
 
 
-@pytest.mark.parametrize("damage", ["missing", "corrupt"])
+@pytest.mark.parametrize("damage", ["corrupt", pytest.param("missing", marks=pytest.mark.long)])
 def test_mains_commit_is_dead_in_the_shared_repository(make_agent: MakeAgent, damage: str) -> None:
     """Fault: the object of main's commit is missing or corrupt in the shared repository when main is to be led;
     expected: main serves from its clone, and status tells how the agent stands, what is wrong and what mends it."""

@@ -72,12 +72,13 @@ def _fill_inodes(disk: Path) -> list[Path]:
     return made
 
 
-def test_a_push_is_killed(server: Server) -> None:
+@pytest.mark.parametrize("pushes", [6, pytest.param(24, marks=pytest.mark.long)])
+def test_a_push_is_killed(server: Server, pushes: int) -> None:
     """Fault: SIGKILL at random moments for a push of the agent's and all that serves it; expected: each time the
     repository is whole, main is as it was or as it was pushed, and the next push lands."""
     world, chance = server.world, random.Random(2)
     landed = 0
-    for number in range(12):
+    for number in range(pushes):
         before, work = world.main, world.agent.commit({f"src/{number}.py": os.urandom(3000).hex()})
         push = subprocess.Popen(
             ["git", "push", "--quiet", "origin", "main"],
@@ -96,16 +97,17 @@ def test_a_push_is_killed(server: Server) -> None:
         fsck(world.places.remote)
         Path(world.places.remote, "refs/heads/main.lock").unlink(missing_ok=True)  # as the watcher does after a while
         server.start([*server.process.args])  # type: ignore[misc]
-    assert landed < 12, "the control: some were cut short"
+    assert landed < pushes, "the control: some were cut short"
     world.agent.push("main")
     assert world.main == world.agent.head
 
 
-def test_a_fetch_meets_maintenance(server: Server) -> None:
+@pytest.mark.parametrize("rounds", [5, pytest.param(15, marks=pytest.mark.long)])
+def test_a_fetch_meets_maintenance(server: Server, rounds: int) -> None:
     """Fault: the repository is packed anew and pruned, again and again, while agent and PM fetch and clone; expected:
     each fetch is whole. A clone by path copies files: git says when one goes meanwhile, and the next try is whole."""
     world, stop = server.world, threading.Event()
-    for number in range(30):
+    for number in range(2 * rounds):
         world.pm.commit({f"src/{number}.py": f"{number}\n"})
         world.pm.push("HEAD:main")
     failures: list[str] = []
@@ -120,7 +122,7 @@ def test_a_fetch_meets_maintenance(server: Server) -> None:
     worker = threading.Thread(target=maintain)
     worker.start()
     try:
-        for number in range(12):
+        for number in range(rounds):
             for clone, url in ((world.agent, server.url), (world.pm, world.places.remote)):
                 for _ in range(5):
                     done = clone.run("clone", "--quiet", url, f"{world.root}/fetched{number}")

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from infra.keep.services.processes import is_alive
 from infra.shared import watcher_file
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import SCHEMA
+from infra.shared.watcher_file import SCHEMA, WatcherFile
 from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner, serves_at
 from tests.keep.supervision.agents import Agent, within
+from tests.shared.rows import each_row
 
 pytestmark = pytest.mark.heavy
 
@@ -41,7 +42,7 @@ def cramped(tmp_path: Path) -> Iterator[MakeAgent]:
             agent.close()
 
 
-@pytest.mark.parametrize("full", [("bot",), ("var",), ("bot", "var")])
+@pytest.mark.parametrize("full", [("bot",), pytest.param(("var",), marks=pytest.mark.long), ("bot", "var")])
 def test_a_disk_fills_up(cramped: MakeAgent, full: tuple[str, ...]) -> None:
     """Fault: the agent's disk, the keep's, or both are full to the last byte and runners die of it; expected: the
     watcher lives and tries, no version is pinned for it, and main serves and the page tells when there is room."""
@@ -105,7 +106,20 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@each_row("damage", DAMAGES)
+def test_no_damaged_memory_is_taken_for_one(damage: str) -> None:
+    """To the watcher each is the same: a file that cannot be read, whatever is wrong with it."""
+    whole = watcher_file.encode(WatcherFile())
+    damaged = DAMAGES[damage](whole)
+    assert damaged != whole
+    with pytest.raises(ValueError, match="watcher state"):
+        watcher_file.decode(damaged)
+
+
+# As the reader tells no difference (above), one goes all the way in each run.
+@pytest.mark.parametrize(
+    "damage", [pytest.param(each, marks=[pytest.mark.long] if each != "cut in half" else []) for each in DAMAGES]
+)
 def test_the_memory_cannot_be_read(make_agent: MakeAgent, damage: str) -> None:
     """Fault: watcher.json is damaged while no watcher lives; expected: it is set aside, the PM is told, the old runner
     makes way, a signal is not lost, and the last good main is still known."""

@@ -24,7 +24,7 @@ YEAR = 365 * 86400.0
 SPINNERS, HURRY = 4, -10
 
 
-@pytest.mark.parametrize("years", [1, -1])
+@pytest.mark.parametrize("years", [-1, pytest.param(1, marks=pytest.mark.long)])
 def test_the_clock_was_set_between_two_watchers(make_agent: MakeAgent, years: int) -> None:
     """Fault: the wall's clock is set by a year while no watcher lives, so that the runner's start time in the memory is
     another; expected: the next watcher knows its runner by the boot, goes on with it and notices its end."""

@@ -11,7 +11,6 @@ import json
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +23,8 @@ from host.container.words import names, secret_name
 from host.paths import AgentPaths, paths_of
 from host.project import image_files
 from infra.shared.providers import KEYS
-from tests.host.desk import FILES, HERE, PROJECT, Ended
+from tests.host.desk import FILES, HERE, PROJECT
+from tests.host.ready import Ended, Ready
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -50,6 +50,8 @@ class Workshop:
         self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
         self.python, self.path = str(user.python()), str(self.code)
         user.once("workshop", self._make)
+        command = [self.python, "-s", str(self.code / "tests/host/launcher.py"), "--serve"]
+        self.ready = Ready(command, user.environ | {"PYTHONPATH": self.path}, user.uid, user.gid, "/")
 
     def _make(self) -> None:
         for name in ("host", "infra"):
@@ -133,13 +135,9 @@ class ContainerDesk:
         )
 
     def call(self, *words: str, **environ: str) -> Ended:
-        with self.spawn(*words, **environ) as process:
-            try:
-                out, err = process.communicate(timeout=WAIT_SECONDS)
-            except BaseException:
-                process.send_signal(signal.SIGINT)
-                raise
-        return Ended(process.returncode, out, err)
+        """`spawn`, waited for."""
+        command = [str(self.project), "no-watcher-of-this-kind", *words]
+        return self.workshop.ready.call(command, self.environ | environ, WAIT_SECONDS)
 
     def done(self, *words: str, **environ: str) -> Ended:
         ended = self.call(*words, **environ)

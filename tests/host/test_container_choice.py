@@ -103,7 +103,7 @@ def test_podman_gets_no_secret_and_no_other_podman_s_address() -> None:
     }
     plain = environment(given)
 
-    assert set(plain) == {"HOME", "PATH", "LANG", "XDG_RUNTIME_DIR"}
+    assert set(plain) == {"HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "GOGC"}
     assert plain["PATH"].startswith("/bin:")
     assert plain["PATH"].endswith("/sbin")
     assert set(environment(given, fetching=True)) - set(plain) == {"https_proxy", "PIP_INDEX_URL"}

@@ -52,7 +52,8 @@ class Discovery:
         self.engine = stand_in
         shutil.copytree(PROJECT / "discovery", desk.project / "discovery", ignore=shutil.ignore_patterns("2*Z"))
         shutil.rmtree(desk.project / "infra")
-        shutil.copytree(PROJECT / "infra", desk.project / "infra", ignore=shutil.ignore_patterns("__pycache__", "logs"))
+        # With its bytecode, which stays valid as the times do: each door would compile itself anew, for a second.
+        shutil.copytree(PROJECT / "infra", desk.project / "infra", ignore=shutil.ignore_patterns("logs"))
         # A unix socket's path is short, and pytest's directories are not.
         desk.environ |= {"PATH": f"{stand_in.programs}:{desk.environ['PATH']}", "XDG_RUNTIME_DIR": run}
         self.places = discovery_paths(desk.environ, os.getuid())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.shared.conversation import TASK
+from infra.shared.labels import TASK
 from infra.shared.mind.answers import TaskAnswer, TaskStatus, answer_text, read_answer
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import ACTIVE, INBOX

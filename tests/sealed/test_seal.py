@@ -32,9 +32,27 @@ def agent(project: Project) -> Iterator[SealedAgent]:
         yield agent
 
 
-def test_each_process_has_only_what_it_needs(agent: SealedAgent) -> None:
+@pytest.fixture(scope="module")
+def lasting(project: Project) -> Iterator[SealedAgent]:
+    with born(project) as agent:
+        agent.settings("model: {provider: anthropic}\n")
+        agent.probe()
+        yield agent
+
+
+@pytest.fixture
+def at_work(lasting: SealedAgent) -> SealedAgent:
+    """One that several tests look at, and that one of them may have ended."""
+    if not lasting.podman("ps", "--quiet", f"--filter=name={lasting.container}"):
+        before = len(lasting.starts())
+        lasting.minifram("up", ANTHROPIC_API_KEY=KEY)
+        until(lambda: lasting.serves(before + 1), "it serves")
+    return lasting
+
+
+def test_each_process_has_only_what_it_needs(at_work: SealedAgent) -> None:
     """The watcher three capabilities, everything else none; no process could gain one, and all are under the filter."""
-    agent.minifram("up")
+    agent = at_work
     found = list[Inside]()
 
     def forks_are_programs() -> bool:
@@ -58,10 +76,9 @@ def test_each_process_has_only_what_it_needs(agent: SealedAgent) -> None:
     assert runners.isdisjoint({agent.user.uid, 0, 1000}), "the cell is nobody on the host"
 
 
-def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
+def test_the_key_is_the_model_door_s_alone(at_work: SealedAgent) -> None:
     """It is in no environment, no command line, no file that the cell can read, not with podman, not in the image."""
-    agent.settings("model: {provider: anthropic}\n")
-    agent.minifram("up", ANTHROPIC_API_KEY=KEY)
+    agent = at_work
     found = agent.inside()
     (door,) = (one for one in found if "infra.model_door" in one.words)
 
@@ -89,10 +106,10 @@ def test_the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
     assert KEY not in told
 
 
-def test_the_cell_cannot_touch_what_is_the_keep_s(agent: SealedAgent) -> None:
+def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     """Not one byte of the repository, the keep's state, its code or the settings. The keep's own root writes no more of
     the repository than objects and refs."""
-    agent.minifram("up")
+    agent = at_work
     remote, state = "/mnt/remote", "/var/lib/minifram"
     for command in (
         *(
@@ -115,7 +132,8 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(agent: SealedAgent) -> None:
     agent.podman(*as_keep, f"touch {remote}/planted {remote}/objects/pack/kept {remote}/refs/heads/x.lock")
     here = Path(agent.home.remote)
     assert not (here / "planted").exists(), "the top level is the container's own memory"
-    assert (here / "objects/pack/kept").exists(), "the control: what is pushed lands here"
+    for landed in ("objects/pack/kept", "refs/heads/x.lock"):
+        (here / landed).unlink()  # it exists: the control, what is pushed lands here
     assert agent.as_agent("touch /bot/x && echo made").endswith("made")
 
 
@@ -143,9 +161,9 @@ def test_the_rules_stand_before_the_first_line_however_it_was_started(agent: Sea
     assert "Connection refused" in agent.as_agent(ask)
 
 
-def test_rules_that_are_gone_end_the_container(agent: SealedAgent) -> None:
+def test_rules_that_are_gone_end_the_container(at_work: SealedAgent) -> None:
     """However they went: the next proof fails, the container ends, and the PM reads why."""
-    agent.minifram("up")
+    agent = at_work
     before = agent.page()
     _flush(agent)
 
@@ -155,12 +173,10 @@ def test_rules_that_are_gone_end_the_container(agent: SealedAgent) -> None:
     assert "infra.runner" not in "".join(one.words for one in agent.inside())
 
 
-def test_what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgent) -> None:
+def test_what_is_planted_in_the_repository_keeps_the_agent_out(at_work: SealedAgent) -> None:
     """Whoever starts the container, the agent's first line is not reached; the PM is told once, and all is well when it
     is gone."""
-    agent.probe()
-    agent.minifram("up")
-    until(lambda: agent.serves(1), "it serves")
+    agent, lived, before = at_work, len(at_work.starts()), at_work.page()
     agent.podman("stop", "--time=20", agent.container)
     config = Path(agent.home.remote, "config")
     good = config.read_text()
@@ -168,13 +184,14 @@ def test_what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgen
     for _ in range(2):
         agent.podman("start", agent.container)
         assert agent.exit_code() == Exit.DENIED
-    assert len(agent.starts()) == 1
-    assert agent.page().count("the container could not be sealed") == 1
-    assert "core.fsmonitor" in agent.page()
+    assert len(agent.starts()) == lived
+    said = agent.page().removeprefix(before)
+    assert said.count("the container could not be sealed") == 1
+    assert "core.fsmonitor" in said
 
     config.write_text(good)
     agent.podman("start", agent.container)
-    until(lambda: agent.serves(2), "it serves again")
+    until(lambda: agent.serves(lived + 1), "it serves again")
 
 
 FETCH = """

@@ -27,9 +27,10 @@ RECIPE = """{packages}
 FROM {first}
 COPY . /opt/minifram/
 RUN chmod -R u=rwX,go=rX /opt/minifram/infra && \\
-    python3.11 -I -m compileall -q -f --invalidation-mode=unchecked-hash /opt/minifram/infra
+    python3.11 -I -m compileall -q -f --invalidation-mode=unchecked-hash /opt/minifram/{path}
 """
-"""On an image of another version, with the same packages and users: the whole recipe is what made that one."""
+"""On an image of another version, with the same packages and users, and but for one file the same code: the whole
+recipe is what made that one."""
 STEPS = ("a. A directive", "b. A directive to improve itself", "c. A bad upgrade", "d. The PM rolls back")
 """Of the demo, which proves a version: directive, self-upgrade, two bad versions, rollback, in a container."""
 
@@ -52,7 +53,7 @@ class Versions:
         recipe = project.root / "Containerfile"
         packages = re.search(r"^ARG PACKAGES=.*$", recipe.read_text(), re.MULTILINE)
         assert packages
-        recipe.write_text(RECIPE.format(packages=packages[0], first=self.first))
+        recipe.write_text(RECIPE.format(packages=packages[0], first=self.first, path=path))
         project.open()
         return project
 

@@ -76,15 +76,14 @@ class Owner:
         self.git("config", "user.name", "PM")
         self.git("config", "user.email", "pm@example.invalid")
 
-    def keep_only_test(self, kept: str) -> None:
-        """By git, as a PM might: a smaller body validates itself faster."""
-        others = [
-            path
-            for path in self.git("ls-files", "tests/*/*", "tests/test_*.py").splitlines()
-            if path not in (kept, "tests/shared/rows.py")
-        ]
-        self.git("rm", "-q", *others)
-        self.git("commit", "-qm", "keep fewer tests")
+    def keep_one_test(self) -> None:
+        """By git, as a PM might: a body with one small test validates itself faster."""
+        self.git("rm", "-rq", "tests")
+        test = self.clone / "tests/test_it.py"
+        test.parent.mkdir(exist_ok=True)
+        test.write_text("def test_it_stands():\n    assert True\n")
+        self.git("add", "tests")
+        self.git("commit", "-qm", "one test is enough here")
         self.git("push", "-q")
 
     def page(self) -> str:

@@ -24,7 +24,7 @@ def _with_fewer_tests(root: Path) -> Path:
     for part in ("bot-template", "host", "infra", "spec", "tests", *BORN_WITH):
         source = Path(ROOT, part)
         if source.is_dir():
-            shutil.copytree(source, root / part, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            shutil.copytree(source, root / part, dirs_exist_ok=True)  # with its bytecode
         else:
             shutil.copy(source, root / part)
     leave_one_folder(root / "tests")

@@ -63,7 +63,7 @@ class Talker:
                 return '{"type": "createFile", "path": ".signal/bootstrap", "content": "politer\\n"}</code>'
 
 
-@pytest.mark.heavy
+@pytest.mark.long
 @pytest.mark.timeout(480)
 def test_a_hop_by_plain_text(owner: Owner) -> None:
     """What is whole is done, what may be cut or means another thing is not; a merged, running improvement."""
@@ -76,7 +76,7 @@ def test_a_hop_by_plain_text(owner: Owner) -> None:
         }
         owner.settings.write_text(yaml.safe_dump(settings))
         owner.make_clone()
-        owner.keep_only_test("tests/shared/test_branches.py")
+        owner.keep_one_test()
         owner.env["ANTHROPIC_API_KEY"] = "sk-ant-test-0123456789abcdefghijklmnop"
         owner.minifram("up")
         owner.minifram("tell", DIRECTIVE)

@@ -71,7 +71,7 @@ def test_a_hop_under_the_real_sdk(owner: Owner) -> None:
         }
         owner.settings.write_text(yaml.safe_dump(settings))
         owner.make_clone()
-        owner.keep_only_test("tests/shared/test_branches.py")
+        owner.keep_one_test()
         owner.env["ANTHROPIC_API_KEY"] = KEY
         owner.minifram("up")
         del owner.env["ANTHROPIC_API_KEY"]

@@ -50,7 +50,7 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     owner.minifram("init", "--autonomy", "propose")
     owner.settings.write_text(f"autonomy: propose\nmodel: {{provider: scripted, script: {script}}}\n")
     owner.make_clone()
-    _keep_one_test(owner)
+    owner.keep_one_test()
     owner.minifram("up")
 
     _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
@@ -82,16 +82,6 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
 def _said(report: str) -> str:
     """Without what the keep has recorded beneath."""
     return report.partition("\n#### ")[0].rstrip()
-
-
-def _keep_one_test(owner: Owner) -> None:
-    owner.git("rm", "-rq", "tests")
-    test = owner.clone / "tests/test_it.py"
-    test.parent.mkdir(exist_ok=True)
-    test.write_text("def test_it_stands():\n    assert True\n")
-    owner.git("add", "tests")
-    owner.git("commit", "-qm", "one test is enough here")
-    owner.git("push", "-q")
 
 
 def _push_directive(owner: Owner, words: bytes) -> None:

@@ -14,7 +14,8 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.mind.files import CloneFiles, read_regular
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
-from infra.shared.mind.search import FEW_MATCHES, STOP_WORDS, Hit, Query, search
+from infra.shared.mind.search import FEW_MATCHES, Hit, Query, search
+from infra.shared.mind.statements import STOP_WORDS
 from infra.shared.mind.tiers import ContextPolicy, MindPart, PlacedContext, Tier, assemble, matches, named, policy_of
 
 INDEX: Final = f"{layout.SCRATCH}/recall.sqlite"
@@ -117,8 +118,7 @@ def _paths(root: str, policy: ContextPolicy, words: str) -> list[str]:
                 if matches(path, pattern) and not _is_unproven(path) and _names(words, path.split("/")[-2])
             ]
         else:
-            last = next((path for path in sorted(found, reverse=True) if matches(path, pattern)), "")
-            there += [last] if last else []
+            there += next(([path] for path in sorted(found, reverse=True) if matches(path, pattern)), [])
     there = [path for path in dict.fromkeys(there) if os.path.lexists(f"{root}/{path}")]
     chosen = {*named(policy, Tier.ALWAYS, there), *named(policy, Tier.HIGH, there)}
     return [path for path in there if path in chosen]

@@ -6,7 +6,6 @@ All of it is done under one lock, so that two runners do not work in one clone a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import time
@@ -18,6 +17,7 @@ from infra.cell.mind.clone_repair import BrokenClone, mend, settle
 from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
+from infra.shared.file_lock import lock_until
 from infra.shared.mind.layout import FOLDERS
 from infra.shared.mind.loss import AT_MOST, PATHS
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
@@ -42,16 +42,8 @@ def locked(context: MindContext, seconds: float = LOCK_SECONDS) -> Iterator[None
     """One at a time, of all processes. Raises MindBusy, OSError, Interrupted."""
     descriptor = os.open(f"{context.places.bot}/.{MIND}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        until = time.monotonic() + seconds
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise MindBusy(f"another runner held the mind's clone for {seconds:g} s") from None
-                context.interruption.check()
-                time.sleep(0.05)
+        if not lock_until(descriptor, time.monotonic() + seconds, between=context.interruption.check):
+            raise MindBusy(f"another runner held the mind's clone for {seconds:g} s")
         yield
     finally:
         os.close(descriptor)

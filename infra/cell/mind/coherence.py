@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 from infra.cell.mind.memory_files import MemoryFiles
 from infra.cell.model_client import ModelFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import MAINTENANCE, Completion, Message, Request, Text
+from infra.shared.conversation import Completion, Message, Request, Text
+from infra.shared.labels import MAINTENANCE
 from infra.shared.mind.claims import BeliefStatus
 from infra.shared.mind.coherence import (
     Held,

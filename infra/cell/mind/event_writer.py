@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import stat
 import time
 from collections.abc import Callable, Iterator
 
+from infra.shared.file_lock import lock_until
 from infra.shared.files import sync_directory
 from infra.shared.mind.event import ChainTip, MindEvent, as_line, link, path_of, plain
 from infra.shared.mind.event_log import ends_within_line, tip
@@ -131,15 +131,9 @@ class EventWriter:
         until = time.monotonic() + self._lock_seconds
         directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            while True:
-                try:
-                    fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > until:
-                        words = f"{self._directory} is locked by another process; find it with fuser(1) and end it"
-                        raise OSError(errno.EAGAIN, words) from None
-                time.sleep(LOCK_PAUSE)
+            if not lock_until(directory, until, LOCK_PAUSE):
+                words = f"{self._directory} is locked by another process; find it with fuser(1) and end it"
+                raise OSError(errno.EAGAIN, words)
             yield
         finally:
             os.close(directory)

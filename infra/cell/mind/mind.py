@@ -17,7 +17,8 @@ from infra.cell.mind.note_tool import NotesOfRun, note_tool
 from infra.cell.mind.recall_of_run import RecallOfRun
 from infra.cell.mind.recorder import Recorder
 from infra.cell.mind.run_use import RunUse
-from infra.shared.conversation import EXPLORATION, TASK, Completion, Request
+from infra.shared.conversation import Completion, Request
+from infra.shared.labels import EXPLORATION, TASK
 from infra.shared.mind.event import ChainTip
 from infra.shared.mind_settings import RunnerMind
 from infra.shared.paths import Paths
@@ -120,7 +121,13 @@ class MindRun:
         if not os.path.isdir(context.places.mind):
             return ()
         return (
-            note_tool(self._notes, context.places.main_checkout, context.interruption, context.origins),
+            note_tool(
+                self._notes,
+                context.places.main_checkout,
+                context.interruption,
+                context.origins,
+                toolbox_in=context.toolbox_in,
+            ),
             *self._recall.tools(),
         )
 

@@ -12,13 +12,15 @@ from typing import Any
 
 import msgspec
 
-from infra.cell.loop.actions import ToolResult
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.loop import Acted, Event, Told
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
+from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import News
 from infra.shared.conversation import ToolSpec
+from infra.shared.mind.checks import control, named
 from infra.shared.mind.claims import Origin
 from infra.shared.mind.notes import (
     MOST_CHECK,
@@ -39,7 +41,7 @@ OUTPUT_CHARS = 2000
 LEAST_QUOTED_WORDS = 2
 """One word stands in any directive."""
 MOST_SHOWN_LINES = 20_000
-RECALL = "recall"
+BASH, RECALL = "bash", "recall"
 """The tool that searches the mind."""
 _MIND = re.compile(
     r"/agent\b|/bot/mind\b|\b(?:memory|reflection|logs/(?:daily|weekly|events))/|\bbeliefs\b|\blong_term\b"
@@ -50,8 +52,9 @@ NOTE_SPEC = ToolSpec(
     NOTE,
     "Note one fact for later runs, when you found out something that will still be true. One note is one statement "
     "about one subject, in words that say it all. Give check, a command that ends with status 0 only if the statement "
-    "is true, or quote, words of the PM's that say it: then it is remembered. Without either it counts once another "
-    "run finds the same by itself. What you were shown from memory needs no note, unless you checked it anew.",
+    "is true and that names what it says (its number, name or path; it is run again with that made something else, and "
+    "has to fail then), or quote, words of the PM's that say it: then it is remembered. Without either it counts once "
+    "another run finds the same by itself. What you were shown from memory needs no note, unless you checked it anew.",
     schema(
         {
             "subject": {"type": "string", "description": f"what it is about, at most {MOST_SUBJECT} characters"},
@@ -70,6 +73,14 @@ _WHAT_FOLLOWS = {
     Origin.RECALL: "it says what this run was shown, so it counts for nothing: run a check to confirm it anew",
     Origin.PAGE: "this run has read the web: it stays a candidate until the PM or a check of another run says the same",
 }
+_TOO_WEAK = (
+    "The check ended with 0 and bears out nothing: it names too little of what the statement says. Note the same once "
+    "more with a check that looks for the number, name or path in it."
+)
+_ALWAYS = (
+    "The check bears out nothing: it ended with 0 also with what it names of the statement made something else. Note "
+    "the same once more with one that fails then (no '| head', no '!': what is missing is not seen by that)."
+)
 
 
 class NotesOfRun:
@@ -78,6 +89,8 @@ class NotesOfRun:
     def __init__(self) -> None:
         self.noted = set[str]()
         """Keys of statements."""
+        self.weakly = set[str]()
+        """Those of them whose check was too weak: they may be noted once more, with a better one."""
         self._directed = ""
         self._shown = dict[str, frozenset[str]]()
         """Lines, with their words."""
@@ -114,21 +127,37 @@ def note_tool(
     interruption: Interruption,
     origins: Callable[[], tuple[str, ...]] = tuple,
     seconds: float = CHECK_SECONDS,
+    toolbox_in: Callable[[str], Toolbox] | None = None,
 ) -> Tool:
-    """`checkout` is where checks run; `origins` as in `MindContext`."""
+    """`checkout` is where checks run; `origins` and `toolbox_in` as in `MindContext`."""
 
     def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
         details = _details(notes, given)
+        key = key_of(details.subject, details.statement)
         output = ""
         if details.check:
-            details, output = _checked(details, checkout, interruption, seconds)
-        notes.noted.add(key_of(details.subject, details.statement))
+            status, output = _ran(details.check, checkout, interruption, seconds)
+            details = msgspec.structs.replace(details, exit_status=status)
+        words = named(details.subject, details.statement, details.check)
+        if details.exit_status == 0 and words:
+            other, tools = control(details.check, words), toolbox_in(checkout) if toolbox_in else None
+            if tools:  # the policy has seen the check, and not this
+                ended = tools.call(ToolCall("", BASH, {"command": other, "timeout_seconds": seconds})).facts.get("exit")
+                status = ended if isinstance(ended, int) else None
+            else:
+                status, _ = _ran(other, checkout, interruption, seconds)
+            details = msgspec.structs.replace(details, control=status)
+        if details.check and not details.failed and not details.checked and key not in notes.noted:
+            notes.weakly.add(key)
+        else:
+            notes.weakly.discard(key)
+        notes.noted.add(key)
         facts: dict[str, Any] = {NOTE: details.plain()}
         if details.exit_status is not None:
             facts["exit"] = details.exit_status
         return ToolResult(_words(details, origins, output), facts=facts)
 
-    return Tool(NOTE_SPEC, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
+    return Tool(NOTE_SPEC, act, round(2 * (seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
 
 
 def _names_mind(given: Mapping[str, Any]) -> bool:
@@ -146,7 +175,7 @@ def _details(notes: NotesOfRun, given: Mapping[str, Any]) -> NoteDetails:
     for name, text in (("subject", subject), ("statement", statement)):
         if not normalised(text):
             raise ToolError(f"{name} holds no word; expected one line", "Say what it is about, and what is so")
-    if key_of(subject, statement) in notes.noted:
+    if key_of(subject, statement) in notes.noted - notes.weakly:
         raise ToolError("this run has noted the same already", "One note of a fact is enough; go on")
     if len(notes.noted) >= MOST_NOTES:
         raise ToolError(
@@ -175,15 +204,13 @@ _SHORTER = {
 }
 
 
-def _checked(
-    details: NoteDetails, checkout: str, interruption: Interruption, seconds: float
-) -> tuple[NoteDetails, str]:
-    """With the status of its check; and what that wrote."""
+def _ran(check: str, checkout: str, interruption: Interruption, seconds: float) -> tuple[int | None, str]:
+    """The status with which it ended, None when it was ended; and what it wrote."""
     from infra.cell.loop import command
     from infra.cell.loop.bash_tool import environment
 
     ran = command.run(
-        ["bash", "-c", details.check],
+        ["bash", "-c", check],
         cwd=checkout if os.path.isdir(checkout) else "/",
         env=environment(),
         seconds=seconds,
@@ -191,8 +218,7 @@ def _checked(
         interruption=interruption,
         end_session=True,
     )
-    status = ran.status if ran.status is None or ran.status >= 0 else 128 - ran.status
-    return msgspec.structs.replace(details, exit_status=status), ran.output
+    return ran.status if ran.status is None or ran.status >= 0 else 128 - ran.status, ran.output
 
 
 def _words(details: NoteDetails, origins: Callable[[], tuple[str, ...]], output: str) -> str:
@@ -207,4 +233,7 @@ def _words(details: NoteDetails, origins: Callable[[], tuple[str, ...]], output:
     except OSError as error:
         return f"noted; what it counts for is settled later, as the keep does not say what this run has read: {error}"
     origin = origin_of(details, has_read_the_web, False)
-    return f"noted ({origin.value}): {_WHAT_FOLLOWS[origin]}"
+    why = ""
+    if details.check and not details.checked and origin is not Origin.PAGE:
+        why = " " + (_TOO_WEAK if details.control is None else _ALWAYS)
+    return f"noted ({origin.value}): {_WHAT_FOLLOWS[origin]}{why}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from infra.shared.conversation import TASK, Completion
+from infra.shared.conversation import Completion
+from infra.shared.labels import TASK
 
 
 class RunUse:

@@ -10,7 +10,7 @@ from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.vouched_events import VouchedEvents
 from infra.shared.clock import timestamp
-from infra.shared.conversation import EXPLORATION, MAINTENANCE
+from infra.shared.labels import EXPLORATION, MAINTENANCE
 from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.shared.mind.skill_record import (
     COMPARISON,

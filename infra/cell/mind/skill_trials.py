@@ -17,7 +17,8 @@ from infra.cell.loop.loop import Answered, Event, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.mind import MindContext
-from infra.shared.conversation import EXPLORATION, FIRST_MESSAGE, MAINTENANCE, Message, Request, Text
+from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
+from infra.shared.labels import EXPLORATION, MAINTENANCE
 from infra.shared.mind.layout import IDENTITY, INVARIANTS, PM_ONLY, PRINCIPLES, SCRATCH
 from infra.shared.mind.skill_graph import found_by
 from infra.shared.mind.skill_record import TrialDetails

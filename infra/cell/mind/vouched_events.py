@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
 from typing import Final
 
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.reflections import tell_failure
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import EventLine, EventProblem, each_event, lines_of
-from infra.shared.mind.event_log import event_files
+from infra.shared.mind.event import EventLine, EventProblem
+from infra.shared.mind.event_log import event_files, logged_in
 from infra.shared.mind.vouched import Vouched
 from infra.shared.requests import MAX_HEADS, HeldHead
 from infra.shared.safe_files import Below
@@ -68,7 +67,7 @@ class VouchedEvents:
         """A line that is not vouched for is no event, and NOT_VOUCHED says so. Nothing of a file that is missing;
         others that cannot be read are one line that is no event."""
         seen = set[bytes]()
-        for line in self._read(path, is_wanted):
+        for line in logged_in(self._below, path, is_wanted):
             if line.event is None:
                 yield line
             elif line.raw not in seen and (self._memory.is_of_before or self._memory.vouched.holds(line.raw)):
@@ -87,9 +86,9 @@ class VouchedEvents:
         memory.is_of_before = False
         stamps = {path: stamp for path in event_files(self._below, since) if (stamp := self._stamp(path))}
         unsettled = [path for path, stamp in stamps.items() if memory.settled.get(path) != stamp]
-        problems = memory.vouched.take((line for path in unsettled for line in self._read(path)), heads)
+        problems = memory.vouched.take((line for path in unsettled for line in logged_in(self._below, path)), heads)
         for path in unsettled:
-            if all(memory.vouched.holds(line.raw) for line in self._read(path)):
+            if all(memory.vouched.holds(line.raw) for line in logged_in(self._below, path)):
                 memory.settled[path] = stamps[path]
         return problems
 
@@ -111,16 +110,6 @@ class VouchedEvents:
         except OSError as error:
             self._context.note("mind.failure_not_told", error=str(error))
         return f"{words}; 'minifram events --verify' shows all"
-
-    def _read(self, path: str, is_wanted: Callable[[bytes], bool] = bool) -> Iterator[EventLine]:
-        try:
-            with closing(self._below.opened(path)) as file:
-                yield from each_event((line if is_wanted(line) else b"" for line in lines_of(file)), path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            words = f"the file cannot be read ({error.strerror or error}); its events are left out"
-            yield EventLine(path, 0, None, words)
 
     def _stamp(self, path: str) -> _Stamp | None:
         status = self._below.status(path)

@@ -13,7 +13,7 @@ from infra.cell.runner.job_run import say_work
 from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
 from infra.shared import mind_settings
-from infra.shared.conversation import EXPLORATION
+from infra.shared.labels import EXPLORATION
 from infra.shared.mind.questions import OpenQuestion
 from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.repository.git import GitError

@@ -54,6 +54,7 @@ class IdleTime:
 
     def _maintain(self, ticked: bool, only: tuple[str, ...] = (), is_quiet: Callable[[], bool] | None = None) -> bool:
         from infra.cell.mind.maintain import Maintenance  # an agent without a mind pays nothing for it
+        from infra.cell.runner.job_run import say_work
         from infra.cell.runner.mind import mind_context
 
         context = self._context
@@ -64,7 +65,11 @@ class IdleTime:
             if is_quiet and self._maintenance.is_due(mind) and not is_quiet():
                 return False
             has_work = (lambda: False) if only else self._wakes.moved
-            return self._maintenance.tend(mind, ticked, has_work, only)
+            is_through = self._maintenance.tend(mind, ticked, has_work, only)
+            if self._maintenance.is_put_off and not only and not say_work(context, NO_TASK):
+                # Work that had read the web was over, and this runner began after it: no other work need come first.
+                is_through = self._maintenance.tend(mind_context(context), ticked, has_work, only)
+            return is_through
         except Exception as error:  # the runner's work is not to end for it
             context.log.error("mind.maintenance_failed", exc_info=error)
             return True

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.shared.comms import Directive
-from infra.shared.conversation import TASK
+from infra.shared.labels import TASK
 from infra.shared.mind.inbox import TaskBlock
 from infra.shared.mind.layout import COMPLETED, OPEN_QUESTIONS
 from infra.shared.mind.questions import OpenQuestion

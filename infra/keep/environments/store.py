@@ -7,11 +7,9 @@ runs or imports anything from here; only the runner is started with it, as the c
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 
 from infra.keep.environments.requirements import (
@@ -22,6 +20,7 @@ from infra.keep.environments.requirements import (
     this_runtime,
     understand,
 )
+from infra.shared.file_lock import lock_until
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
 
@@ -111,14 +110,8 @@ def alone_in(environments: str, until: float) -> Iterator[None]:
     """Hold a lock on the directory itself, waiting for it until then (monotonic). Raises OSError."""
     descriptor = os.open(environments, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    raise TimeoutError(f"another install or tidying holds {environments}; try again") from None
-                time.sleep(POLL_SECONDS)
+        if not lock_until(descriptor, until, POLL_SECONDS):
+            raise TimeoutError(f"another install or tidying holds {environments}; try again")
         yield
     finally:
         os.close(descriptor)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from infra.keep.ledger.budget import Budget, Cost, day_end, opened, settled
 from infra.keep.ledger.ledger import Line, Opened, opening_cost, settled_cost
 from infra.keep.ledger.prices import NANO, nano_dollars
-from infra.shared.conversation import EXPLORATION
+from infra.shared.labels import EXPLORATION
 from infra.shared.mind_settings import ExplorationSettings
 
 Labels = Mapping[str, Budget]

@@ -18,8 +18,9 @@ import msgspec
 from infra.keep.ledger.budget import Budget, Cost, opened, settled
 from infra.keep.ledger.chain import linked
 from infra.keep.ledger.prices import nano_dollars
-from infra.shared.conversation import TASK, Usage
+from infra.shared.conversation import Usage
 from infra.shared.files import sync_directory
+from infra.shared.labels import TASK
 
 _BLOCK = 1 << 20
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e12)]

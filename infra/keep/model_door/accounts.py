@@ -17,7 +17,8 @@ from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost, repl
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import TASK, Spent, Usage, to_plain
+from infra.shared.conversation import Spent, Usage, to_plain
+from infra.shared.labels import TASK
 from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.secret_shapes import redacted_and_cut
 

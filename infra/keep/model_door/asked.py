@@ -16,7 +16,7 @@ from infra.shared import approvals, comms
 from infra.shared.branches import MAIN, MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import CommsError
-from infra.shared.conversation import TASK
+from infra.shared.labels import TASK
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import INBOX
 from infra.shared.repository.git import Git, GitError, GitLimits

@@ -193,9 +193,9 @@ def _quietly(words: list[str], seconds: float = GIT_SECONDS) -> int:
         raise TimeoutError(f"{words[0]} took over {seconds:g} s") from error
 
 
-def make_repository(made: Scratch, version: RehearsedVersion) -> None:
-    """The bare repository: main is the candidate's commit and a page with one directive. Raises Unfit, Outage."""
-    objects = _objects_of(version)
+def make_repository(made: Scratch, version: RehearsedVersion, objects: str) -> None:
+    """The bare repository: main is the candidate's commit and a page with one directive. `objects`: where its own
+    lie. Raises Unfit, Outage."""
     with as_outage("the scratch repository cannot be made"), _git_that_fails(version):
         Git(made.root).within(GIT_SECONDS)("init", "--quiet", "--bare", "--template=", made.places.remote)
         with open(f"{made.places.remote}/objects/info/alternates", "wb") as file:
@@ -221,7 +221,7 @@ def make_clone(made: Scratch, version: RehearsedVersion) -> str:
         return made.main()
 
 
-def _objects_of(version: RehearsedVersion) -> str:
+def objects_of(version: RehearsedVersion) -> str:
     """Where the candidate's objects lie: in a plain clone of its own. Raises Unfit, Outage."""
     problem, checkout = problem_with_branch(version.branch), version.checkout
     if problem:

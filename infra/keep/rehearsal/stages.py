@@ -27,7 +27,7 @@ from infra.shared.safe_files import Below
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
 from infra.shared.status_file import SLEEPING
 
-TICK_SECONDS = 0.01
+TICK_SECONDS = 0.02
 GRACE_SECONDS = 5.0
 """Between a signal, or SIGTERM, and the end of the process."""
 SETTLE_SECONDS = 1.0
@@ -35,7 +35,7 @@ SETTLE_SECONDS = 1.0
 LOG_BYTES = 4 << 20
 """The most that a life of this length may print."""
 DISK_BYTES = 512 << 20
-_DISK_EVERY_SECONDS = 0.5
+_DISK_EVERY_SECONDS = 1.0
 
 
 class Done(NamedTuple):
@@ -103,8 +103,9 @@ class Rehearsal:
         self.steps.append(f"{time.monotonic() - self._began:6.2f} s  {words}")
 
     def _prepare(self) -> None:
+        objects = scratch.objects_of(self._version)  # what needs no door is asked before one is opened
         self._doors.open_model()
-        scratch.make_repository(self._scratch, self._version)
+        scratch.make_repository(self._scratch, self._version, objects)
         self._doors.open_git()
         self._commit = scratch.make_clone(self._scratch, self._version)
         self._note(f"clone: {self._version.name()}")

@@ -4,7 +4,6 @@ reports that are not on the page yet; and the lock that allows one watcher per a
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import time
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from infra.keep.supervision.reports import Reports
 from infra.shared.active import Level
 from infra.shared.branches import problem_with_branch
 from infra.shared.clock import timestamp
+from infra.shared.file_lock import lock_until
 from infra.shared.files import write_whole
 from infra.shared.running_code import running_code
 from infra.shared.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
@@ -181,21 +181,12 @@ class AlreadyRunning(Exception):
 
 
 def lock(path: str) -> int:
-    """Take the lock for as long as this process lives; gives its descriptor. Raises AlreadyRunning, OSError.
-
-    A flock goes with the process, so a killed watcher never leaves a stale one."""
+    """Take the lock for as long as this process lives; gives its descriptor. Raises AlreadyRunning, OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    deadline = time.monotonic() + LOOKERS_SECONDS
-    while True:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                pid = os.read(descriptor, 32).decode(errors="replace").strip()
-                os.close(descriptor)
-                raise AlreadyRunning(path, pid) from None
-            time.sleep(0.02)
+    if not lock_until(descriptor, time.monotonic() + LOOKERS_SECONDS, 0.02):
+        pid = os.read(descriptor, 32).decode(errors="replace").strip()
+        os.close(descriptor)
+        raise AlreadyRunning(path, pid)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 from infra.shared.mind.event import MOST_LINE, START, SUFFIX, ChainTip, EventLine, each_event, lines_of
@@ -30,16 +30,20 @@ def event_files(mind: Below, since: str = "") -> list[str]:
 
 
 def logged(mind: Below, since: str = "") -> Iterator[EventLine]:
-    """All lines of the files from this day on, one at a time; an EventLine 0 says why a file cannot be read. Raises
-    OSError when the directory itself cannot be."""
+    """All lines of the files from this day on, one at a time. Raises OSError when the directory cannot be read."""
     for path in event_files(mind, since):
-        try:
-            with closing(mind.opened(path)) as file:
-                yield from each_event(lines_of(file), path)
-        except OSError as error:
-            yield EventLine(
-                path, 0, None, f"the file cannot be read ({error.strerror or error}); its events are left out"
-            )
+        yield from logged_in(mind, path)
+
+
+def logged_in(mind: Below, path: str, is_wanted: Callable[[bytes], bool] = bool) -> Iterator[EventLine]:
+    """The lines of one file, one at a time; none of one that is missing. An EventLine 0 says why it cannot be read."""
+    try:
+        with closing(mind.opened(path)) as file:
+            yield from each_event((line if is_wanted(line) else b"" for line in lines_of(file)), path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield EventLine(path, 0, None, f"the file cannot be read ({error.strerror or error}); its events are left out")
 
 
 def tip(mind: Below) -> ChainTip:

@@ -32,6 +32,9 @@ class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     """It stands in the PM's words of this run."""
     recalled: str = ""
     """What was shown to this run and says the same already."""
+    control: int | None = None
+    """Status of the check with what it names of the statement made something else (`checks.control`); None when it
+    names too little, or when that was not let run to its end."""
 
     def plain(self) -> dict[str, Any]:
         found: dict[str, Any] = msgspec.to_builtins(self)
@@ -39,8 +42,9 @@ class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def checked(self) -> bool:
-        """A command bears it out, and one that could have failed."""
-        return bool(self.check) and self.exit_status == 0 and not problem_with_check(self.check)
+        """A command bears it out, and one that failed for something else."""
+        could_fail = bool(self.control) and not problem_with_check(self.check)
+        return bool(self.check) and self.exit_status == 0 and could_fail
 
     @property
     def failed(self) -> bool:

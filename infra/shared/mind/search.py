@@ -1,7 +1,7 @@
 """Searching the mind: the words of a question, OR between them, the best sections by bm25, and their neighbours.
 
-What is searched before each run costs the same in a large mind: words that stand in many sections are left out where
-rarer ones do."""
+What is searched before each run costs the same in a large mind: where all words together stand in too many sections to
+weigh, those with many of the words come first, the newest before the others, and only the rarest words are weighed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from infra.shared.mind.index import LIMITS, IndexLimits, MindFiles, MindIndex, Refreshed, connected, opened, remove
 from infra.shared.mind.rows import ACTIVE, CONTESTED, DEPRECATED, KINDS
+from infra.shared.mind.statements import STOP_WORDS
 from infra.shared.text import counted
 
 if TYPE_CHECKING:
@@ -19,24 +20,14 @@ if TYPE_CHECKING:
 
 RESULTS = 8
 MOST_WORDS, MOST_WORD_CHARS, MOST_QUERY_CHARS = 64, 64, 10_000
-MOST_MATCHES, FEW_MATCHES = 20_000, 800
-"""Sections that are weighed at most, unless a single word stands in more: when somebody asks, and before each run."""
+MOST_MATCHES, FEW_MATCHES = 20_000, 400
+"""Sections that are weighed at most: when somebody asks, and before each run."""
 WIDENED = 3
 """The first so many hits bring their neighbours."""
 FIRST_RANKED = 8
 """For each result wanted, so many of the best are looked up at first: most are not filtered out."""
 OF_ONE_SUBJECT = 8
 """Statements of one subject that are looked at for the one that is valid."""
-_STOP_WORDS = """
-a about above after again all also am an and any are as at be because been before being below between both but by
-can cannot could did do does doing done down during each few for from further get give had has have having he her
-here hers him his how i if in into is it its itself just let like make me more most my new no nor not now of off
-on once only or other our ours out over own please put same see she should so some such take tell than that the
-their theirs them then there these they this those through to too under until up use using very want was we were
-what when where which while who whom why will with work would write you your yours
-"""
-STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
-"""They are searched for when there are no others."""
 _WEIGHTS: Final = "0.5, 2.0, 1.0"
 """Of words in the title of the file, in the heading, in the body."""
 _SEPARATORS = re.compile(r"[\s\x00-\x2f:-@\[-`{-\x7f]+")
@@ -46,9 +37,14 @@ _COLUMNS: Final = (
 )
 _GIVEN: Final = ", ".join(f"section.{name}" for name in _COLUMNS)
 _BEST: Final = (
-    f"SELECT {_GIVEN}, best.score FROM (SELECT rowid AS row, rank AS score FROM words WHERE words MATCH ? "  # noqa: S608
+    f"SELECT {_GIVEN}, best.score FROM "  # noqa: S608
+    "(SELECT rowid AS row, rank AS score FROM words WHERE words MATCH ? AND rowid >= ? "
     f"AND rank MATCH 'bm25({_WEIGHTS})' ORDER BY rank LIMIT ?) AS best JOIN section ON section.row = best.row "
     "WHERE 1{filters} ORDER BY best.score, section.date DESC, section.path, section.ordinal LIMIT ?"
+)
+_WITH_ALL: Final = (
+    f"SELECT {_GIVEN}, 0.0 FROM (SELECT rowid AS row FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?) AS "  # noqa: S608
+    "found JOIN section ON section.row = found.row WHERE 1{filters} ORDER BY section.row DESC LIMIT ?"
 )
 _OF_SUBJECT: Final = (
     f"SELECT {_GIVEN} FROM section WHERE subject_key = ? AND validated <> ''{{filters}} AND validated <= ? "  # noqa: S608
@@ -189,34 +185,61 @@ def _refreshed(index: MindIndex, files: MindFiles, trust_folders: bool) -> Refre
 
 def hits_of(database: sqlite3.Connection, query: Query) -> list[Hit]:
     """Raises sqlite3.Error."""
-    words, matches = _chosen(database, words_of(query.words), query.most_matches)
+    words, others, matches = _chosen(database, words_of(query.words), query.most_matches)
     if not words or query.results < 1:
         return []
-    filters, given = _filters(query)
-    rows, most = list[tuple[Any, ...]](), query.results * FIRST_RANKED
-    for looked_up in (most, -1):
-        asked = (" OR ".join(map(_quoted, words)), looked_up, *given, query.results)
-        rows = database.execute(_BEST.format(filters=filters), asked).fetchall()
-        if len(rows) == query.results or matches <= looked_up:
-            break
-    found = [(_hit(row, round(-row[-1], 4)), *row[12:14]) for row in rows]
+    rows = _together(database, [*words, *others], query) if others else {}
+    if not rows or matches <= query.most_matches:
+        rows |= {row: each for row, each in _ranked(database, words, matches, query).items() if row not in rows}
+    ranked = list(rows.values())[: query.results]
+    found = [(_hit(row, round(-row[-1], 4)), *row[12:14]) for row in ranked]
     found = _with_valid_first(database, found, query)[: query.results]
     hits = [hit for hit, _, _ in found]
     return hits + list(_neighbours(database, found[:WIDENED], {row for _, row, _ in found}, query))
 
 
-def _chosen(database: sqlite3.Connection, words: Sequence[str], most: int) -> tuple[list[str], int]:
-    """Those that stand in the fewest sections, as many as have `most` matches together; and how many those are, or
-    more than `most`."""
+_Rows = dict[int, tuple[Any, ...]]
+
+
+def _ranked(database: sqlite3.Connection, words: Sequence[str], matches: int, query: Query) -> _Rows:
+    """The best sections with any of the words; of a single one that stands in too many, among the newest."""
+    any_of, first, most = " OR ".join(map(_quoted, words)), 0, query.results * FIRST_RANKED
+    if matches > query.most_matches:
+        newest = "SELECT min(row) FROM (SELECT rowid AS row FROM words WHERE words MATCH ? ORDER BY rowid DESC LIMIT ?)"
+        (first,) = database.execute(newest, (any_of, query.most_matches)).fetchone()
+    filters, given = _filters(query)
+    for looked_up in (most, -1):
+        asked = (any_of, first, looked_up, *given, query.results)
+        rows = database.execute(_BEST.format(filters=filters), asked).fetchall()
+        if len(rows) == query.results or matches <= looked_up:
+            break
+    return {row[12]: row for row in rows}
+
+
+def _together(database: sqlite3.Connection, words: Sequence[str], query: Query) -> _Rows:
+    """The newest sections with all of the words, or with as many of the rarest as stand together somewhere; behind them
+    those with the two rarest."""
+    filters, given = _filters(query)
+    rows: _Rows = {}
+    numbers = list(range(len(words), 1, -1))
+    while numbers and len(rows) < query.results:
+        asked = (" AND ".join(map(_quoted, words[: numbers.pop(0)])), query.results * FIRST_RANKED, *given)
+        more = database.execute(_WITH_ALL.format(filters=filters), (*asked, query.results)).fetchall()
+        rows |= {row[12]: row for row in more if row[12] not in rows}
+        numbers = numbers[-1:] if rows else numbers
+    return rows
+
+
+def _chosen(database: sqlite3.Connection, words: Sequence[str], most: int) -> tuple[list[str], list[str], int]:
+    """The rarest, as many as stand in `most` sections together, but one at least; the others; and in how many sections
+    the first stand, or more than `most`."""
     count = "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)"
     counts = {word: database.execute(count, (_quoted(word), most + 1)).fetchone()[0] for word in words}
-    chosen, matches = list[str](), 0
-    for word in sorted(filter(counts.__getitem__, words), key=counts.__getitem__):
-        if chosen and matches + counts[word] > most:
-            break
-        chosen.append(word)
-        matches += counts[word]
-    return chosen, matches
+    ordered = sorted(filter(counts.__getitem__, words), key=counts.__getitem__)
+    number, matches = 1, sum(counts[word] for word in ordered[:1])
+    while number < len(ordered) and matches + counts[ordered[number]] <= most:
+        matches, number = matches + counts[ordered[number]], number + 1
+    return ordered[:number], ordered[number:], matches
 
 
 def _quoted(word: str) -> str:

@@ -8,6 +8,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping
+from typing import Final
 
 _AROUND = "\"'`()[]{}*_\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _BEHIND = ".,;:!?\u2026"
@@ -18,6 +19,17 @@ _ALWAYS_TRUE = re.compile(r"(?:true|:|exit( 0)?|cd( .*)?|sleep .*|echo( .*)?|pri
 _OF_MIND = re.compile(
     r"(?:^|[\s\"'=:(<])(?:/agent\b|(?:\.{0,2}/)*(?:memory|logs|tasks|reflection|boot)/[\w.-]+)|/bot/mind\b"
 )
+
+_STOP_WORDS = """
+a about above after again all also am an and any are as at be because been before being below between both but by
+can cannot could did do does doing done down during each few for from further get give had has have having he her
+here hers him his how i if in into is it its itself just let like make me more most my new no nor not now of off
+on once only or other our ours out over own please put same see she should so some such take tell than that the
+their theirs them then there these they this those through to too under until up use using very want was we were
+what when where which while who whom why will with work would write you your yours
+"""
+STOP_WORDS: Final = frozenset(_STOP_WORDS.split())
+"""Words that say little of what is meant."""
 
 
 @functools.lru_cache(maxsize=8192)

@@ -169,6 +169,7 @@ class Cell:
         # A socket's path must be short, wherever the temporary directory of the tests is.
         self._run = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
+        os.makedirs(self.places.var, exist_ok=True)
         self.checkout = self.places.main_checkout
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
         self.bare = Git(self.places.remote)

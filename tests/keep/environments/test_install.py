@@ -146,11 +146,11 @@ def test_what_was_fetched_once_needs_no_network(installed: tuple[Cell, str]) -> 
     ("requirements", "words"),
     [
         ("unknown", "No matching distribution found for unknown"),
-        ("alpha==9", "No matching distribution found for alpha==9"),
+        pytest.param("alpha==9", "No matching distribution found for alpha==9", marks=pytest.mark.long),
         ("clash\nalpha==1.0", "conflicting dependencies"),
         (f"alpha==1.0 --hash=sha256:{'0' * 64}", "DO NOT MATCH THE HASHES"),
-        (f"alpha --hash=sha256:{'0' * 64}", "must have their versions pinned"),
-        ("alpha==1.0; nonsense", "[iI]nvalid|[eE]xpected"),
+        pytest.param(f"alpha --hash=sha256:{'0' * 64}", "must have their versions pinned", marks=pytest.mark.long),
+        pytest.param("alpha==1.0; nonsense", "[iI]nvalid|[eE]xpected", marks=pytest.mark.long),
     ],
 )
 def test_what_the_requirements_are_to_blame_for(cell: Cell, requirements: str, words: str) -> None:

@@ -18,7 +18,7 @@ from infra.shared.verdicts.verdict import Verdict
 
 PM = Person("PM", "pm@example.invalid")
 SETTINGS = Settings(rehearse=False, seconds=60.0)
-NO_PLUGINS = "-p no:anyio -p no:hypothesispytest"
+NO_PLUGINS = "-p no:anyio -p no:hypothesispytest -p no:xdist -p no:xdist.looponfail -p no:timeout"
 """They take half the time of a pytest that has little to do, and each examination starts several."""
 PROJECT = {
     "infra/__init__.py": "",

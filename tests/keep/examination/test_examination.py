@@ -72,19 +72,21 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
             {"pyproject.toml": f"{PROJECT['pyproject.toml']}python_functions = ['test_many', 'test_same']\n"},
             "tests/test_body.py::test_it_answers is no longer collected",
         ),
-        (
+        pytest.param(
             {
                 "pytest.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npythonpath = .\n"
                 "python_functions = test_many test_same\nmarkers = heavy\n"
             },
             "tests/test_body.py::test_it_answers is no longer collected",
+            marks=pytest.mark.long,
         ),
-        (
+        pytest.param(
             {
                 "tox.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npython_functions = test_none\n",
                 "pyproject.toml": "[project]\nname = 'x'\n",
             },
             "tests/test_body.py::test_it_answers is no longer collected",
+            marks=pytest.mark.long,
         ),
         (
             {
@@ -223,7 +225,11 @@ def test_the_known_limit_code_within_pytest_can_forge_its_tests(scene: Scene) ->
 
 @pytest.mark.parametrize(
     "code",
-    ["import os\nos._exit(0)\n", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n", "raise SystemExit(0)\n"],
+    [
+        "import os\nos._exit(0)\n",
+        "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n",
+        pytest.param("raise SystemExit(0)\n", marks=pytest.mark.long),
+    ],
     ids=["leaves at once", "kills the examiner", "exits"],
 )
 def test_code_that_ends_the_examination_does_not_pass(scene: Scene, code: str) -> None:

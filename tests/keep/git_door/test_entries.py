@@ -9,7 +9,7 @@ from infra.keep.git_door.entries import DirectoryEntry, entries_of, problems_wit
 from infra.shared.folding import folded
 from infra.shared.people import AGENT
 from tests.keep.git_door.raw import COMMIT, TREE, commit_of, id_of, pack, plain, push
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import World, told_of
 
 
 def commit_with(world: World, *lines: str, parent: str = "HEAD", below: str = "") -> str:
@@ -37,33 +37,38 @@ ODD = [
 ]
 
 
-@pytest.mark.parametrize("below", ["", "deep"])
-@pytest.mark.parametrize(("lines", "words"), ODD, ids=[words for _, words in ODD])
-def test_odd_entries_are_refused(world: World, lines: str, words: str, below: str) -> None:
-    """At the top and in a directory, at the tip of a push and in the middle of it."""
-    given = lines.format(main=world.main, blob=blob(world)).replace(" 100644 blob", "\n100644 blob").split("\n")
-    odd = commit_with(world, *given, below=below)
-    clean = world.agent.git("commit-tree", "HEAD^{tree}", "-p", odd, "-m", "as if nothing had been")
-    for commit in (odd, clean):
-        for ref in ("main", "work"):
-            said = world.agent.refused(f"{commit}:refs/heads/{ref}")
-            assert words in said
-            assert "git rebase" in said
-    name = given[0].partition("\t")[2]
-    if below or name != "COMMS-ARCHIVE.md":
-        fine = commit_with(world, f"100644 blob {blob(world)}\t{name}", below=below)
-        world.agent.push(f"{fine}:refs/heads/work")
+def test_odd_entries_are_refused(world: World) -> None:
+    """At the top and in a directory, at the tip of a push and in the middle of it; each on a branch of its own."""
+    odd, fine, words_of = list[str](), list[str](), list[str]()
+    for lines, words in ODD:
+        given = lines.format(main=world.main, blob=blob(world)).replace(" 100644 blob", "\n100644 blob").split("\n")
+        for below in ("", "deep"):
+            odd.append(commit_with(world, *given, below=below))
+            words_of.append(words)
+            name = given[0].partition("\t")[2]
+            fine.append(commit_with(world, f"100644 blob {blob(world)}\t{name}", below=below))
+
+    clean = [world.agent.git("commit-tree", "HEAD^{tree}", "-p", each, "-m", "as if nothing had been") for each in odd]
+    for tips in (odd, clean):
+        said = world.agent.refused(*(f"{tip}:refs/heads/{number}" for number, tip in enumerate(tips)))
+        for number, words in enumerate(words_of):
+            told = told_of(said, f"refs/heads/{number}")
+            assert words in told
+            assert "git rebase" in told
+        assert words_of[0] in world.agent.refused(f"{tips[0]}:refs/heads/main")
+    world.agent.push(*(f"{commit}:refs/heads/fine-{number}" for number, commit in enumerate(fine)))
 
 
-@pytest.mark.parametrize("name", [".mailmap", ".MailMap", ".gitmodules", ".GITMODULES", ".mailmap\u200d", ".mailmap."])
-def test_who_did_what_is_not_the_agents_to_rename(world: World, name: str) -> None:
+def test_who_did_what_is_not_the_agents_to_rename(world: World) -> None:
     """`.mailmap` would show the agent's commits as the PM's; it is not taken, nor is `.gitmodules`."""
-    odd = world.agent.commit({name: "PM <pm@example.invalid> <agent@minifram.invalid>\n"})
-    clean = world.agent.remove(name)
-    for commit in (odd, clean):
-        for ref in ("main", "work"):
-            assert "is not taken at the top of the repository" in world.agent.refused(f"{commit}:refs/heads/{ref}")
-    world.agent.git("reset", "--quiet", "--hard", "origin/main")
+    names = (".mailmap", ".MailMap", ".gitmodules", ".GITMODULES", ".mailmap\u200d", ".mailmap.")
+    made = world.agent.commits({name: "PM <pm@example.invalid> <agent@minifram.invalid>\n"} for name in names)
+    clean = [world.agent.git("commit-tree", "HEAD^{tree}", "-p", odd, "-m", "removed") for odd in made]
+    for tips in (made, clean):
+        said = world.agent.refused(*(f"{tip}:refs/heads/{number}" for number, tip in enumerate(tips)))
+        for number in range(len(names)):
+            assert "is not taken at the top of the repository" in told_of(said, f"refs/heads/{number}")
+        assert "is not taken at the top of the repository" in world.agent.refused(f"{tips[0]}:refs/heads/main")
     world.agent.commit({"src/project/.mailmap": "A <a@b.invalid>\n", ".mailmaps": "\n"})
     world.agent.push("main")
 

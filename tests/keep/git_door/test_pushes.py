@@ -12,7 +12,7 @@ from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository import page
 from infra.shared.repository.git import Git
 from infra.shared.watcher_file import Report
-from tests.keep.git_door.world import BLOB_BYTES, Refused, World
+from tests.keep.git_door.world import BLOB_BYTES, Refused, World, told_of
 
 BIG = "x" * (BLOB_BYTES + 1)
 
@@ -56,57 +56,70 @@ def test_forcing_is_refused(world: World, branch: str) -> None:
     assert world.ref(f"refs/heads/{branch}") == world.pm.head
 
 
-@pytest.mark.parametrize(
-    ("ref", "words"),
-    [
-        ("refs/minifram/good", "the keep's own records; push a branch instead"),
-        ("refs/replace/0123456789abcdef0123456789abcdef01234567", "make a new commit instead"),
-        ("refs/notes/commits", "a file, or a report in COMMS.md"),
-        ("refs/tags/v1.0", "push it as refs/tags/snapshot/<name>"),
-        ("refs/tags/snapshots/1", "push it as refs/tags/snapshot/<name>"),
-        ("refs/for/main", "only branches (refs/heads/<name>) and snapshot tags"),
-        ("refs/heads/minifram", "choose another name"),
-        ("refs/heads/mind/notes", "choose another name"),
-        ("refs/heads/rescue", "in the way of the rescue/… branches; choose another one"),
-        ("refs/heads/-x", "must begin with a letter or digit"),
-        ("refs/heads/über", "hold only letters, digits"),
-    ],
-)
-def test_other_names_are_refused(world: World, ref: str, words: str) -> None:
-    """Only branches and snapshot tags are taken, each other name with a word of its own."""
-    said = world.agent.refused(f"HEAD:{ref}")
+OTHER_NAMES = {
+    "refs/minifram/good": "the keep's own records; push a branch instead",
+    "refs/replace/0123456789abcdef0123456789abcdef01234567": "make a new commit instead",
+    "refs/notes/commits": "a file, or a report in COMMS.md",
+    "refs/tags/v1.0": "push it as refs/tags/snapshot/<name>",
+    "refs/tags/snapshots/1": "push it as refs/tags/snapshot/<name>",
+    "refs/for/main": "only branches (refs/heads/<name>) and snapshot tags",
+    "refs/heads/minifram": "choose another name",
+    "refs/heads/mind/notes": "choose another name",
+    "refs/heads/rescue": "in the way of the rescue/… branches; choose another one",
+    "refs/heads/-x": "must begin with a letter or digit",
+    "refs/heads/über": "hold only letters, digits",
+}
 
-    assert f"refused: {ref}: " in said
-    assert words in said
-    assert world.ref(ref) is None
+
+def test_other_names_are_refused(world: World) -> None:
+    """Only branches and snapshot tags are taken, each other name with a word of its own."""
+    said = world.agent.refused(*(f"HEAD:{ref}" for ref in OTHER_NAMES))
+
+    for ref, words in OTHER_NAMES.items():
+        assert words in told_of(said, ref)
+        assert world.ref(ref) is None
     world.agent.push("HEAD:refs/heads/allowed-name_1.0", "HEAD:refs/tags/snapshot/1.0")
-    world.pm.git("push", "--quiet", "origin", f"HEAD:{ref}")
-    assert world.ref(ref) == world.pm.head
+    world.pm.git("push", "--quiet", "origin", *(f"HEAD:{ref}" for ref in OTHER_NAMES))
+    assert {world.ref(ref) for ref in OTHER_NAMES} == {world.pm.head}
 
 
 FORGED = [
     {"GIT_COMMITTER_NAME": "PM", "GIT_COMMITTER_EMAIL": "pm@example.invalid"},
+    {"GIT_AUTHOR_NAME": "minifram watcher", "GIT_AUTHOR_EMAIL": "agent@minifram.invalid"},
     {"GIT_COMMITTER_NAME": "PM"},
     {"GIT_COMMITTER_EMAIL": "Agent@minifram.invalid"},
     {"GIT_COMMITTER_NAME": "minifram watcher", "GIT_COMMITTER_EMAIL": "watcher@minifram.invalid"},
-    {"GIT_AUTHOR_NAME": "minifram watcher", "GIT_AUTHOR_EMAIL": "agent@minifram.invalid"},
     *({"GIT_AUTHOR_EMAIL": address} for address in ("Watcher@minifram.invalid", f"{WATCHER.email} cafe")),
     *({"GIT_AUTHOR_EMAIL": address.format(WATCHER.email)} for address in ("x{}", "{}.org")),
 ]
 
 
-@pytest.mark.parametrize("forged", FORGED, ids=" ".join)
-def test_nobody_commits_in_anothers_name(world: World, forged: dict[str, str]) -> None:
-    """Who reads the history can believe it, also in the middle of a push; what the refusal says to do lands."""
-    world.agent.commit({"src/a.py": "a = 2\n"})
+def test_nobody_commits_in_anothers_name(world: World) -> None:
+    """Who reads the history can believe it, also in the middle of a push."""
+    tips, words = list[str](), list[str]()
+    for forged in FORGED:
+        made = ("commit-tree", "HEAD^{tree}", "-m", "a report\n\nReport: 0123456789abcdef")
+        hidden = world.agent.git(*made, "-p", "HEAD", **forged)
+        tips.append(world.agent.git("commit-tree", "HEAD^{tree}", "-p", hidden, "-m", "more"))
+        whose = "committer" if "COMMITTER" in min(forged) else "author"
+        words.append(f"the {whose} of commit {hidden[:12]} is ")
+
+    said = world.agent.refused(*(f"{tip}:refs/heads/{number}" for number, tip in enumerate(tips)))
+
+    for number, word in enumerate(words):
+        assert word in told_of(said, f"refs/heads/{number}"), FORGED[number]
+    for tip, word in [*zip(tips, words, strict=True)][:2]:
+        assert word in world.agent.refused(f"{tip}:refs/heads/main")
+
+
+@pytest.mark.parametrize("forged", FORGED[:2], ids=["committer", "author"])
+def test_what_the_refusal_of_a_name_says_to_do_lands(world: World, forged: dict[str, str]) -> None:
+    """A command for another committer, and words for who took the watcher's name."""
     world.agent.write({"src/b.py": "1\n"})
     world.agent.git("add", "--all")
-    world.agent.git("commit", "--quiet", "-m", "a report\n\nReport: 0123456789abcdef", **forged)
-    hidden = world.agent.head
+    world.agent.git("commit", "--quiet", "-m", "x", **forged)
     world.agent.commit({"src/c.py": "1\n"})
-    for ref in ("main", "work"):
-        said = world.agent.refused(f"HEAD:refs/heads/{ref}")
-        assert f"of commit {hidden[:12]} is " in said
+    said = world.agent.refused("HEAD:refs/heads/main")
     if "committer" in said:
         assert "expected 'minifram agent <agent@minifram.invalid>'" in said
         command = said[said.index("git rebase") : said.index(" keeps its author")].split()
@@ -343,35 +356,35 @@ def test_without_autonomy_only_the_pm_moves_main(world: World, autonomy: str) ->
 @pytest.mark.parametrize(
     ("autonomy", "lands"), [("merge", True), ("propose", True), ("frozen", False)], ids=["merge", "propose", "frozen"]
 )
-@pytest.mark.parametrize("ref", ["refs/heads/work", "refs/tags/snapshot/1"])
-def test_frozen_takes_no_other_ref(world: World, autonomy: str, lands: bool, ref: str) -> None:
+def test_frozen_takes_no_other_ref(world: World, autonomy: str, lands: bool) -> None:
     """Branches and snapshots land unless the agent is frozen."""
+    refs = ("refs/heads/work", "refs/tags/snapshot/1")
     world.settings(autonomy)
     world.agent.commit({"src/b.py": "1\n"})
     if lands:
-        world.agent.push(f"HEAD:{ref}")
+        world.agent.push(*(f"HEAD:{ref}" for ref in refs))
     else:
-        assert "autonomy is 'frozen': only reports" in world.agent.refused(f"HEAD:{ref}")
+        said = world.agent.refused(*(f"HEAD:{ref}" for ref in refs))
+        assert all("autonomy is 'frozen': only reports" in told_of(said, ref) for ref in refs)
     world.pm.commit({"src/b.py": "2\n"})
-    world.pm.push(f"+HEAD:{ref}")
+    world.pm.push(*(f"+HEAD:{ref}" for ref in refs))
 
 
-@pytest.mark.parametrize("autonomy", ["merge", "propose", "frozen"])
-def test_rescues_are_taken_always(world: World, autonomy: str) -> None:
+def test_rescues_are_taken_always(world: World) -> None:
     """Whatever the agent may do, what is about to be lost can be saved; the rules for content hold there too."""
-    world.settings(autonomy)
-    world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push("HEAD:refs/heads/rescue/1")
-    world.agent.commit({"logs/b": "1\n"})
-    assert "adds or changes logs/" in world.agent.refused("HEAD:refs/heads/rescue/2")
+    fine, bad = world.agent.commits([{"src/b.py": "1\n"}, {"logs/b": "1\n"}])
+    for autonomy in ("merge", "propose", "frozen"):
+        world.settings(autonomy)
+        world.agent.push(f"{fine}:refs/heads/rescue/{autonomy}")
+        assert "adds or changes logs/" in world.agent.refused(f"{bad}:refs/heads/rescue/{autonomy}-2")
 
 
-@pytest.mark.parametrize("autonomy", ["merge", "propose", "frozen"])
-def test_main_is_the_pms_to_create(world: World, autonomy: str) -> None:
+def test_main_is_the_pms_to_create(world: World) -> None:
     """A main of the agent's own making would hold directives and protected files of its own making."""
     world.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/main")
-    world.settings(autonomy)
-    assert "main is the PM's to create" in world.agent.refused("main")
+    for autonomy in ("merge", "propose", "frozen"):
+        world.settings(autonomy)
+        assert "main is the PM's to create" in world.agent.refused("main")
     world.pm.push("main")
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import random
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from infra.shared.known_secrets import read_known
 from infra.shared.requests import AgentReport, Done
 from infra.shared.settings import Settings
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
-from tests.keep.git_door.world import PAGE, World
+from tests.keep.git_door.world import PAGE, World, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
 
 CHANCE = random.Random(3)
@@ -44,23 +43,23 @@ def refused(world: World, *refspecs: str) -> str:
     return " ".join(line.removeprefix("remote:").strip() for line in said.splitlines())
 
 
-@pytest.mark.parametrize("name", MAKERS)
-def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World, name: str) -> None:
-    """The refusal names commit, file and line, and what to do."""
-    key = MAKERS[name](CHANCE)
-    bad = world.agent.commit({"src/deep/config.py": f"a = 1\n\nKEY = '''{key}'''\n"})
+def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World) -> None:
+    """The refusal names commit, file and line, and what to do. Each kind on a branch of its own, in one push."""
+    keys = {f"refs/heads/{number}": maker(CHANCE) for number, maker in enumerate(MAKERS.values())}
+    text = "a = 1\n\nKEY = '''{}'''\n"
+    made = world.agent.commits({"src/deep/config.py": text.format(key)} for key in keys.values())
 
-    said = world.agent.refused("main")
+    said = world.agent.refused(*(f"{commit}:{ref}" for commit, ref in zip(made, keys, strict=True)))
 
-    said = " ".join(line.removeprefix("remote:").strip() for line in said.splitlines())
-    assert f"refused: refs/heads/main: commit {bad[:12]} holds what looks like " in said
-    assert "in 'src/deep/config.py', line 3" in said
-    assert "take it out of every commit of this push" in said
-    assert key not in said
-    assert world.ref("refs/heads/main") != bad
-    same_again(world)
-    world.agent.commit({"src/deep/config.py": "a = 1\n\nKEY = 'your-key-here'\n"})
-    world.agent.push("main")
+    for commit, (ref, key), kind in zip(made, keys.items(), MAKERS, strict=True):
+        told = told_of(said, ref)
+        assert f"commit {commit[:12]} holds what looks like " in told, kind
+        assert "in 'src/deep/config.py', line 3" in told, kind
+        assert "take it out of every commit of this push" in told
+        assert key not in said
+        assert world.ref(ref) is None
+    (fine,) = world.agent.commits([{"src/deep/config.py": text.format("your-key-here")}])
+    world.agent.push(*(f"{fine}:{ref}" for ref in keys))
 
 
 def test_a_key_of_the_keeps_is_refused_whatever_it_looks_like(world: World) -> None:
@@ -90,21 +89,19 @@ def test_a_key_in_passing_is_refused(world: World) -> None:
     world.agent.push("main")
 
 
-@pytest.mark.parametrize(
-    "how",
-    [
-        lambda world: world.agent.commit({}, f"message\n\n{KEY}"),
-        lambda world: world.agent.git("commit", "--quiet", "--allow-empty", "-m", "x", GIT_AUTHOR_NAME=KEY),
-        lambda world: world.agent.git("commit", "--quiet", "--allow-empty", "-m", "x", GIT_COMMITTER_EMAIL=KEY),
-    ],
-    ids=["message", "author", "committer"],
-)
-def test_a_key_in_a_commit_is_refused(world: World, how: Callable[[World], object]) -> None:
+def test_a_key_in_a_commit_is_refused(world: World) -> None:
     """Messages and the names of people are published with the files."""
-    how(world)
-    said = refused(world, "main")
-    assert f"commit {world.agent.head[:12]} {AN_ANTHROPIC_KEY} in its message, or the name of who made it" in said
-    same_again(world)
+    ways: list[tuple[str, dict[str, str]]] = [
+        (f"message\n\n{KEY}", {}),
+        ("x", {"GIT_AUTHOR_NAME": KEY}),
+        ("x", {"GIT_COMMITTER_EMAIL": KEY}),
+    ]
+    made = [world.agent.git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", words, **env) for words, env in ways]
+    said = world.agent.refused(*(f"{commit}:refs/heads/{number}" for number, commit in enumerate(made)))
+    assert KEY not in said
+    for number, commit in enumerate(made):
+        words = f"commit {commit[:12]} {AN_ANTHROPIC_KEY} in its message, or the name of who made it"
+        assert words in told_of(said, f"refs/heads/{number}")
     world.agent.commit({}, "message")
     world.agent.push("main")
 
@@ -155,29 +152,37 @@ def test_a_large_file_that_no_commit_needs_is_refused(world: World) -> None:
     assert "ok refs/heads/work" in push(world, "refs/heads/work", id_of("commit", content), packed)
 
 
-@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_wide_letters_hide_no_key(world: World, encoding: str) -> None:
+def test_wide_letters_hide_no_key(world: World) -> None:
     """Some programs write every letter with zero bytes beside it."""
-    (world.agent.path / "src/a.txt").write_bytes(f"one\nKEY = {KEY}\n".encode(encoding))
-    world.agent.commit({})
-    assert f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2" in refused(world, "main")
-    (world.agent.path / "src/a.txt").write_bytes("one\nKEY = none\n".encode(encoding))
-    world.agent.git("commit", "--quiet", "--all", "--amend", "-m", "x")
-    world.agent.push("main")
+    encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
+    made = world.agent.commits({"src/a.txt": f"one\nKEY = {KEY}\n".encode(each)} for each in encodings)
+    said = refused(world, *(f"{commit}:refs/heads/{name}" for commit, name in zip(made, encodings, strict=True)))
+    for name in encodings:
+        told = said.partition(f"refused: refs/heads/{name}: ")[2].partition("refused: ")[0]
+        assert f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2" in told, name
+    made = world.agent.commits({"src/a.txt": "one\nKEY = none\n".encode(each)} for each in encodings)
+    world.agent.push(*(f"{commit}:refs/heads/{name}" for commit, name in zip(made, encodings, strict=True)))
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("at", [0, WINDOW_BYTES - 50, WINDOW_BYTES - OVERLAP_BYTES, 2 * WINDOW_BYTES - 60])
-def test_a_key_is_found_in_a_large_file(world: World, at: int) -> None:
+def test_a_key_is_found_in_a_large_file(world: World) -> None:
     """Large files are looked at in portions, and no edge between two hides anything."""
     world.settings(blob_bytes=100 * 1024 * 1024)
-    text = "x" * 99 + "\n"
-    text = text * (at // 100) + " " * (at % 100) + KEY + "\n" + text * 100_000
-    world.agent.commit({"large": text})
-    assert f"{AN_ANTHROPIC_KEY} in 'large', line {at // 100 + 1};" in refused(world, "main")
+    line, rest = "x" * 99 + "\n", WINDOW_BYTES // 100 + 1
+    files = {
+        f"large{number}": line * (at // 100) + " " * (at % 100) + KEY + "\n" + line * rest
+        for number, at in enumerate(EDGES)
+    }
+    world.agent.commit(files)
+    said = refused(world, "main")
+    for number, at in enumerate(EDGES):
+        assert f"{AN_ANTHROPIC_KEY} in 'large{number}', line {at // 100 + 1};" in said
     same_again(world)
-    world.agent.commit({"large": text.replace(KEY, "x")})
+    world.agent.commit({name: text.replace(KEY, "x") for name, text in files.items()})
     world.agent.push("main")
+
+
+EDGES = (0, WINDOW_BYTES - 50, WINDOW_BYTES - OVERLAP_BYTES, 2 * WINDOW_BYTES - 60)
 
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from infra.keep.git_door.door_files import write_door_files
 from infra.shared.paths import Paths
+from infra.shared.people import AGENT
 from infra.shared.settings import LimitSettings, ProtectedSettings, Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
@@ -92,9 +93,40 @@ class Clone:
         assert done.returncode, f"the push was taken: {done.stderr}"
         return done.stderr
 
+    def commits(self, changes: Iterable[dict[str, str | bytes]], parent: str = "HEAD") -> list[str]:
+        """A commit on `parent` for each of these changes, all by one process; nothing is checked out."""
+        parent, lines = self.git("rev-parse", parent), list[bytes]()
+        marks = 0
+        for marks, files in enumerate(changes, 1):
+            header = f"commit refs/made/{marks}\nmark :{marks}\ncommitter {AGENT.name} <{AGENT.email}> 1 +0000\n"
+            lines.append(f"{header}data 8\na change\nfrom {parent}\n".encode())
+            for name, content in files.items():
+                data = content if isinstance(content, bytes) else content.encode()
+                lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (_quoted(name), len(data), data))
+            lines.append(b"\n")
+        (self.path / ".git/made").write_bytes(b"".join(lines))
+        with open(self.path / ".git/made", "rb") as given:
+            words = ["git", "fast-import", "--quiet", "--force", f"--export-marks={self.path}/.git/marks"]
+            subprocess.run(words, cwd=self.path, env=self.env, stdin=given, check=True, timeout=60)
+        made = dict(line.split() for line in (self.path / ".git/marks").read_text().splitlines())
+        return [made[f":{number}"] for number in range(1, marks + 1)]
+
     @property
     def head(self) -> str:
         return self.git("rev-parse", "HEAD")
+
+
+def _quoted(name: str) -> bytes:
+    """A path as git-fast-import(1) reads it, whatever letters it has."""
+    return b'"%s"' % b"".join(b"\\%03o" % each for each in name.encode())
+
+
+def told_of(said: str, ref: str) -> str:
+    """What the door said of one ref of a push."""
+    words = " ".join(line.removeprefix("remote:").strip() for line in said.splitlines() if line.startswith("remote:"))
+    found = [each.removeprefix(f"{ref}: ") for each in words.split("refused: ")[1:] if each.startswith(f"{ref}: ")]
+    assert len(found) == 1, (ref, said)
+    return found[0]
 
 
 class World:

@@ -31,9 +31,10 @@ HEAD = b"POST /v1/complete HTTP/1.1\r\nhost: door\r\ncontent-length: %d\r\n\r\n"
 MEBIBYTE = 1024 * 1024
 
 
-@pytest.fixture
-def door(tmp_path: Path) -> Iterator[DoorProcess]:
-    with DoorProcess(tmp_path, {}) as started:
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
+    """One for all: it has to bear what one test after the other does to it."""
+    with DoorProcess(tmp_path_factory.mktemp("door"), {}) as started:
         yield started
 
 

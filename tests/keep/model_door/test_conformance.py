@@ -77,6 +77,25 @@ def fail(
     return caught.value
 
 
+def failures(dialect: Dialect, all_sent: list[Sent]) -> list[CallFailure]:
+    """Of calls by one client, one after the other."""
+    left, found = iter(all_sent), list[CallFailure]()
+    with Peer(dialect.content_type, lambda body: next(left)) as peer:
+        model = dialect.model(peer.url, IDLE_SECONDS, MAX_BYTES, dialects.MAX_TOKENS)
+
+        async def calls() -> None:
+            load_all(model.loads)
+            for _ in all_sent:
+                with pytest.raises(CallFailure) as caught:
+                    await model.prepare(a_request(messages=EARLIER)).make()
+                found.append(caught.value)
+            client = await model.loads[0].value()
+            await (client.aclose() if hasattr(client, "aclose") else client.close())
+
+        asyncio.run(calls())
+    return found
+
+
 # --- what works
 
 
@@ -230,8 +249,8 @@ def test_a_missing_id_fails_or_is_made_up(dialect: Dialect) -> None:
 def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: str) -> None:
     """After each of its pieces but the last; what may be charged is not taken for measured unless it was told."""
     pieces = dialect.reply(("I act.",), CALLS)
-    for count in range(len(pieces) - 1):
-        failure = fail(dialect, Sent(pieces[:count], then))
+    cut = [Sent(pieces[:count], then) for count in range(len(pieces) - 1)]
+    for failure in failures(dialect, cut):
         assert failure.type in ("provider_error", "unavailable")
         assert failure.usage is not None
         if not failure.measured:

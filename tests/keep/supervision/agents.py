@@ -3,7 +3,9 @@ what the branch's file `behaviour` says, and the real watcher as a child process
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import os
 import shutil
 import signal
@@ -124,6 +126,29 @@ def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
         time.sleep(min(max(0.01, 4 * (now - looked)), 0.3))  # the processors are for whom it waits for
 
 
+@functools.cache
+def _born(behaviour: str) -> Path:
+    """The repository and the PM's clone of an agent with this behaviour, to be copied: making them takes twelve
+    processes of git."""
+    directory = Path(tempfile.mkdtemp(prefix="mf-born-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    remote, clone = f"{directory}/remote.git", directory / "pm"
+    subprocess.run(["git", "init", "-q", "--bare", "-b", "main", remote], check=True)
+    subprocess.run(["git", "init", "-q", "-b", "main", clone], check=True)
+    git = Git(str(clone), PM)
+    git("remote", "add", "origin", remote)
+    (clone / "infra").mkdir()
+    (clone / "infra/__init__.py").write_text("")
+    (clone / "infra/runner.py").write_text(RUNNER)
+    (clone / ".gitignore").write_text("logs/\n__pycache__/\n")
+    (clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
+    (clone / "behaviour").write_text(behaviour)
+    git("add", "-A")
+    git("commit", "-q", "-m", behaviour.splitlines()[0][:50])
+    git("push", "-q", "origin", "main")
+    return directory
+
+
 class Agent:
     """One agent under test."""
 
@@ -139,17 +164,10 @@ class Agent:
         limits = "limits: {grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
         self.settings.write_text("rehearse: false\n" + (settings or limits))
         self.clone = directory / "pm"
-        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", self.places.remote], check=True)
-        subprocess.run(["git", "init", "-q", "-b", "main", self.clone], check=True)
+        shutil.copytree(_born(behaviour), directory, symlinks=True, dirs_exist_ok=True)
         self.git = Git(str(self.clone), PM)
-        self.git("remote", "add", "origin", self.places.remote)
-        (self.clone / "infra").mkdir()
-        (self.clone / "infra/__init__.py").write_text("")
-        (self.clone / "infra/runner.py").write_text(RUNNER)
-        (self.clone / ".gitignore").write_text("logs/\n__pycache__/\n")
-        (self.clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n## Reports\n")
-        self.commit(behaviour)
-        self.git("push", "-q", "origin", "main")
+        config = self.clone / ".git/config"
+        config.write_text(config.read_text().replace(str(_born(behaviour)), str(directory)))
         self.watcher: subprocess.Popen[bytes] | None = None
 
     def commit(self, behaviour: str) -> str:

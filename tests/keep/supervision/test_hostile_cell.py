@@ -33,15 +33,15 @@ heavy = pytest.mark.heavy
 
 
 @heavy
-@pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGRTMIN + 1])
-def test_any_signal_may_end_a_runner(make_agent: MakeAgent, number: int) -> None:
+def test_any_signal_may_end_a_runner(make_agent: MakeAgent) -> None:
     """Also one that has no name: it is told by its number and main leads again."""
     agent = make_agent()
     agent.start()
-    first = agent.serving()
-    os.kill(first.runner_pid, number)
-    second = agent.serving(but=first.boot_id)
-    assert second.boots[-2].detail.endswith("SIGSEGV" if number == signal.SIGSEGV else f"signal {number}")
+    state = agent.serving()
+    for number, words in ((signal.SIGSEGV, "SIGSEGV"), (signal.SIGRTMIN + 1, f"signal {signal.SIGRTMIN + 1}")):
+        os.kill(state.runner_pid, number)
+        state = agent.serving(but=state.boot_id)
+        assert state.boots[-2].detail.endswith(words)
 
 
 def _link(path: Path) -> None:
@@ -112,19 +112,22 @@ def test_the_agents_directory_is_opened_up_before_a_launch(tmp_path: Path) -> No
 
 
 @heavy
-@pytest.mark.parametrize("make", [Path.touch, _link])
-def test_main_starts_without_a_directory_for_signals(make_agent: MakeAgent, make: Callable[[Path], object]) -> None:
+def test_main_starts_without_a_directory_for_signals(make_agent: MakeAgent) -> None:
     """What stands in its place is moved aside when the next runner starts; signals work afterwards."""
     agent = make_agent()
     _with_logs_of_any_name(agent)
     agent.start()
-    first = agent.serving()
-    _put_in_place_of(Path(agent.places.signals), make)
-    os.kill(first.runner_pid, signal.SIGKILL)
-    second = agent.serving(but=first.boot_id)
-    within(30.0, lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals), "signals")
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.serving("better", but=second.boot_id)
+    for make in (Path.touch, _link):
+        first = agent.serving()
+        _put_in_place_of(Path(agent.places.signals), make)
+        os.kill(first.runner_pid, signal.SIGKILL)
+        second = agent.serving(but=first.boot_id)
+        real = lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals)  # noqa: E731
+        within(30.0, real, "signals")
+        agent.ask(SignalName.BOOTSTRAP, "better")
+        better = agent.serving("better", but=second.boot_id)
+        agent.ask(SignalName.BOOTSTRAP, "main")
+        agent.serving(but=better.boot_id)
 
 
 @heavy
@@ -151,31 +154,23 @@ def _score(pid: int) -> int:
 
 
 @heavy
-def test_a_signal_directory_that_was_removed_is_no_matter(make_agent: MakeAgent) -> None:
+def test_a_signal_directory_that_was_removed_is_no_matter(served: Agent) -> None:
     """It is made again by whoever signals, and its signals are noticed by the poll."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.start()
-    agent.serving()
-    shutil.rmtree(agent.places.signals)
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.serving("better")
+    shutil.rmtree(served.places.signals)
+    served.ask(SignalName.BOOTSTRAP, "better")
+    served.serving("better")
 
 
 @heavy
-def test_a_signal_in_the_making_is_not_acted_on(make_agent: MakeAgent) -> None:
+def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
     """Written in place, bit by bit: only the whole is acted on, never its beginning."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.branch("bet", "serve()")
-    agent.start()
-    agent.serving()
-    with open(f"{agent.places.signals}/bootstrap", "w") as file:
+    served.branch("bet", "serve()")
+    with open(f"{served.places.signals}/bootstrap", "w") as file:
         for part in ("", "bet", "ter\n"):
             file.write(part)
             file.flush()
             time.sleep(0.3)  # the watcher has looked at it by then
-    state = agent.serving("better")
+    state = served.serving("better")
     assert "bet" not in [boot.branch for boot in state.boots]
 
 

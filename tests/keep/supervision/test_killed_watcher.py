@@ -55,7 +55,7 @@ def runners(agent: Agent) -> list[psutil.Process]:
     return found
 
 
-@pytest.mark.parametrize(("seed", "rounds"), [(1, 10), pytest.param(2, 40, marks=[pytest.mark.long, SLOW])])
+@pytest.mark.parametrize(("seed", "rounds"), [(1, 6), pytest.param(2, 40, marks=[pytest.mark.long, SLOW])])
 def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(
     make_agent: MakeAgent, seed: int, rounds: int
 ) -> None:
@@ -99,7 +99,7 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(
     assert "action.failed" not in agent.log()
 
 
-@pytest.mark.parametrize("kills", [12, pytest.param(40, marks=[pytest.mark.long, SLOW])])
+@pytest.mark.parametrize("kills", [7, pytest.param(40, marks=[pytest.mark.long, SLOW])])
 def test_every_report_is_made_once_whenever_the_watcher_is_killed(make_agent: MakeAgent, kills: int) -> None:
     """Refused signals, each with its own reason, and a watcher that is killed at any moment of telling or counting."""
     chance = random.Random(3)
@@ -164,10 +164,10 @@ def test_a_long_life_leaks_nothing(make_agent: MakeAgent) -> None:
 def test_a_stop_at_any_moment_of_the_start_is_orderly(make_agent: MakeAgent) -> None:
     """SIGTERM while the watcher begins, launches or waits for SUCCESS: it leaves with 0 and leaves nobody behind."""
     agent = make_agent('say("BOOTSTRAPPING"); time.sleep(60)')
-    for number in range(8):
+    for number in range(5):
         agent.start()
         within(30.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
-        time.sleep(number * 0.03)  # the moment is the test
+        time.sleep(number * 0.05)  # the moment is the test
         assert agent.stop() == 0
         assert runners(agent) == []
         assert agent.state().phase == "stopped"

@@ -29,6 +29,7 @@ from infra.shared.control import Heartbeat, ProbeAnswer
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, GitError
+from infra.shared.signals import SignalName
 from infra.shared.sockets import control_address
 from tests.keep.supervision.agents import Agent, within
 
@@ -491,19 +492,23 @@ def test_a_runner_with_its_doors_is_well(make_agent: Callable[..., Agent]) -> No
     assert verdict_on(agent, doors=False) == ""
 
 
-@pytest.mark.parametrize(
-    ("lie", "words"),
-    [
-        ("silent=True", "it said SUCCESS, and has not answered since"),
-        ("boot_id='0' * 32", "says it is boot '0000"),
-        ("commit='0' * 40", "says it is commit '0000"),
-        ("hung=True", "last heard of 1000000 s ago"),
-    ],
-)
-def test_a_lie_is_found(make_agent: Callable[..., Agent], lie: str, words: str) -> None:
+LIES = {
+    "silent=True": "it said SUCCESS, and has not answered since",
+    "boot_id='0' * 32": "says it is boot '0000",
+    "commit='0' * 40": "says it is commit '0000",
+    "hung=True": "last heard of 1000000 s ago",
+}
+
+
+def test_a_lie_is_found(make_agent: Callable[..., Agent]) -> None:
     """Each of which the boot log alone would not have shown: the version does not lead, and the PM reads why."""
-    agent = make_agent(f"lie({lie})\nserve()", "limits: {grace_seconds: 1, boot_seconds: 1.5}\n")
+    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 1.5}\n")
+    for number, lie in enumerate(LIES):
+        agent.branch(f"lie-{number}", f"lie({lie})\nserve()")
     agent.start()
-    told = agent.told(words)
-    assert "was not healthy within 1.5 s" in told
-    assert "success" not in [boot.outcome for boot in agent.state().boots if boot.level == "main"]
+    state = agent.serving()
+    for number, words in enumerate(LIES.values()):
+        agent.ask(SignalName.BOOTSTRAP, f"lie-{number}")
+        assert "was not healthy within 1.5 s" in agent.told(words)
+        state = agent.serving(but=state.boot_id)
+        assert [boot.outcome for boot in state.boots if boot.branch == f"lie-{number}"] == ["failed"]

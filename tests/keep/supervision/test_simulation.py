@@ -10,7 +10,7 @@ from infra.keep.supervision.decide.events import Asked, Decision, Died, Event, L
 from infra.keep.supervision.decide.state import Instant, Phase, State
 from tests.keep.supervision.simulation import Broken, Decide, play, possible
 
-WORLDS, YEARS = 6, 0.15
+WORLDS, YEARS = 6, 0.1
 LONG_WORLDS = range(10, 20)
 YEARS_OF_THE_LONG_ONES = 1.0
 MOST_UNMET = 3

@@ -42,6 +42,7 @@ def event_of(said: Said, seq: int) -> MindEvent:
         "as I say" if said.how == "directive" else "",
         said.how == "directive",
         "it was shown" if said.how == "recall" else "",
+        1 if said.how == "check" else None,
     ).plain()
     metadata = EventMetadata(
         tool=NOTE,

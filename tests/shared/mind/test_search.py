@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,18 @@ def test_words_that_stand_everywhere_give_way_to_rare_ones() -> None:
     sections = "".join(item(f"L-{at:06}", f"s{at}", "common words" + " rare" * (at == 20)) for at in range(40))
     assert ids(found("common rare", {LONG_TERM: sections}, most_matches=10)) == ["L-000020"]
     assert len(ids(found("common", {LONG_TERM: sections}, most_matches=10))) == 8, "alone it is searched for"
+
+
+def test_where_each_word_stands_in_too_many_the_section_with_all_of_them_comes_first() -> None:
+    """Also one that is old; then those with most of them. Of a single word the newest are weighed."""
+    texts = {7: "one two three four", 9: "one two three"}
+    others = ("one four", "two four", "three four", "four", "one two")
+    sections = "".join(item(f"L-{at:06}", f"s{at}", texts.get(at, others[at % 5])) for at in range(1, 60))
+    asked = partial(found, files={LONG_TERM: sections}, most_matches=10)
+    assert ids(asked("one two three four"))[:3] == ["L-000007", "L-000059", "L-000054"]
+    assert ids(asked("four three one two nothing"))[0] == "L-000007"
+    assert ids(asked("one two three"))[:3] == ["L-000009", "L-000007", "L-000059"]
+    assert all(int(hit.id[2:]) > 45 for hit in asked("four") if not hit.is_neighbour)
 
 
 # The index

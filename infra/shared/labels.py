@@ -1,0 +1,8 @@
+"""What a model call is for, by the runner's word. The git door's hook, which has no libraries, reads them as well."""
+
+from __future__ import annotations
+
+TASK, MAINTENANCE, EXPLORATION = "task", "maintenance", "exploration"
+EXPLORATION_PARTS = ("web", "tools", "skills")
+LABELS = (TASK, MAINTENANCE, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
+"""Money is counted by them. Directives and tasks of the inbox are both `task`."""
