@@ -119,8 +119,8 @@ def end_work(var: str, git: Git, tied: Iterable[str], at: float) -> None:
         _write(var, before, machine.reported(before, tied, _open_work(var, git), at))
 
 
-def follow_work(var: str) -> None:
-    """What comes behind the work that was reported begins. Raises OSError."""
+def next_work(var: str) -> None:
+    """What comes now is other work than what was reported: every process of that has ended. Raises OSError."""
     if not state_file.is_there(var):
         return
     with _locked(var):

@@ -50,11 +50,12 @@ def work_begins(context: DoorContext, task: str, state: TaintState) -> TaintStat
             taint.end_work(var, git, (before,), context.wall_seconds())
             before, state = "", look_at_taint(context)
         restarted = _started_at(context) >= reported_at(state)
+        if task == NO_TASK and restarted and state.now and state.now.over:
+            taint.next_work(var)
+            state = look_at_taint(context)
         if not work.may_begin(task, before, work.tasks_on_mind(git), state, restarted):
             return state
         work.begin(var, task)
-        if task == NO_TASK:  # then what was over was exploration alone
-            taint.follow_work(var)
     except (OSError, GitError) as error:
         context.log.error("work.not_noted", reason=redacted(str(error)))
         return state

@@ -3,8 +3,7 @@ keep's var. By it the taint of that work ends with the task's report, as it does
 
 What is said counts only while it wins nothing: of work that has read the web nobody can say that it is another task,
 as long as its own stands in the inbox and could be gone on with. A run on a question is never gone on with, so that
-work ends when the cell says so, or names any other: it wins the restart that ends all of it. Behind that restart it may
-also say that it works on nothing: idle time then waits for no word of the PM's."""
+work ends when the cell says so, or names any other: it wins the restart that ends all of it."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def may_begin(task: str, before: str, open_tasks: Collection[str], taint: TaintS
     `is_restarted`: every process of the cell has ended since work that had read the web was reported. Pure."""
     now = taint.now
     if task == NO_TASK:
-        return now is None or (now.over and is_restarted and bool(now.tied) and all(map(is_question, now.tied)))
+        return now is None
     if task not in open_tasks:
         return False
     if now is None:

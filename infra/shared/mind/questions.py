@@ -4,7 +4,7 @@ than the cell has says what: `- Q-0002 (web): …`, `(tools)` or `(skills)`. An 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from infra.shared.labels import EXPLORATION, EXPLORATION_PARTS
@@ -34,23 +34,35 @@ class OpenQuestion(NamedTuple):
 
 def open_questions(text: str) -> list[OpenQuestion]:
     """Those without an answer, oldest first; of two with one id the first counts."""
-    lines = text.split("\n")
-    found: dict[str, OpenQuestion | None] = {}
-    for at, line in enumerate(lines):
-        match = _ITEM.fullmatch(line.rstrip())
-        if not match or match["id"] in found:
-            continue
-        below = lines[at + 1 : _end(lines, at)]
-        answered = match["box"] in ("x", "X") or any(map(_ANSWER.match, below))
-        words = "\n".join([match["text"], *(each.strip() for each in below)]).strip()
-        found[match["id"]] = None if answered else OpenQuestion(match["id"], words, match["part"] or "")
-    return [question for question in found.values() if question]
+    found: dict[str, tuple[OpenQuestion, bool]] = {}
+    for question, is_open in _questions(text):
+        found.setdefault(question.id, (question, is_open))
+    return [question for question, is_open in found.values() if is_open]
 
 
 def new_question(before: str, after: str) -> str:
-    """The id of the first open question that is not open so in `before`; empty when there is none."""
-    known = set(map(_in_words, open_questions(before)))
-    return next((each.id for each in open_questions(after) if _in_words(each) not in known), "")
+    """The id of the first open question that is not open so in `before`, or that stands behind another of its id and
+    did not: it would be open without the first. Empty when there is none."""
+    known, stood = set(map(_in_words, open_questions(before))), set(_unanswered(before))
+    asked = (each for each in map(_in_words, open_questions(after)) if each not in known)
+    behind = (each for each in _unanswered(after) if each not in stood)
+    return next((each.id for each in (*asked, *behind)), "")
+
+
+def _unanswered(text: str) -> Iterator[OpenQuestion]:
+    """Whether they count or not."""
+    return (_in_words(question) for question, is_open in _questions(text) if is_open)
+
+
+def _questions(text: str) -> Iterator[tuple[OpenQuestion, bool]]:
+    """Each, and whether it has no answer."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        if match := _ITEM.fullmatch(line.rstrip()):
+            below = lines[at + 1 : _end(lines, at)]
+            answered = match["box"] in ("x", "X") or any(map(_ANSWER.match, below))
+            words = "\n".join([match["text"], *(each.strip() for each in below)]).strip()
+            yield OpenQuestion(match["id"], words, match["part"] or ""), not answered
 
 
 def _in_words(question: OpenQuestion) -> OpenQuestion:

@@ -129,12 +129,6 @@ def looked(state: TaintState, open_ids: Iterable[str] | None) -> tuple[TaintStat
     return (state if tied == now.tied else state._replace(now=now._replace(tied=tied))), False
 
 
-def followed(state: TaintState) -> TaintState:
-    """What comes behind the work that was reported begins, for which there is no directive."""
-    now = state.now
-    return state._replace(now=now._replace(is_followed=True)) if now and now.over else state
-
-
 def reported(state: TaintState, tied: Iterable[str], open_ids: Iterable[str], at: float) -> TaintState:
     """A report was written that ticked directives; `tied` were the work's before it, and these are open now. Somebody
     may have looked in between, to whom no directive seemed to be the work's any more."""
@@ -143,6 +137,12 @@ def reported(state: TaintState, tied: Iterable[str], open_ids: Iterable[str], at
     if now is None or now.over or not of_work or not of_work.isdisjoint(open_ids):
         return state
     return state._replace(now=now._replace(over=True, over_at=at))
+
+
+def followed(state: TaintState) -> TaintState:
+    """Other work begins, if only the upkeep of the mind: the next look ends a taint that is over."""
+    now = state.now
+    return state._replace(now=now._replace(is_followed=True)) if now and now.over else state
 
 
 def reported_at(state: TaintState) -> float:

@@ -81,7 +81,8 @@ def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -
     """No report tells of it: the cell says that it is over, or what it works on next. Answered or not, what follows is
     untainted when the watcher has ended all that ran for it."""
     scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n- Q-0002: How?\n")
-    for over, then in ((NO_TASK, "Q-0002"), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002")):
+    ends = ((NO_TASK, "Q-0002"), (NO_TASK, NO_TASK), ("TASK-001", "TASK-001"), ("Q-0002", "Q-0002"))
+    for over, then in ends:
         scene.started(-1.0)
         assert scene.begins("Q-0001") == ()
         scene.trace.served(EVIL)
@@ -91,27 +92,6 @@ def test_work_on_a_question_is_tainted_until_its_run_is_over(scene: TaskScene) -
         scene.is_restarted()
         assert scene.begins(then) == (), over
         scene.begins(NO_TASK)
-
-
-def test_idle_time_behind_a_question_is_untainted_once_the_runner_was_restarted(scene: TaskScene) -> None:
-    """What works on nothing is what follows, too; not behind a directive or a task."""
-    scene.inbox("TASK-001", questions="- Q-0001 (web): Who?\n")
-    scene.started(-1.0)
-    scene.begins("Q-0001")
-    scene.trace.served(EVIL)
-    assert scene.begins(NO_TASK) == (EVIL,)
-    assert scene.begins(NO_TASK) == (EVIL,), "what ran for it may still be alive"
-    scene.is_restarted()
-    assert scene.tainted_by() == (EVIL,)
-    assert scene.begins(NO_TASK) == ()
-
-    scene.started(-1.0)
-    scene.begins("TASK-001")
-    scene.trace.served(EVIL)
-    scene.inbox()
-    scene.reports_task("TASK-001")
-    scene.is_restarted()
-    assert scene.begins(NO_TASK) == (EVIL,)
 
 
 def test_a_question_ends_the_taint_of_no_other_work(scene: TaskScene) -> None:
@@ -208,9 +188,6 @@ OVER = NOW._replace(over=True)
         ("Q-1", "", NOW, True, False),
         ("Q-1", "", OVER, True, True),
         (NO_TASK, "", OVER, True, False),
-        (NO_TASK, "", OVER._replace(tied=("Q-1", "0a")), True, False),
-        (NO_TASK, "", OVER._replace(tied=("Q-1",)), False, False),
-        (NO_TASK, "", OVER._replace(tied=("Q-1",)), True, True),
         ("TASK-2", "", OVER, False, False),
         ("TASK-2", "", OVER, True, True),
     ],

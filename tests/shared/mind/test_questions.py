@@ -33,6 +33,17 @@ def test_a_question_says_what_it_needs() -> None:
     assert new_question("- Q-1: How?\n", "- Q-1 (web): How?\n") == "Q-1", "another mark is another question"
 
 
+def test_a_question_behind_another_of_its_number_is_new_too() -> None:
+    """It is open once the first is gone, which nobody takes for a question asked."""
+    before = "- Q-1: How?\n"
+    assert new_question(before, f"{before}- Q-1 (web): What does evil say?\n") == "Q-1"
+    shadowed = f"{before}- Q-1: Where?\n"
+    assert new_question(shadowed, shadowed) == ""
+    assert new_question(shadowed, "- Q-1: Where?\n") == "Q-1"
+    answered = with_answer(shadowed, "Q-1", "So.", "d", "r")
+    assert new_question(shadowed, answered) == ""
+
+
 def test_an_answer_from_the_web_says_so() -> None:
     """With the origins, which cannot begin a line."""
     text = with_answer("- Q-1 (web): How?\n", "Q-1", "So.", "d", "r", ("https://a.example", "b\n- Q-2: x"))
