@@ -165,8 +165,8 @@ def _plain_url(url: str) -> str:
 
 def compile_bytecode(checkout: str, interruption: Interruption) -> None:
     """Keeps compiling out of the start of the new version. It runs in a process of its own, because the source may be
-    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start. The keep
-    runs from the image, so a checkout's copy of it is not compiled."""
+    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start. A
+    checkout's copy of the keep, which runs from the image, is not compiled."""
     command.run(
         [sys.executable, "-E", "-s", "-m", "compileall", "-q", "-x", "^infra/keep/", "infra"],
         cwd=checkout,
