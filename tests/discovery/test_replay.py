@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 
 from tests.discovery.fake import SECONDS, Fake, wait_for
@@ -53,13 +54,14 @@ def test_a_run_of_another_version_is_refused(fake: Fake) -> None:
 def test_a_replay_that_is_ended_removes_its_container(fake: Fake) -> None:
     """By SIGTERM, as when its terminal is closed."""
     list_world(fake)
-    fake.run(block("touch begun; [ -e ../once ] || exit 0; sleep 1000"))
+    fake.run(block("echo $$ >begun; [ -e ../once ] || exit 0; exec sleep 1000"))
     (fake.home / "begun").unlink()
     (fake.place / "once").touch()
     with fake.begin(f"--replay={fake.only_run()}") as process:
         wait_for(fake.home / "begun")
         process.terminate()
         process.communicate(timeout=SECONDS)
+    os.kill(int((fake.home / "begun").read_text()), signal.SIGKILL)  # as the container's end does
     assert process.returncode == 128 + signal.SIGTERM
     (made,) = (fake.place / "made").read_text().splitlines()
     name = made.split(" --name ")[1].split()[0]

@@ -81,7 +81,7 @@ def test_an_agent_that_is_not_to_notify_has_no_sender(desk: Desk) -> None:
     assert (level, "not configured" in text) == ("note", True)
 
 
-@pytest.mark.parametrize("command", ["sleep 600", "kill -9 $PPID"])
+@pytest.mark.parametrize("command", ["sleep 60", "kill -9 $PPID"])
 def test_no_command_waits_for_a_receiver(desk: Desk, command: str) -> None:
     """A command that hangs, or ends the sender itself."""
     configure(desk, {"command": command})
