@@ -114,6 +114,10 @@ def run_with_tools(
     if world is not None:
         made.known = json.loads((world / "known.json").read_text())
         made.meta["world"] |= {"directory": str(world / "world"), "seed": 5}
+    else:
+        other = place / "other"
+        made_world(other)
+        made.meta["world"] |= {"directory": str(other / "world")}
     made.meta |= {"image": image, "limits": {"seconds": seconds}}
     assert made.known is not None
     table = next(file["path"] for file in made.known["files"] if file["path"].endswith(".csv"))
