@@ -70,7 +70,7 @@ class Engine:
 
     def run(self, world: Path, home_tar: Path, line: str, seconds: int) -> Ended:
         """The line, in the agent's home with what is in the tar, and /world. Raises NoEngine."""
-        name = f"discovery-trial-{secrets.token_hex(8)}"
+        name = f"discovery-trial-{os.getpid()}-{secrets.token_hex(8)}"
         script = _SCRIPT.format(seconds=seconds)
         words = [
             *(self.program, "run", "--rm", "--interactive", "--name", name, "--network", "none", "--pull", "never"),
