@@ -156,13 +156,18 @@ COMPARED = (without_skill, *DID) * 2
 """The rest of three each can change nothing."""
 
 
-def a_promoted(skilled: Skilled) -> None:
-    """Three runs use the draft, then the gate lets it through."""
+def a_used_draft(skilled: Skilled) -> None:
+    """It was tried and reviewed, and three runs use it: what it lacks is the comparison."""
     skilled.mind.write(PATH, TEXT)
     skilled.care().after_run("draft")
     skilled.says(says(ANSWER))
     skilled.care().review()
     skilled.runs("r1", "r2", "r3")
+
+
+def a_promoted(skilled: Skilled) -> None:
+    """Three runs use the draft, then the gate lets it through."""
+    a_used_draft(skilled)
     skilled.says(*COMPARED)
     skilled.care().review()
     skilled.save()
@@ -195,11 +200,7 @@ def test_a_draft_is_tried_used_compared_and_promoted(skilled: Skilled) -> None:
 
 
 def test_a_skill_that_does_not_help_is_not_promoted(skilled: Skilled) -> None:
-    skilled.mind.write(PATH, TEXT)
-    skilled.care().after_run("draft")
-    skilled.says(says(ANSWER))
-    skilled.care().review()
-    skilled.runs("r1", "r2", "r3")
+    a_used_draft(skilled)
     costs = Usage(input_tokens=100)
     task = "awk '{ s += $1 } END { print s }' data.csv > sum.txt"
     dear = calls(bash(task))._replace(usage=Usage(input_tokens=900))
@@ -212,11 +213,7 @@ def test_a_skill_that_does_not_help_is_not_promoted(skilled: Skilled) -> None:
 
 def test_trials_that_the_budget_does_not_allow_wait_and_none_is_made_twice(skilled: Skilled) -> None:
     """Nor those that a review has no time for: the next one goes on where it was left."""
-    skilled.mind.write(PATH, TEXT)
-    skilled.care().after_run("draft")
-    skilled.says(says(ANSWER))
-    skilled.care().review()
-    skilled.runs("r1", "r2", "r3")
+    a_used_draft(skilled)
 
     def used_up(request: Request) -> Completion:
         raise ModelFailure("exploration_exhausted", "of this day")
@@ -242,11 +239,7 @@ def test_trials_that_the_budget_does_not_allow_wait_and_none_is_made_twice(skill
 
 def test_a_trial_of_which_no_event_counts_is_the_last_of_its_review(skilled: Skilled) -> None:
     """Else the same would be paid for until the time is over."""
-    skilled.mind.write(PATH, TEXT)
-    skilled.care().after_run("draft")
-    skilled.says(says(ANSWER))
-    skilled.care().review()
-    skilled.runs("r1", "r2", "r3")
+    a_used_draft(skilled)
     end = skilled.tip()
     heads = (HeldHead(0, end.seq, end.hash),)
     skilled.says(*[without_skill] * 9)
