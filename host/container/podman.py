@@ -184,5 +184,5 @@ def environment(environ: Mapping[str, str], fetching: bool = False) -> dict[str,
         kept |= {name: value for name, value in environ.items() if name in FETCHING or name.startswith("PIP_")}
     # iproute2, mount and the like lie in sbin, which an ordinary user's PATH may lack.
     kept["PATH"] = kept.get("PATH", "/usr/local/bin:/usr/bin:/bin") + ":/usr/local/sbin:/usr/sbin:/sbin"
-    # podman is a Go program that ends before its garbage is worth collecting: a quarter of the time of most calls.
+    # podman is a Go program that ends before its garbage is worth collecting: a tenth of a call's processor time.
     return {"LANG": "C.UTF-8", "GOGC": "800"} | kept
