@@ -1,92 +1,96 @@
 # The one entry point for people, for CI and for the agent. `make help` lists what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev setup-containers setup-bench demo test tests test-long check format attacks faults picture bench lock clean
+.PHONY: help demo test tests plain test-long check format attacks faults bench setup setup-bench setup-containers tools mutations \
+    lock clean
 
-# Not called PYTHON: that is the caller's word for the interpreter to build the environment with.
+PYTHON ?= python3.11
 python := .venv/bin/python
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=process picks the sandbox)
+demo: setup ## watch an agent live, improve itself, fail and recover (SANDBOX=podman: in a sealed container)
 	@.venv/bin/minifram demo $(if $(SANDBOX),--sandbox $(SANDBOX))
 
-# The tests' servers start many short threads, and glibc reserves 64 MiB of addresses for each one's memory: more than
-# there is on a machine that limits them (ulimit -v).
-tests test-long: export MALLOC_ARENA_MAX := 2
-# What is compiled is kept, whatever the caller's shell says: each worker, and each program that a test starts, would
-# compile it again. `make clean` removes it.
-tests test-long: export PYTHONDONTWRITEBYTECODE :=
+# Tests live in memory where 4 GiB of it are free and programs may run from it. glibc reserves 64 MiB of addresses for
+# each of the servers' threads: more than there is where they are limited (ulimit -v). What is compiled is kept.
+memory := $(shell awk '$$2 == "/dev/shm" && $$4 !~ /noexec/' /proc/mounts | grep -q . && \
+    df --output=avail -BG /dev/shm | awk 'NR == 2 && $$1 + 0 >= 4 { print "/dev/shm" }')
+tests test-long attacks faults: export TMPDIR := $(or $(memory),$(TMPDIR),/tmp)
+tests test-long attacks faults: export MALLOC_ARENA_MAX := 2
+tests test-long attacks faults: export PYTHONDONTWRITEBYTECODE :=
 # Most tests wait for processes rather than compute, so there are two workers for each core.
-# Before a fresh clone's first run one process compiles all tests: else each worker would, one beside the other.
 pytest = $(python) -m pytest -n $$(($$(nproc) * 2)) --dist worksteal
 
-test: setup-dev ## check, and run every test that guards a change
+test: setup tools ## check, and run every test that guards a change
 	@$(MAKE) --no-print-directory --jobs check tests
 	@echo '== all checks and tests passed. Next: `make demo` shows the whole thing at work, `make bench` measures it.'
 
-tests: setup-containers ## the tests of `make test`, without the checks
+# One process compiles all tests before the workers would. The image is built beside the tests that need no container.
+tests: setup tools ## the tests of `make test`, without the checks
+	@echo "== tests in $$TMPDIR"
 	@$(python) -m pytest --collect-only -qq -m "not long" >/dev/null || true
-	@$(pytest) -m "not long"
+	@$(MAKE) --no-print-directory --jobs --keep-going plain setup-containers
+	@$(pytest) -m "not long and contained" tests/sealed tests/host tests/discovery
 
-test-long: setup-containers ## what `make test` tries, at greater size: years of simulation, more examples, all examinations
+plain: setup
+	@$(pytest) -m "not long and not contained"
+
+test-long: setup-containers ## the same rules at greater size: years of simulation, more examples, power cuts, all figures
 	@$(pytest) -m long
 	@$(pytest) -m hypothesis --hypothesis-profile long
-	@$(MAKE) --no-print-directory attacks
-	@$(MAKE) --no-print-directory faults
+	@$(MAKE) --no-print-directory attacks faults
 
-check: setup-dev ## formatting, lint and types
-	@echo '== formatting: ruff format --check'
+check: setup ## formatting, lint and types
 	@$(python) -m ruff format --check
-	@echo '== lint: ruff check'
 	@$(python) -m ruff check
-	@echo '== types: mypy --strict'
 	@$(python) -m mypy --strict
-	@echo '== types of the scripts that run anywhere: mypy --strict --python-version 3.10'
 	@$(python) -m mypy --strict --python-version 3.10 discovery
 
-format: setup-dev ## put imports and layout in order
-	@$(python) -m ruff check --quiet --select I --fix
-	@$(python) -m ruff format
+format: setup ## put imports and layout in order
+	@$(python) -m ruff check --quiet --select I --fix && $(python) -m ruff format
 
-attacks faults: export MALLOC_ARENA_MAX := 2
-attacks: setup-containers ## try each attack of spec/ATTACKS.md, and print by number what held
-	@$(python) -m tests.lists spec/ATTACKS.md
+attacks faults: setup-containers ## try each line of spec/ATTACKS.md or spec/FAULTS.md, and print by number what held
+	@$(python) -m tests.lists spec/$$(echo $@ | tr a-z A-Z).md
 
-faults: setup-containers ## try each fault of spec/FAULTS.md, and print by number what held
-	@$(python) -m tests.lists spec/FAULTS.md
+mutations: setup ## break some thirty rules of the product, one by one: a test has to notice each
+	@$(python) -m tests.mutations
 
-# A machine that cannot run containers is told so, and gets all other figures.
-bench: setup-dev setup-bench ## measure minifram beside its peers, and its sealed container
-	@$(MAKE) --no-print-directory setup-containers || echo '== bench: without the figures of the sealed container' >&2
+bench: setup setup-bench ## measure minifram beside its peers; one figure: .venv/bin/python -m bench NAME
 	@$(python) -m bench
 
-picture: setup ## play the demo, and draw the picture that README opens with
-	@.venv/bin/minifram demo >.venv/demo.txt
-	@$(python) scripts/picture <.venv/demo.txt >docs/demo.svg
+setup: .venv/.ready ## install what minifram needs to run, and to be worked on, into .venv
 
-setup: ## install what minifram needs to run, into .venv
-	@scripts/setup run
+setup-bench: .venv-bench/.ready ## the peers for `make bench`, into .venv-bench
+	@scripts/need runsv:runit
 
-setup-dev: ## the same, and what working on it needs
-	@scripts/setup dev
+# An environment whose stamp is there is whole. It holds dependencies only, never the project: `python -m infra.runner` in
+# another checkout must find that checkout's code or none.
+.venv/.ready: requirements-dev.lock
+.venv-bench/.ready: requirements-bench.lock
+.venv/.ready .venv-bench/.ready:
+	@scripts/need git $(PYTHON):python3.11
+	@$(PYTHON) -Ic 'import ensurepip' 2>/dev/null || scripts/need python3.11-venv
+	@echo "minifram: installing the packages of $< into $(@D) ..." >&2
+	@rm -rf $(@D) && $(PYTHON) -Im venv --prompt minifram $(@D)
+	@$(@D)/bin/python -Im pip install -q --require-hashes --no-deps --disable-pip-version-check --root-user-action ignore -r $<
+	@ln -s ../../scripts/minifram $(@D)/bin/minifram && touch $@
 
-setup-containers: setup-dev ## what the tests with containers need: a user, Debian's base and the image
+tools:
+	@scripts/need podman runc slirp4netns newuidmap:uidmap fuse-overlayfs nft:nftables dnsmasq:dnsmasq-base mmdebstrap \
+	    ip:iproute2 setpriv:util-linux strace openssl
+
+setup-containers: setup tools ## what the tests with containers need: a user, Debian's base and the image
 	@$(python) -m tests.sealed.prepare
 
-setup-bench: ## the peers for `make bench`, into .venv-bench
-	@scripts/setup bench
-
-# The development lock is made under the run-time lock, so that both hold the same versions.
 compile := $(python) -m uv pip compile --quiet --python-platform linux --python-version 3.11 --generate-hashes \
     --no-header --no-annotate --no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade)
 
-lock: setup-dev ## write the lock files anew (UPGRADE=1 takes the newest releases)
+lock: setup ## write the lock files anew (UPGRADE=1 takes the newest releases)
 	@$(compile) requirements.in -o requirements.lock
 	@$(compile) requirements-dev.in -c requirements.lock -o requirements-dev.lock
 	@$(compile) requirements-bench.in -o requirements-bench.lock
-	@! grep -nE '://|file:| @ ' requirements*.lock || { echo 'lock: the lines above hold an address; a lock must hold none' >&2; exit 1; }
-	@grep -c '==' requirements*.lock
+	@! grep -nE '://|file:| @ ' requirements*.lock # an address; a lock must hold none
 
 clean: ## remove the environments and the caches
 	rm -rf .venv* .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* htmlcov

@@ -1,155 +1,84 @@
-"""The other supervisors: each keeps one program alive, without the network, and is ended by its pid.
+"""The peers' environment (`make setup-bench`), and mini-swe-agent in it, where none of our dependencies are.
 
-All are left at their defaults but for what makes them run unprivileged and in the foreground, and two settings in
-their favour: supervisord is not to demand that a program lives for a second (startsecs=0), and circus is to look at
-its programs every second (check_delay), not every five. None listens on the
-network: circus would, for others of its kind to find it, and is told not to."""
+`python -m bench.peers steps COUNT` prints the seconds of a step; `python -m bench.peers run URL` works in the current
+directory as that provider says."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+import time
 from pathlib import Path
+from typing import Any
 
-import psutil
-
-from bench.stamps import PATIENCE_SECONDS, Stamps, first_line_program
-from infra.shared.paths import ROOT
-
-PEERS_BIN = f"{ROOT}/.venv-bench/bin"
-INSTALL = "run 'scripts/setup bench' (or 'make setup-bench'), then again"
+ROOT = Path(__file__).parents[1]
+BIN = f"{ROOT}/.venv-bench/bin"
+MINI = "mini-swe-agent"
+PROGRAMS = {"supervisord": f"{BIN}/supervisord", "runsv": "runsv", MINI: f"{BIN}/mini"}
 
 
-class Missing(Exception):
-    """A peer that is not installed."""
+def installed(*names: str) -> tuple[list[str], tuple[str, ...]]:
+    """Those of them that are there, and a note about the others."""
+    there = [name for name in names if shutil.which(PROGRAMS[name])]
+    missing = ", ".join(name for name in names if name not in there)
+    return there, (f"Not installed: {missing}. Run `make setup-bench`.",) if missing else ()
 
 
-def program(name: str) -> str:
-    """The path of a peer's program. Raises Missing."""
-    path = PEERS_BIN if name in LOCKED else None
-    found = shutil.which(name, path=path)
-    if found is None:
-        raise Missing(f"{name} is missing; {INSTALL}")
-    return found
+def mini(place: Path, *words: str) -> str:
+    """What this module prints there, as a program in the peers' environment."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "HOME": str(place),
+        "PYTHONPATH": str(ROOT),
+        # No banner, no settings of the caller's, no look at the network for prices.
+        "MSWEA_SILENT_STARTUP": "1",
+        "MSWEA_GLOBAL_CONFIG_DIR": f"{place}/.mini",
+        "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }
+    command = [f"{BIN}/python", "-s", "-P", "-m", "bench.peers", *words]
+    return subprocess.run(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-LOCKED = ("supervisord", "circusd", "mini", "trafilatura")
-"""Taken from the peers' environment only, where the lock file says which version it is; the others are Debian's."""
+def run(url: str) -> None:
+    """As `mini` configures it, with its own model class: litellm over the openai SDK."""
+    import minisweagent  # type: ignore[import-not-found]
+    import yaml
+    from minisweagent.agents.default import DefaultAgent  # type: ignore[import-not-found]
+    from minisweagent.environments.local import LocalEnvironment  # type: ignore[import-not-found]
+    from minisweagent.models.litellm_model import LitellmModel  # type: ignore[import-not-found]
+
+    config: dict[str, Any] = yaml.safe_load((Path(minisweagent.__file__).parent / "config/mini.yaml").read_text())
+    agent = {key: value for key, value in config["agent"].items() if key in ("system_template", "instance_template")}
+    told = config["model"]["model_kwargs"] | {"api_base": url, "api_key": "none"}
+    # This litellm looks for tools of MCP servers in each call, with a package that it does not require.
+    told["_skip_mcp_handler"] = True
+    given = config["model"] | {"model_kwargs": told, "model_name": "openai/bench", "cost_tracking": "ignore_errors"}
+    environment = LocalEnvironment(cwd=os.getcwd(), **config["environment"])
+    DefaultAgent(LitellmModel(**given), environment, **agent, cost_limit=0.0).run("Do what the page says.")
 
 
-class Peer:
-    """One supervisor that keeps one program alive."""
+def seconds_of_a_step(steps: int) -> float:
+    """On its own deterministic model."""
+    from minisweagent.agents.default import DefaultAgent
+    from minisweagent.environments.local import LocalEnvironment
+    from minisweagent.models import test_models  # type: ignore[import-not-found]
 
-    def __init__(self, name: str, directory: Path, prepare: Callable[[Path, Path], list[str]]) -> None:
-        directory.mkdir()
-        self.name = name
-        self.stamps = Stamps(directory / "stamps")
-        script = directory / "program.py"
-        script.write_text(first_line_program(self.stamps.path))
-        self._directory = directory
-        self._command = prepare(directory, script)
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        assert self._process
-        return self._process.pid
-
-    def start(self) -> None:
-        environment = {"PATH": os.environ.get("PATH", os.defpath), "LANG": "C.UTF-8", "HOME": str(self._directory)}
-        with open(self._directory / "output", "ab") as output:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def close(self) -> None:
-        """Ask it to end, with what it keeps alive; then make it."""
-        if self._process:
-            try:
-                below = psutil.Process(self._process.pid).children(recursive=True)
-            except psutil.NoSuchProcess:
-                below = []
-            self._process.send_signal(signal.SIGTERM)
-            try:
-                self._process.wait(PATIENCE_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            for process in below:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        self.stamps.close()
+    call = {"id": "call-1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "true"}'}}
+    reply = test_models.make_toolcall_output("Next.", [call], [{"command": "true", "tool_call_id": "call-1"}])
+    templates = {"system_template": "You act.", "instance_template": "{{task}}"}
+    model = test_models.DeterministicToolcallModel(outputs=[reply] * (steps + 1), cost_per_call=0.0)
+    agent = DefaultAgent(model, LocalEnvironment(), **templates, step_limit=steps, cost_limit=0.0)
+    began = time.perf_counter()
+    agent.run("Continue.")
+    return (time.perf_counter() - began) / steps
 
 
-def supervisord(directory: Path, script: Path) -> list[str]:
-    config = directory / "supervisord.conf"
-    config.write_text(f"""\
-[supervisord]
-nodaemon=true
-logfile={directory}/supervisord.log
-pidfile={directory}/supervisord.pid
-childlogdir={directory}
-
-[program:stamp]
-command={sys.executable} -I {script}
-autorestart=true
-startsecs=0
-""")
-    return [program("supervisord"), "--configuration", str(config)]
-
-
-def circus(directory: Path, script: Path) -> list[str]:
-    config = directory / "circus.ini"
-    config.write_text(f"""\
-[circus]
-endpoint = ipc://{directory}/endpoint
-pubsub_endpoint = ipc://{directory}/pubsub
-statsd = false
-multicast_endpoint =
-check_delay = {CIRCUS_BEAT_SECONDS:g}
-
-[watcher:stamp]
-cmd = {sys.executable} -I {script}
-respawn = true
-""")
-    return [program("circusd"), "--log-output", str(directory / "circus.log"), str(config)]
-
-
-def s6(directory: Path, script: Path) -> list[str]:
-    return [program("s6-supervise"), str(_service_directory(directory, script))]
-
-
-def runit(directory: Path, script: Path) -> list[str]:
-    return [program("runsv"), str(_service_directory(directory, script))]
-
-
-def _service_directory(directory: Path, script: Path) -> Path:
-    """A directory with a program `run`: the script itself, so that no shell stands before it."""
-    service = directory / "service"
-    service.mkdir()
-    run = service / "run"
-    run.write_text(f"#!{sys.executable} -I\n{script.read_text()}")
-    run.chmod(0o755)
-    return service
-
-
-CIRCUS = "circus"
-CIRCUS_BEAT_SECONDS = 1.0
-
-KINDS: dict[str, Callable[[Path, Path], list[str]]] = {
-    "supervisord": supervisord,
-    CIRCUS: circus,
-    "s6-supervise": s6,
-    "runit's runsv": runit,
-}
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        run(sys.argv[2])
+    else:
+        print(seconds_of_a_step(int(sys.argv[2])))

@@ -1,64 +1,54 @@
 """The `minifram` command: reads the environment, finds the command, turns errors into text and an exit code.
 
-The modules of `host/commands` are imported when one of their commands is asked for, so that none pays for the others.
-Nothing below this module reads the process's environment or decides how the process ends."""
+A module is imported when one of its commands is asked for, so that none pays for the others. Nothing below this module
+decides how the process ends."""
 
 from __future__ import annotations
 
+import functools
 import importlib
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import click
 
-from host.commands.options import agent_option, context_of
-from host.context import Context, this_process
-from host.display import Screen, as_json, harmless
 from host.errors import as_command_error
-from host.paths import problem_with_agent_name
+from host.home import Context, problem_with_agent_name, this_process
+from host.screen import Screen, Shown, as_json, harmless
 from infra.shared.exit_codes import Exit
 
 COMMANDS = {
-    "init": ("agents", "make a new agent: its repository, settings, directories"),
-    "up": ("agents", "start an agent and wait until it works"),
-    "down": ("agents", "stop an agent"),
-    "restart": ("agents", "stop an agent, start it again, show what changed"),
-    "upgrade": ("agents", "move a contained agent to the installed version"),
-    "status": ("status", "the state of an agent, on one screen"),
-    "logs": ("runs", "the logs of watcher and agent, in chronological order"),
-    "runs": ("runs", "the agent's runs, and their steps"),
-    "events": ("events", "what the agent did, event by event; verify that none was changed"),
-    "replay": ("runs", "replay a run without model calls or side effects"),
-    "resume": ("runs", "continue a run from one of its steps, in another way"),
-    "notify": ("status", "send notifications to you, or one as a test"),
-    "egress": ("runs", "the network requests of an agent in its container"),
-    "ledger": ("ledger", "verify the ledger of model calls, or sum it up"),
-    "tell": ("comms", "give the agent a directive"),
-    "task": ("tasks", "give the agent tasks, and see its answers"),
-    "answer": ("comms", "be the model: show what the agent asks, and answer it"),
-    "reports": ("comms", "read what the agent reports"),
-    "approve": ("comms", "allow a tool call that waits for your answer"),
-    "deny": ("comms", "refuse a tool call that waits for your answer"),
-    "review": ("branches", "list the branches that await your decision, or show one"),
-    "examine": ("branches", "have the keep examine a branch"),
-    "merge": ("branches", "merge the reviewed commit of a branch into main"),
-    "reject": ("branches", "remove a branch, keep its commit, tell the agent"),
-    "rollback": ("branches", "give main the content of an earlier version"),
-    "retry": ("branches", "retry versions that failed"),
-    "mind": ("mind", "the agent's memory: recall, why, snapshots, forget, health"),
-    "skills": ("skills", "the agent's skills: list, show, promote, retire"),
-    "backup": ("agents", "write an agent to one file"),
-    "restore": ("agents", "make an agent from a backup"),
-    "config": ("status", "each setting: value, origin, meaning"),
-    "doctor": ("status", "check this machine and the agent's directories"),
-    "generate": ("generate", "print a quadlet unit or kube manifest of an agent"),
-    "discover": ("discover", "explore a world in a container; score and compare runs"),
-    "protocol": ("protocol", "check a list of operations, or carry it out"),
-    "demo": ("status", "watch an agent work, improve itself, fail and recover"),
-    "completion": ("status", "print the completion script of your shell"),
+    "init": ("Live", "host.init", "make a new agent: its repository, settings, directories"),
+    "up": ("Live", "host.up", "start an agent and wait until it works"),
+    "down": ("Live", "host.up", "stop an agent"),
+    "restart": ("Live", "host.up", "stop an agent, start it again"),
+    "demo": ("Live", "host.demo", "watch an agent work, improve itself, fail and recover"),
+    "tell": ("Say", "host.talk", "give the agent a directive"),
+    "task": ("Say", "host.tasks", "give the agent tasks, and see its answers"),
+    "approve": ("Say", "host.talk", "allow a tool call that waits for your answer"),
+    "deny": ("Say", "host.talk", "refuse a tool call that waits for your answer"),
+    "status": ("See", "host.status", "the state of an agent, on one screen"),
+    "reports": ("See", "host.talk", "read what the agent reports"),
+    "runs": ("See", "host.runs", "the agent's runs, and their steps"),
+    "logs": ("See", "host.logs", "the logs of watcher and agent"),
+    "mind": ("See", "host.mind", "the agent's memory: why, snapshots, restore"),
+    "skills": ("See", "host.skills", "the agent's skills: list, show, promote, retire"),
+    "egress": ("See", "host.egress", "the network requests of an agent in its container"),
+    "review": ("Decide", "host.review", "list the branches that await your decision, or show one"),
+    "merge": ("Decide", "host.decide", "merge the reviewed commit of a branch into main"),
+    "reject": ("Decide", "host.decide", "remove a branch, keep its commit, tell the agent"),
+    "rollback": ("Decide", "host.decide", "give main the content of an earlier version"),
+    "retry": ("Decide", "host.decide", "retry versions that failed"),
+    "trust": ("Decide", "host.trust", "trust what the agent has read on the web"),
+    "config": ("Keep", "host.settings", "each setting: value, origin, meaning"),
+    "doctor": ("Keep", "host.doctor", "check this machine and the agent's directories"),
+    "backup": ("Keep", "host.backup", "write an agent to one file"),
+    "notify": ("Keep", "host.notify", "send notifications to you, or one as a test"),
 }
-"""Name -> (module of `host.commands`, line of `--help`), in the order of `--help`."""
+"""Name -> (group of `--help`, module, line of `--help`), in the order of `--help`."""
 
 EPILOG = """\b
 A first day:
@@ -86,9 +76,8 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, _ = COMMANDS[cmd_name]
-        command = getattr(importlib.import_module(f"host.commands.{module}"), cmd_name)
-        assert isinstance(command, click.Command)  # noqa: S101 - what the table says
+        _, module, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), cmd_name)
         return command
 
     def resolve_command(
@@ -99,8 +88,9 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        for group, commands in itertools.groupby(COMMANDS.items(), lambda item: item[1][0]):
+            with formatter.section(group):
+                formatter.write_dl([(name, text) for name, (_, _, text) in commands])
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -116,16 +106,63 @@ class Commands(click.Group):
                 raise
             if isinstance(error, OSError):
                 _discard_stdout()
-            notes = "".join(f"\nminifram: {note}" for note in getattr(error, "__notes__", ()))
-            ctx.meta["minifram.screen"].fail(known.code, f"{known}{notes}")
+            ctx.meta["minifram.screen"].fail(known.code, str(known))
             return int(known.code)
+
+
+def command(function: Callable[..., Any], has_json: bool = True, has_agent: bool = True) -> click.Command:
+    """A command of `minifram`: `function(context, say, **parameters)`, whose docstring is the help. It gives a `Shown`,
+    or yields several, which are printed here; `say` takes its progress.
+
+    It takes `--agent` after its own name as well as before it, and `--json`."""
+
+    @functools.wraps(function)
+    def run(as_json: bool = False, **values: Any) -> int:
+        ctx = click.get_current_context()
+        schema = "-".join(ctx.command_path.split()[1:])  # such as `skills-show`
+        screen: Screen = ctx.meta["minifram.screen"]._replace(schema=schema if as_json else "")
+        ctx.meta["minifram.screen"] = screen  # for the error that may end the command
+        if problem := problem_with_agent_name(ctx.obj.agent):
+            raise click.UsageError(f"{problem} (--agent, or MINIFRAM_AGENT)", ctx)
+        shown = function(ctx.obj, screen.progress, **values)
+        ended = Exit.OK
+        for each in [shown] if isinstance(shown, Shown) else shown:
+            screen.print(each)
+            ended = each.code
+        return ended
+
+    made = click.command(function.__name__)(run)
+    if has_json:
+        made.params.append(click.Option(["--json", "as_json"], is_flag=True, help="Print the result as JSON."))
+    if has_agent:
+        made.params.append(agent_option())
+    return made
+
+
+def agent_option() -> click.Option:
+    return click.Option(
+        ["--agent"],
+        metavar="NAME",
+        expose_value=False,
+        callback=_choose_agent,
+        help="Which agent (default: $MINIFRAM_AGENT, else 'agent').",
+    )
+
+
+def timeout_option(seconds: float, help: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    return click.option("--timeout", type=click.FloatRange(min=0), default=seconds, show_default=True, help=help)
+
+
+def _choose_agent(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+    if name is not None:
+        ctx.obj = ctx.obj._replace(agent=name)
 
 
 def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
     if asked:
         from host.project import version_of
 
-        click.echo(f"minifram {version_of(context_of(ctx).root)}")
+        click.echo(f"minifram {version_of(ctx.obj.root)}")
         ctx.exit()
 
 
@@ -136,7 +173,7 @@ def _version(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
 @click.pass_context
 def minifram(ctx: click.Context) -> None:
     """AI agents that run in a sandbox, communicate only through git, and may rewrite themselves."""
-    environ = context_of(ctx).environ
+    environ = ctx.obj.environ
     plain = bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
     ctx.meta["minifram.screen"] = Screen(sys.stdout, sys.stderr, colour=sys.stdout.isatty() and not plain)
 
@@ -152,9 +189,6 @@ def main(arguments: Sequence[str] | None = None, context: Context | None = None)
         getattr(stream, "reconfigure", lambda **_: None)(errors="backslashreplace")
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        problem = problem_with_agent_name(context.agent)
-        if problem:
-            raise click.UsageError(f"MINIFRAM_AGENT: {problem}")
         ended = minifram.main(args=words, prog_name="minifram", standalone_mode=False, obj=context)
     except click.Abort:
         return Exit.INTERRUPTED

@@ -5,13 +5,9 @@ exceptions of the parts below; one that it does not know is a bug, and is not ca
 
 from __future__ import annotations
 
-import errno
-import os
 from functools import partial
 
 from infra.shared.exit_codes import Exit
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class CommandError(Exception):
@@ -31,11 +27,6 @@ conflict = partial(CommandError, Exit.CONFLICT)
 try_again = partial(CommandError, Exit.TRY_AGAIN)
 
 
-def not_contained(agent: str, so: str) -> CommandError:
-    """For what only an agent in a container has; `so` says what that means here."""
-    return conflict(f"agent {agent!r} was not started in a container: {so}")
-
-
 def as_command_error(error: Exception) -> CommandError | None:
     """What `error` means for the PM; None for a bug."""
     # Imported here: if one of these was raised its module is loaded, and otherwise its cost is saved.
@@ -46,8 +37,6 @@ def as_command_error(error: Exception) -> CommandError | None:
     match error:
         case CommandError():
             return error
-        case OSError() if error.errno in _FULL:
-            return _disk_is_full(error)
         case OSError():
             return failure(f"the system refused: {error}; 'minifram doctor' checks the usual causes")
         case CommsError():
@@ -55,24 +44,11 @@ def as_command_error(error: Exception) -> CommandError | None:
         case TipBusy():
             return try_again(str(error))
         case GitError():
-            return _of_git(error, error.stderr)
+            if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename == "git":
+                return failure("git is not installed or not on PATH; minifram needs git 2.38 or newer")
+            if ".lock': File exists" in error.stderr:  # git names it, and says when to remove it
+                return try_again(str(error))
+            return failure(f"{error}; 'minifram doctor' checks the repository")
     if type(error).__name__ == "SettingsError":  # its module costs msgspec and yaml
         return usage(str(error))
     return None
-
-
-def _of_git(error: Exception, stderr: str) -> CommandError:
-    if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename == "git":
-        return failure("git is not installed or not on PATH; minifram needs git 2.38 or newer")
-    if "Unable to create" in stderr and ".lock': File exists" in stderr:
-        return try_again(
-            f"another git works on the repository, or one was killed there ({error}); "
-            "try again; if no git is running, remove the .lock file that is named here"
-        )
-    if any(os.strerror(number) in stderr for number in _FULL):
-        return _disk_is_full(error)
-    return failure(f"{error}; 'minifram doctor' checks the repository")
-
-
-def _disk_is_full(error: Exception) -> CommandError:
-    return failure(f"the disk is full ({error}); free some space, then see with 'minifram status' what was done")

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tomllib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.errors import CommandError
-from infra.shared.exit_codes import Exit
+from host.errors import not_found
 from infra.shared.mind.layout import FOLDERS, KEEP
 
-BORN_WITH = (
-    *("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml", ".gitignore", ".gitattributes"),
-    "bot-template/mind",
-)
-"""What every agent's repository holds at first, beside the tests of `infra`'s own folders: the mind's template, because
-they play with it."""
+IN_BOTH = ("SYSTEM.md", "COMMS.md", "spec", "infra", "pyproject.toml")
+BORN_WITH = (*IN_BOTH, ".gitignore", ".gitattributes", "bot-template/mind")
+"""What every agent's repository holds at first, beside tests: these play with the mind's template."""
+TESTS = ("tests/__init__.py", "tests/conftest.py", "tests/shared", "tests/keep", "tests/cell")
+"""Those that need neither a container nor the host."""
+IN_IMAGE = (*IN_BOTH, "bot-template", "nftables", "podman", "requirements.lock")
 BODY = "bot-template/body"
 """Laid over the rest, at the top of the repository."""
 MIND_TEMPLATE = "bot-template/mind"
 """The first commit of the branch `mind`, but for its empty folders."""
-IMAGE_LIST = ".containerignore"
-"""Its lines with `!` name what the image holds."""
-
 _LEFT_OUT = ("__pycache__", "logs", ".git", ".venv", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".hypothesis")
 _LEFT_OUT_ENDINGS = (".pyc", ".pyo", ".log", ".swp", ".orig", "~")
 
@@ -47,59 +42,37 @@ def version_of(root: str) -> str:
 
 def first_files(root: str) -> list[Source]:
     """Every file of an agent's first commit. Raises CommandError when the project lacks a part."""
-    found = {source.path: source for part in [*BORN_WITH, *_tests(root)] for source in files_of(root, part)}
-    for source in files_of(root, BODY):
-        inside = source.path.removeprefix(f"{BODY}/")
-        found[inside] = source._replace(path=inside)
-    return [found[path] for path in sorted(found)]
+    parts = (*BORN_WITH, *(part for part in TESTS if os.path.lexists(f"{root}/{part}")))
+    found = {source.path: source for part in parts for source in files_of(root, part)}
+    return sorted((found | {source.path: source for source in _files_below(root, BODY)}).values())
 
 
 def mind_files(root: str) -> list[Source]:
     """Every file of the first commit of the mind. Raises CommandError when the project lacks a part."""
-    given = [
-        source._replace(path=source.path.removeprefix(f"{MIND_TEMPLATE}/")) for source in files_of(root, MIND_TEMPLATE)
-    ]
+    given = _files_below(root, MIND_TEMPLATE)
     empty = [folder for folder in FOLDERS if not any(source.path.startswith(f"{folder}/") for source in given)]
     return sorted([*given, *(Source(f"{folder}/{KEEP}", "", False) for folder in empty)])
 
 
-def _tests(root: str) -> list[str]:
-    """What needs neither a container nor the host: the tests of each folder of `infra`, and what they share."""
-    names = sorted(os.listdir(f"{root}/tests")) if os.path.isdir(f"{root}/tests") else []
-    return [
-        f"tests/{name}"
-        for name in names
-        if os.path.isdir(f"{root}/infra/{name}") or name in ("__init__.py", "conftest.py")
-    ]
-
-
 def image_files(root: str) -> list[Source]:
     """Every file that the image holds. Raises CommandError when the project lacks a part."""
-    parts = re.findall(r"^!(\S+)$", text_of(root, IMAGE_LIST), re.MULTILINE)
-    return [source for part in parts for source in files_of(root, part)]
-
-
-def text_of(root: str, part: str) -> str:
-    """Raises CommandError when it is missing."""
-    (source,) = files_of(root, part)
-    with open(source.file, encoding="utf-8") as file:
-        return file.read()
+    return [source for part in sorted(IN_IMAGE) for source in files_of(root, part)]
 
 
 def files_of(root: str, part: str) -> Iterator[Source]:
     """The regular files of a file or folder of the project, without what tools leave behind. Raises CommandError."""
     path = f"{root}/{part}"
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        raise CommandError(
-            Exit.NOT_FOUND, f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone"
-        ) from None
-    name = os.path.basename(part)
+    if not os.path.lexists(path):
+        raise not_found(f"the project at {root} is not whole: {part} is missing; run minifram from a fresh clone")
+    mode, name = os.lstat(path).st_mode, os.path.basename(part)
     if name in _LEFT_OUT or name.endswith(_LEFT_OUT_ENDINGS):
         return
-    if stat.S_ISDIR(status.st_mode):
+    if stat.S_ISDIR(mode):
         for inner in sorted(os.listdir(path)):
             yield from files_of(root, f"{part}/{inner}")
-    elif stat.S_ISREG(status.st_mode):
-        yield Source(part, path, bool(status.st_mode & 0o100))
+    elif stat.S_ISREG(mode):
+        yield Source(part, path, bool(mode & 0o100))
+
+
+def _files_below(root: str, folder: str) -> list[Source]:
+    return [each._replace(path=each.path.removeprefix(f"{folder}/")) for each in files_of(root, folder)]

@@ -12,13 +12,14 @@ import sys
 import time
 from collections.abc import Sequence
 
-from infra.keep.git_door import inspection, taint
+from infra.keep import taint
+from infra.keep.git_door import inspection
 from infra.keep.git_door.decide import refusal
 from infra.keep.git_door.examined import ask_for_examinations
-from infra.keep.git_door.forgotten import problems_with_forgotten
+from infra.keep.git_door.notes import with_noted
 from infra.keep.git_door.rules import read_rules
+from infra.keep.known_secrets import read_known
 from infra.shared.exit_codes import Exit
-from infra.shared.known_secrets import read_known
 from infra.shared.repository.git import GitError
 from infra.shared.secret_shapes import redacted
 
@@ -50,13 +51,11 @@ def pre_receive(config: str) -> int:
         now = time.time()
         updates = inspection.inspect_all(repository, updates, rules, known, now)
         ask_for_examinations(repository, updates)
-        state = taint.at_push(rules.var, repository.kept, now)
-        updates = [taint.brought(state, repository.git, update) for update in updates]
-        problems = [(update.ref, refusal(update, rules, state)) for update in updates]
-        problems += problems_with_forgotten(rules.var, updates)
-        if state.now:
-            is_taken = not any(problem for _, problem in problems)
-            taint.note_push(rules.var, repository.kept, state.now.origins, updates, is_taken, now)
+        tainted = taint.look(rules.var, repository.kept, now) if rules.web_taints else None
+        if tainted:
+            trace = f"{rules.var}/{taint.TRACE}"
+            updates = [with_noted(update, repository.git, rules.var, trace, now) for update in updates]
+        problems = [(update.ref, refusal(update, rules, tainted)) for update in updates]
     except ValueError as error:
         return refuse(str(error), known=known)
     except (OSError, GitError, MemoryError) as error:
@@ -85,17 +84,20 @@ def serve(options: Sequence[str]) -> int:
 
     import structlog
 
+    from infra.keep import arguments, settings_file
     from infra.keep.git_door.context import DoorContext
     from infra.keep.git_door.mainline import problem_with_repository, watch_files
     from infra.keep.git_door.notifier import Notifier
     from infra.keep.git_door.request_server import RequestServer
     from infra.keep.git_door.requests import answer
-    from infra.keep.git_door.taint_of_work import look_aside
     from infra.keep.git_door.witness import Witness
-    from infra.shared import arguments, settings_file, sockets
+    from infra.shared import sockets
     from infra.shared.log import log_as_json
 
-    given = arguments.parser("git_door serve", "Tell listeners where main is.").parse_args(options)
+    parser = arguments.parser("git_door serve", "Tell listeners where main is.")
+    words = "how often main is looked at when no file event arrives (default: %(default)s)"
+    parser.add_argument("--poll-seconds", type=float, default=1.0, help=words)
+    given = parser.parse_args(options)
     places = arguments.places(given)
     log_as_json(structlog.PrintLoggerFactory(sys.stderr))
     log = structlog.get_logger()
@@ -122,11 +124,10 @@ def serve(options: Sequence[str]) -> int:
         except (OSError, ValueError) as error:
             return cannot(error, Exit.FAILURE)
 
-        poll_seconds = read.intervals.poll_seconds
+        poll_seconds = given.poll_seconds
         witness = Witness(places, log)
         context = DoorContext(places, read, log, witness=witness)
-        on_move = partial(look_aside, context)
-        notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket, on_move)
+        notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket)
         closing.callback(notifier.close)
         signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
         signal.signal(signal.SIGINT, lambda *_: notifier.stop())

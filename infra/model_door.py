@@ -22,16 +22,14 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from infra.keep.ledger.budget import Cost
+from infra.keep import arguments
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import log_lines
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.acts import Acts
-from infra.keep.model_door.asked import UNKNOWN, units_of
 from infra.keep.model_door.background import load_all, worst_state
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
-from infra.keep.model_door.clients import unless
 from infra.keep.model_door.counting import RateLimit
 from infra.keep.model_door.incoming import read_request, read_vision
 from infra.keep.model_door.model import Answer, Call, CallFailure, Model
@@ -41,8 +39,10 @@ from infra.keep.model_door.script import ScriptError
 from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, read_probe
 from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.keep.model_door.turns import asked_first, first_answer
-from infra.keep.serving import left_of, serve
-from infra.shared import arguments
+from infra.keep.model_settings import ModelSettings
+from infra.keep.serving import serve
+from infra.keep.settings import Settings
+from infra.keep.settings_file import SettingsError, read_settings
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
     ACTS_PATH,
@@ -59,11 +59,7 @@ from infra.shared.conversation import (
     to_plain,
 )
 from infra.shared.exit_codes import Exit
-from infra.shared.model_settings import ModelSettings
 from infra.shared.paths import Paths
-from infra.shared.providers import MANUAL
-from infra.shared.settings import Settings
-from infra.shared.settings_file import SettingsError, read_settings
 from infra.shared.sockets import SocketTaken, listen
 
 log = structlog.get_logger("model_door")
@@ -74,7 +70,8 @@ _Asked = TypeVar("_Asked", Request, VisionRequest)
 def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM."""
     parser = arguments.parser("model_door", __doc__ or "")
-    parser.add_argument("--unit", help="the unit of work of all calls (default: what main's page asks for)")
+    idle = ProviderContext._field_defaults["idle_seconds"]
+    parser.add_argument("--idle-seconds", type=float, default=idle, help="a silent stream is given up (%(default)s)")
     given = parser.parse_args(words)
     places = arguments.places(given)
     log_lines.configure()
@@ -85,7 +82,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         settings = read_settings(given.settings)
         directory = os.path.dirname(os.path.abspath(given.settings))
-        models = make_models(ProviderContext(settings.model, places, directory))
+        models = make_models(ProviderContext(settings.model, places, directory, given.idle_seconds))
         server = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
         log.error("door.not_opened", reason=str(error))
@@ -97,24 +94,21 @@ def main(words: list[str] | None = None) -> int:
         log.error("door.not_opened", reason=f"the socket {places.model_socket} cannot be made: {error}")
         return Exit.FAILURE
     try:
-        return open_and_serve(models, settings, places, server, given.unit)
+        return open_and_serve(models, settings, places, server)
     finally:
         server.close()
         if os.path.lexists(places.model_socket):
             os.unlink(places.model_socket)
 
 
-def open_and_serve(
-    models: Sequence[Model], settings: Settings, places: Paths, server: socket.socket, unit: str | None = None
-) -> Exit:
-    """The door's life, from the ledger's opening to the signal that ends it. `unit`: of all calls."""
-    found = {(model.provider, model.name): price_of(model, settings.model, settings.budget) for model in models}
+def open_and_serve(models: Sequence[Model], settings: Settings, places: Paths, server: socket.socket) -> Exit:
+    """The door's life, from the ledger's opening to the signal that ends it."""
+    found = {(model.provider, model.name): price_of(model, settings.model) for model in models}
     prices = {which: price for which, price in found.items() if price is not None}
-    limit = Cost(nano_dollars(settings.budget.daily_usd), settings.budget.daily_tokens)
-    unit_limit = Cost(nano_dollars(settings.budget.unit_usd), settings.budget.unit_tokens)
+    limit = nano_dollars(settings.budget.daily_usd)
     try:
         ledger = Ledger(places.ledger)
-        accounts = Accounts(ledger, limit, unit_limit, prices, time.time, _unsynced, settings.exploration)
+        accounts = Accounts(ledger, limit, prices, time.time, _unsynced, settings.exploration.usd)
     except OSError as error:
         log.error("door.not_opened", reason=f"the ledger {places.ledger} must be readable and writable: {error}")
         return Exit.FAILURE
@@ -125,7 +119,7 @@ def open_and_serve(
     left_out = [no_price(model).message for model in models if model not in priced]
     counted = accounts if (models[0].provider, models[0].name) in prices else None
     acts = Acts(settings.model, priced)
-    door = Door(priced, counted, left_out, places.probe, unit_of=units_of(places.remote, unit), acts=acts)
+    door = Door(priced, counted, left_out, places.probe, acts=acts)
     # An SDK takes a second to load, and that must not come before the first answer.
     loads = [thing for model in priced for thing in model.loads]
     serve(door.app, server, (lambda: load_all(loads)) if loads else None)
@@ -146,11 +140,10 @@ class Door:
         left_out: Sequence[str] = (),
         probe: str = os.devnull,
         bodies: Bodies | None = None,
-        unit_of: Callable[[str, str], str] = lambda label, task: UNKNOWN,
         acts: Acts | None = None,
     ) -> None:
         """`accounts` None: the first model has no price. `left_out`: why other models are not among `models`. `probe`
-        is the file whose word is given to every client that asks; `unit_of` names a call's unit by label and task."""
+        is the file whose word is given to every client that asks."""
         self.models = models
         self.accounts = accounts
         self._acts = acts or Acts(ModelSettings(), models)
@@ -161,7 +154,6 @@ class Door:
         self._calls = Calls()
         self._count_limit = RateLimit()
         self._probe = probe
-        self._unit_of = unit_of
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
@@ -216,43 +208,38 @@ class Door:
         self,
         http: HttpRequest,
         read: Callable[[bytes], _Asked],
-        act: Callable[[_Asked, asyncio.Future[None]], Awaitable[Value]],
+        act: Callable[[_Asked], Awaitable[Value]],
     ) -> Response:
         try:
             body = await self._bodies.receive(http)
             with self._calls.room_for(weight_of(body)):
                 asked = read(body)
                 del body
-                left = asyncio.ensure_future(left_of(http))
-                try:
-                    return JSONResponse(to_plain(await act(asked, left)))
-                finally:
-                    left.cancel()
+                return JSONResponse(to_plain(await act(asked)))
         except asyncio.CancelledError:
             # Only a door that was asked to leave cancels. A call that was under way keeps its worst case in the ledger.
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None
 
-    async def call(self, request: Request, left: asyncio.Future[None] | None = None) -> Completion:
-        """One completion, from the first model that gives one. `left` is done once the client has disconnected; only a
-        person stops for that, since what a provider has begun is paid. Raises CallFailure."""
+    async def call(self, request: Request) -> Completion:
+        """One completion, from the first model that gives one; also for a client that has disconnected, since what a
+        provider has begun is paid. Raises CallFailure."""
         models = self._acts.able(asked_first(self.models, request.model), request)
 
         async def attempt(model: Model) -> Completion:
             await self._acts.check(model, request)
-            stops = left if model.provider == MANUAL else None
-            return await self._try(model, lambda: model.prepare(request), request, stops)
+            return await self._try(model, lambda: model.prepare(request), request)
 
         return await first_answer(models, attempt, self._note)
 
-    async def look(self, asked: VisionRequest, left: asyncio.Future[None] | None = None) -> Completion:
+    async def look(self, asked: VisionRequest) -> Completion:
         """What the first model that takes images says of one; a call like any other. Raises CallFailure."""
 
         async def attempt(model: Model) -> Completion:
-            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked, None)
+            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked)
 
         return await first_answer(asked_first(self.models, asked.model), attempt, self._note)
 
-    async def count(self, request: Request, left: asyncio.Future[None] | None = None) -> TokenCount:
+    async def count(self, request: Request) -> TokenCount:
         """By the first model that counts. It costs nothing, so nothing is reserved. Raises CallFailure."""
         self._count_limit.take(time.monotonic())
 
@@ -273,22 +260,15 @@ class Door:
         if len(self.models) > 1:
             log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
 
-    async def _try(
-        self,
-        model: Model,
-        prepare: Callable[[], Call],
-        asked: Request | VisionRequest,
-        left: asyncio.Future[None] | None,
-    ) -> Completion:
+    async def _try(self, model: Model, prepare: Callable[[], Call], asked: Request | VisionRequest) -> Completion:
         """One paid call. Raises CallFailure."""
         if self.accounts is None:
             raise no_price(model)
         call = prepare()
-        unit = await asyncio.to_thread(self._unit_of, asked.label, asked.task)
-        entry = await self.accounts.open(model.provider, model.name, unit, call.most, asked.unit, asked.label)
+        entry = await self.accounts.open(model.provider, model.name, call.most, asked.run, asked.label)
         began = time.monotonic()
         try:
-            answer = await (unless(left, call) if left else call.make())
+            answer = await call.make()
         except CallFailure as failure:
             await self._settle(self.accounts, entry, began, failure=failure)
             raise
@@ -300,7 +280,7 @@ class Door:
         settled = await self._settle(self.accounts, entry, began, answer)
         usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
         usd = settled.usd if settled else entry.worst_usd
-        return answer.completion._replace(usage=usage, spent=self.accounts.spent(unit), usd=usd)
+        return answer.completion._replace(usage=usage, spent=self.accounts.spent, usd=usd)
 
     async def _settle(
         self,

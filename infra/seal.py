@@ -10,23 +10,26 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
 from secrets import token_hex
 
+from infra.keep import arguments
 from infra.keep.egress import seal_egress
-from infra.keep.egress.resolver import as_resolver, names_of_model, resolver_command
-from infra.keep.egress.rules import RulesError, closed_networks
+from infra.keep.egress.resolver import resolver_command
+from infra.keep.egress.rules import RulesError
 from infra.keep.egress.seal_egress import Users
 from infra.keep.git_door import daemon
 from infra.keep.git_door.door_files import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
 from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
 from infra.keep.services import health_checks
-from infra.keep.services.services import Service, begin, doors
+from infra.keep.services.services import Service, doors
+from infra.keep.settings import Settings
+from infra.keep.settings_file import SettingsError, read_settings
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
+from infra.keep.watcher_file import Report
 from infra.keep.web_door import package_tools
-from infra.shared import arguments, report_titles
+from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
@@ -34,9 +37,6 @@ from infra.shared.identity import Identity, leave_groups, user_named
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
-from infra.shared.settings import Settings
-from infra.shared.settings_file import SettingsError, read_settings
-from infra.shared.watcher_file import Report
 from infra.watcher import watch
 
 CELL_USER, RESOLVER_USER, EXAMINER_USER, WEB_USER = "agent", "resolver", "examiner", "web"
@@ -83,26 +83,22 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
     shut_out(web, places.run)
     prove = seal_egress.put_on(settings.egress, upstream, Users(who_asks, web, cell), host)
     loopback.answer_at_once()
-    names = resolver(settings, upstream, who_asks, host)
-    if names.once:
-        begin(names, places.var)
     keep_only(FOR_WATCHING)
-
-    def holds() -> str:
-        ended = names.once and (names.process is None or names.process.poll() is not None)
-        return "the resolver that fills the allowlist has ended" if ended else prove()
-
-    why = holds()  # again, as the watcher will, without the rights that could repair it
+    why = prove()  # again, as the watcher will, without the rights that could repair it
     if why:
         raise Refused(why)
     return Zones(
         settings_path,
         places,
         daemon.url(places),
-        [*doors(settings_path, places, web, package_tools.port(mode)), git_daemon(places, settings), names],
+        [
+            *doors(settings_path, places, web, package_tools.port(mode)),
+            git_daemon(places, settings),
+            resolver(upstream, who_asks),
+        ],
         cell,
         by_daemon=True,
-        proof=holds,
+        proof=prove,
         examiner=examiner,
         scratch=EXAMINATIONS,
         also=package_tools.environment(mode),
@@ -141,17 +137,9 @@ def git_daemon(places: Paths, settings: Settings) -> Service:
     )
 
 
-def resolver(settings: Settings, upstream: str, who: Identity, host: Sequence[str] = ()) -> Service:
-    """DNS for everything in the container, as a user of its own: only that may speak to the upstream.
-
-    With the allowlist it writes packet rules, by a right that is given up a moment after it was started."""
-    names = names_of_model(settings.model)
-    words = resolver_command(settings.egress, (upstream,), names, closed=closed_networks(host))
-    if settings.egress.mode != "allowlist":
-        return Service("resolver", words, identity=who, output="resolver.log")
-    if who.uid is None or who.gid is None:
-        raise ValueError("the resolver has no user of its own; the image makes it")
-    return Service("resolver", as_resolver(words, who.uid, who.gid, ("net_admin",)), output="resolver.log", once=True)
+def resolver(upstream: str, who: Identity) -> Service:
+    """DNS for everything in the container, as a user of its own: only that may speak to the upstream."""
+    return Service("resolver", resolver_command((upstream,)), identity=who, output="resolver.log")
 
 
 def refuse(places: Paths, why: str) -> int:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
+from infra.keep import arguments
+from infra.keep.settings_file import SettingsError, read_settings
 from infra.keep.supervision import memory
 from infra.keep.supervision.act import Actor
 from infra.keep.supervision.decide.decision import decide
@@ -15,10 +17,8 @@ from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.observe import Observer
 from infra.keep.supervision.parts import Parts, now
 from infra.keep.supervision.zones import Zones, plain_directories
-from infra.shared import arguments
 from infra.shared.exit_codes import Exit
 from infra.shared.log import log_to_file
-from infra.shared.settings_file import SettingsError, read_settings
 
 
 def main(argv: list[str]) -> int:

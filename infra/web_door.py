@@ -15,10 +15,13 @@ from typing import Any
 
 import structlog
 
+from infra.keep import arguments
 from infra.keep.model_door import log_lines
 from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.keep.services.activation import inherited
 from infra.keep.serving import serve
+from infra.keep.settings import policy_of
+from infra.keep.settings_file import SettingsError, parse_settings
 from infra.keep.web_door.connection import Connections
 from infra.keep.web_door.fetching import Fetcher, FetchLimits
 from infra.keep.web_door.judge import Judge
@@ -34,11 +37,8 @@ from infra.keep.web_door.target import target_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.turns import MOST_AT_ONCE
 from infra.keep.web_door.worker import Readers
-from infra.shared import arguments
 from infra.shared.exit_codes import Exit
 from infra.shared.policy import ALLOW
-from infra.shared.settings import policy_of
-from infra.shared.settings_file import SettingsError, parse_settings
 
 log = structlog.get_logger("web_door")
 
@@ -69,12 +69,12 @@ def main(words: list[str] | None = None) -> int:
     log.info("door.opened")
     web, trace, names = settings.web, Trace(sys.stdout.fileno()), Resolver()
     judge = Judge(policy_of(settings), web.allowed_domains, _origin(web.search_url))
-    limits = FetchLimits(web.fetch_seconds, web.page_bytes)
-    fetcher = Fetcher(judge, limits, Connections(), names.addresses, Robots() if web.robots else None)
+    limits = FetchLimits()
+    fetcher = Fetcher(judge, limits, Connections(), names.addresses, Robots())
     readers = Readers()
     reading = Reading(judge, fetcher, Rendering(readers, web.keep_raw_html), Outgoing(), web.search_url)
-    at_once = max(1, min(MOST_AT_ONCE, BODIES_BYTES // web.page_bytes))
-    door = WebDoor(reading.fetch, reading.search, trace, web.fetch_seconds, at_once)
+    at_once = max(1, min(MOST_AT_ONCE, BODIES_BYTES // limits.page_bytes))
+    door = WebDoor(reading.fetch, reading.search, trace, limits.seconds, at_once)
     tasks: set[asyncio.Task[Any]] = set()
 
     def begin() -> None:
@@ -86,7 +86,7 @@ def main(words: list[str] | None = None) -> int:
             )
             tasks.add(asyncio.ensure_future(packages.serve(sockets[PACKAGES])))
 
-    serve(door.app, listening, begin, waiting_seconds=2 * web.fetch_seconds + _SPARE_SECONDS)
+    serve(door.app, listening, begin, waiting_seconds=2 * limits.seconds + _SPARE_SECONDS)
     return Exit.OK
 
 

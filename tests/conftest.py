@@ -4,7 +4,6 @@ a terminal, also where the tests were started in the background of a shell, whic
 from __future__ import annotations
 
 import gc
-import os
 import signal
 from collections.abc import Generator
 
@@ -21,8 +20,8 @@ settings.register_profile("long", parent=settings.get_profile("minifram"), max_e
 settings.load_profile("minifram")
 
 
-LONGEST = ("tests/whole/test_demo.py", "tests/sealed/test_upgrade.py")
-"""Minutes each, as both examine a version. Each begins the share of one worker: at the end the others would wait."""
+LONGEST = "tests/whole/test_demo.py"
+"""A minute, as it examines a version. It begins the share of a worker: at the end the others would wait."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -43,10 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     for item in items:
         if item.get_closest_marker("long"):
             item.add_marker("heavy")
+        if "user" in getattr(item, "fixturenames", ()):
+            item.add_marker("contained")
     yield
-    # pytest-xdist gives each worker as many tests as the others, in their order; then those that are through take more.
-    share = len(items) // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    for place, name in enumerate(LONGEST):
-        longest = [item for item in items if item.nodeid.startswith(f"{name}::")]
-        others = [item for item in items if item not in longest]
-        items[:] = [*others[: place * share], *longest, *others[place * share :]]
+    longest = [item for item in items if item.nodeid.startswith(f"{LONGEST}::")]
+    items[:] = [*longest, *(item for item in items if item not in longest)]

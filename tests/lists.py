@@ -23,7 +23,7 @@ FAULTS, ATTACKS = ROOT / "spec/FAULTS.md", ROOT / "spec/ATTACKS.md"
 _LINE = re.compile(r"^- \*\*(?P<number>[A-Z]\d+)\*\* (?P<rest>.+(?:\n  .+)*)", re.MULTILINE)
 _PART = re.compile(r"\n  - ")
 _TEST = re.compile(r"`(?P<test>tests/[\w/]+\.py::test_\w+(?:\[.+\])?)`")
-_NOT_TRIED = "not tried: "
+_NOT_TRIED, _NOT_HELD = "not tried: ", "not held: "
 _TELL_SECONDS = 15.0
 
 
@@ -54,10 +54,11 @@ def _line(number: str, rest: str) -> Line:
         test = _TEST.fullmatch(part)
         if test:
             tests.append(test["test"])
-        elif part.startswith(_NOT_TRIED):
-            reasons.append(part.removeprefix(_NOT_TRIED))
+        elif part.startswith((_NOT_TRIED, _NOT_HELD)):
+            reasons.append(part.partition(": ")[2])
         else:
-            raise ValueError(f"{number}: expected a test in backquotes or '{_NOT_TRIED}…', found {part!r}")
+            expected = f"a test in backquotes, '{_NOT_TRIED}…' or '{_NOT_HELD}…'"
+            raise ValueError(f"{number}: expected {expected}, found {part!r}")
     if not arrow or not injected or not seen:
         raise ValueError(f"{number}: expected 'what is injected → what must be seen', found {words!r}")
     return Line(number, injected, seen, tuple(tests), " ".join(reasons))

@@ -1,21 +1,17 @@
-"""The action protocol: the one command of a pre-exec block, found whatever the block's looks. Pure.
+"""The action protocol: a block is named sections, and a pre-exec block has exactly one command. Pure.
 
-Blank lines, the case of tags, fences, CRLF, closing tags and missing other sections do not matter. A block with any
-other number of commands than one is refused, with an error that shows the right form."""
+A tag stands at the beginning of a line, in any case, with blanks, list marks or bold around it. Blank lines, fences and
+closing tags are no part of a section."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
 PRE = ("intent", "command", "expected", "onerror")
 POST = ("observation", "inference", "next")
 COMMAND_BYTES = 100_000
-"""At most, of a command in UTF-8: Linux takes no single argument of 128 KiB."""
-BLOCK_CHARACTERS = 1_000_000
-"""At most, of a block."""
-
+"""Linux takes no single argument of 128 KiB."""
 FORM = """\
 <Intent>
 One sentence: what you are trying to learn.
@@ -29,124 +25,93 @@ What you expect to see.
 <OnError>
 What you will do if it fails."""
 
-_DECORATION = r"[ \t>*#-]*"
-_NAMES = "intent|command|expected|on[ _-]?error|observation|inference|next"
-_TAG = re.compile(rf"^{_DECORATION}<[ \t]*(?:(/)[ \t]*)?({_NAMES})[ \t]*>(?:\*+:?|:)?", re.IGNORECASE)
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w+-]*[ \t]*$")
-_FENCED = re.compile(r"^(```|~~~)(?:\w+[ \t])?(.+)\1$")
-_HERE_DOCUMENT = re.compile(r"(?<!<)<<(?!<)")
+_NAMES = r"(intent|command|expected|on[ _-]?error|observation|inference|next)"
+_TAG = re.compile(rf"^[ \t>*#\ufeff-]*<\s*{_NAMES}\s*>[*:]*", re.IGNORECASE)
+_END = re.compile(rf"<\s*/\s*{_NAMES}\s*>[\s*]*$", re.IGNORECASE)
+_FENCE = re.compile(r"^\s*(```|~~~)[\w+-]*\s*$")
 
 
 class BlockError(ValueError):
-    """A block that cannot be carried out: why, and the right form."""
+    """`block` is not carried out. The text says why and shows the right form."""
+
+    def __init__(self, block: str, why: str) -> None:
+        super().__init__(f"{why}.\nThe right form:\n\n{FORM}")
+        self.block = block
 
 
-class Tag(NamedTuple):
-    """A line that opens or closes a section, and what stands behind the tag in the same line."""
-
+class Section(NamedTuple):
     name: str
-    closes: bool
-    rest: str
+    lines: list[str]
+    """Those that are not blank."""
 
 
-def parse(block: str) -> str:
-    """The one command of a pre-exec block: a single line. Raises BlockError."""
-    if len(block) > BLOCK_CHARACTERS:
-        raise _error(f"the block has {len(block):,} characters; at most {BLOCK_CHARACTERS:,} are taken")
-    found = [(name, lines) for name, lines in _sections(block) if name]
-    sections = [lines for name, lines in found if name == "command"]
-    if not block.strip():
-        raise _error("the block is empty")
-    if not sections:
-        if any(name in POST for name, _ in found):
-            raise _error("this is a post-exec block, and no command has run for it; a pre-exec block is expected")
-        raise _error("there is no <Command> section")
-    filled = [lines for lines in sections if lines]
-    if not filled:
-        raise _error("the <Command> section is empty; exactly one command is expected")
-    if len(filled) > 1:
-        raise _error(f"there are {len(filled)} <Command> sections; exactly one command is expected")
-    return _checked(filled[0])
-
-
-def tag(line: str) -> Tag | None:
-    """The tag that a line begins with."""
+def tag_of(line: str) -> str:
+    """The name of the section that this line begins; empty for none."""
     found = _TAG.match(line)
-    if not found:
-        return None
-    name = re.sub(r"[ _-]", "", found[2].lower())
-    return Tag(name, bool(found[1]), line[found.end() :])
+    return re.sub(r"[ _-]", "", found[1].lower()) if found else ""
 
 
-def is_fence(line: str) -> bool:
-    return bool(_FENCE.match(line))
+def sections(text: str) -> list[Section]:
+    """In their order. What stands before the first tag is left out."""
+    found: list[Section] = []
+    for line in _lines(text):
+        if name := tag_of(line):
+            found.append(Section(name, []))
+            line = _TAG.sub("", line)
+        line = _END.sub("", line)
+        if found and line.strip() and not _FENCE.match(line):
+            found[-1].lines.append(line)
+    return found
 
 
-def unified(text: str) -> str:
-    """`text` with one kind of line end, and no byte order mark."""
-    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+def is_whole(text: str) -> bool:
+    """The block's last section is there and has text."""
+    found = sections(text)
+    return bool(found) and found[-1].name in ("onerror", "next") and bool(found[-1].lines)
 
 
-def _sections(block: str) -> Iterator[tuple[str, list[str]]]:
-    """Names and lines that are not blank, in order; what stands in no section has no name."""
-    name, lines = "", list[str]()
-    for line in unified(block).split("\n"):
-        opened = tag(line)
-        if opened:
-            yield name, lines
-            name, lines = ("" if opened.closes else opened.name), []
-            line = opened.rest
-        if is_fence(line):
-            continue
-        if name:
-            line, closed = _without_end(line, name)
-        else:
-            closed = False
-        if line.strip(" \t"):
-            lines.append(line)
-        if closed:
-            yield name, lines
-            name, lines = "", []
-    yield name, lines
-
-
-def _without_end(line: str, name: str) -> tuple[str, bool]:
-    """A line without the closing tag of its section at its end, and whether there was one."""
-    begin, end = line.rfind("<"), line.rstrip(" \t")
-    inside = end[begin + 1 : -1].lstrip(" \t")
-    if begin < 0 or not end.endswith(">") or not inside.startswith("/"):
-        return line, False
-    if re.sub(r"[ \t_-]", "", inside[1:].lower()) != name:
-        return line, False
-    return line[:begin], True
-
-
-def _checked(lines: list[str]) -> str:
-    if len(lines) > 1:
-        if _HERE_DOCUMENT.search(lines[0]):
-            raise _error(
-                "a here-document needs several lines, and the command has one. "
-                "Write the file with: printf '%s\\n' 'first line' 'second line' > FILE"
-            )
-        raise _error(
-            f"<Command> has {len(lines)} lines; exactly one command, on one line, is expected. Join steps with && or ;"
-        )
-    command = lines[0].lstrip(" \t")
-    if not command.rstrip(" \t").endswith("\\"):  # else a blank behind it is part of the command
-        command = command.rstrip(" \t")
-    fenced = _FENCED.match(command)
-    if fenced:
-        command = fenced[2].strip(" \t") or command
-    if "\0" in command:
-        raise _error("the command holds a NUL character, which no command can")
+def command_of(block: str) -> str:
+    """The one command of a pre-exec block. Raises BlockError."""
+    found = sections(block)
+    if any(section.name in POST for section in found):
+        raise BlockError(block, "a command counts only in a pre-exec block, whose <Intent> follows the text of <Next>")
+    given = [section.lines for section in found if section.name == "command" and section.lines]
+    if len(given) != 1:
+        raise BlockError(block, f"the block has {len(given)} commands; exactly one is expected")
+    if len(given[0]) > 1:
+        why = f"<Command> has {len(given[0])} lines; one is expected. Join commands with && or ;"
+        raise BlockError(block, f"{why}; write a file with printf '%s\\n' 'line' 'line' > FILE")
+    command = given[0][0].strip()
     try:
         size = len(command.encode())
     except UnicodeEncodeError:
-        raise _error("the command holds characters that UTF-8 has none of") from None
-    if size > COMMAND_BYTES:
-        raise _error(f"the command has {size:,} bytes; at most {COMMAND_BYTES:,} are taken. Write a file in parts")
+        raise BlockError(block, "the command has a character that UTF-8 cannot encode") from None
+    if "\0" in command or size > COMMAND_BYTES:
+        raise BlockError(block, f"the command has {size:,} bytes; expected at most {COMMAND_BYTES:,}, none of them NUL")
     return command
 
 
-def _error(what: str) -> BlockError:
-    return BlockError(f"{what}.\nThe right form:\n\n{FORM}")
+def split(reply: str) -> tuple[str, str]:
+    """The post-exec block of a model's reply and the pre-exec block behind it; each may be empty.
+
+    A block that the model quotes in its <Observation> is no command of its own: behind a post-exec block, the pre-exec
+    block begins with the first <Intent> after the last <Next>. What breaks this comes back whole as the second, which
+    `command_of` refuses."""
+    lines = _lines(reply)
+    tags = [tag_of(line) for line in lines]
+    last = max((at for at, tag in enumerate(tags) if tag in POST), default=-1)
+    own = {at: tag for at, tag in enumerate(tags) if at > last and tag in PRE}
+    if last < 0:
+        begin = min(own, default=0)
+    elif not own:
+        begin = len(lines)
+    elif tags[last] == "next" and "intent" in own.values():
+        begin = next(at for at, tag in own.items() if tag == "intent")
+    else:
+        return "", reply
+    return "\n".join(lines[:begin]).strip(), "\n".join(lines[begin:]).strip()
+
+
+def _lines(text: str) -> list[str]:
+    """Not str.splitlines: it takes form feeds and line separators, which a command may hold, for ends of lines."""
+    return re.split(r"\r\n|\r|\n", text)

@@ -1,261 +1,307 @@
-"""Who explores: a person by standard input, or a model.
+"""Who explores: a person by standard input, a model behind a door, or an earlier run that is played again.
 
-Extension point: another driver is a subclass of `LLMDriver`, given to `main.run`."""
+Extension point: another driver is a subclass of `LLMDriver` and a name in MODES."""
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import http.client
+import json
+import re
+import socket
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import NamedTuple, TextIO
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 import blocks
-import lines
+from record import commands
+from shell import Result
 
-SHOWN_BLOCK = f"Pre-exec block. {{end}}\n\n{blocks.FORM}\n"
-SHOWN_NOTE = "Post-exec block: <Observation>, <Inference>, <Next>. {skip}"
-_PLACE = {name: place for place, name in enumerate((*blocks.PRE, *blocks.POST))}
-
-
-@dataclass(frozen=True)
-class Result:
-    """What became of a command."""
-
-    step: int
-    """From 1."""
-    command: str
-    stdout: str
-    stderr: str
-    exit_code: int
-    """124 when the time limit ended it, 130 when the run was interrupted."""
-    latency_s: float
-    timed_out: bool = False
-    stdout_bytes: int = 0
-    """How many there were; `stdout` holds the first and the last half of the bound."""
-    stderr_bytes: int = 0
-    restarted: bool = False
-    """The container had to be started again."""
-
-
-class Question(NamedTuple):
-    """Asked after the run."""
-
-    id: str
-    text: str
-
-
-class ModeError(Exception):
-    """LLM_MODE cannot be used as it is: why, and what to set."""
+with contextlib.suppress(ImportError):
+    import readline  # noqa: F401 - at a terminal, input() then takes lines of any length and whole pastes
 
 
 class LLMDriver:
     """A stub that ends the run at once, and the interface of all drivers."""
 
-    mode = "none"
     model: str | None = None
-    ended_by = ""
-    """Why `decide` gave nothing."""
     usd: float | None = None
-    """Spent so far in the run; None when it costs nothing. `tokens` the same."""
-    tokens: int | None = None
+    """Spent so far; None where nothing is counted."""
+    ended_by = "empty input"
 
-    def decide(self, last: Result | None) -> str:
-        """The next pre-exec block; empty ends the run. `last` is the last command's result. Raises BlockError."""
+    def decide(self) -> str:
+        """The next pre-exec block; an empty one ends the run. Raises BlockError for one that cannot be meant."""
         return ""
 
-    def refused(self, plan: str, error: str) -> None:
-        """The block that `decide` gave was not carried out, for this reason; `decide` is asked again."""
+    def refused(self, why: str) -> None:
+        """The last block was not carried out; `decide` is asked again."""
 
-    def note(self, result: Result) -> str:
-        """The post-exec block for an executed command, or empty."""
+    def note(self, result: Result, restarted: bool) -> str:
+        """The post-exec block for an executed command, or empty. `restarted`: its container had to be."""
         return ""
 
-    def answer(self, questions: list[Question]) -> dict[str, str]:
-        """Answers by the id of their question; a question without one is left out."""
+    def answer(self, questions: list[dict[str, str]]) -> dict[str, str]:
+        """Answers by the id of their question, asked after the run."""
         return {}
 
 
 class ManualDriver(LLMDriver):
     """A person at a terminal, or whatever writes to the pipe.
 
-    A pre-exec block ends with the blank line after the text of <OnError>, with a line that holds only '.', with the
-    first line of a block of the other kind, or with the end of input; a post-exec block the same after <Next>."""
+    A block ends with a blank line after the text of its last section, with a line that holds only '.', or with the
+    input. At a terminal an empty block ends the run; in a pipe, blank lines between blocks are passed over."""
 
-    mode = "manual"
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+        """Lines that were read and belong to what is asked for next."""
+        self._terminal = sys.stdin.isatty()
+        for stream in (sys.stdin, sys.stdout):
+            stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+        print("A block ends with an empty line after <OnError>, or with a line '.'; an empty block ends the run.\n")
+        print(f"{blocks.FORM}\n", flush=True)
 
-    def __init__(self, descriptor: int | None = None, out: TextIO | None = None) -> None:
-        self._lines = lines.Lines(sys.stdin.fileno() if descriptor is None else descriptor)
-        self._out = out or sys.stdout
-        self._explained = self._was_cut = False
+    def decide(self) -> str:
+        return self._block("block> ", blocks.PRE)
 
-    def decide(self, last: Result | None) -> str:
-        if not self._explained:
-            self._say(SHOWN_BLOCK.format(end=self._hint("<OnError>", "An empty block ends the run.")))
-            self._explained = True
-        self._ask("block> ")
-        block = self._block(blocks.PRE, "onerror")
-        if self._was_cut:
-            raise blocks.BlockError(
-                f"a line of {lines.TERMINAL_BYTES:,} bytes or more is cut by the terminal. Give long commands through "
-                f"a pipe: python3 main.py < FILE\nThe right form:\n\n{blocks.FORM}"
-            )
-        self.ended_by = "end of input" if self._lines.ended else "empty input"
-        return block or ""
+    def refused(self, why: str) -> None:
+        print(f"refused: {why}\n", flush=True)
 
-    def refused(self, plan: str, error: str) -> None:
-        self._say(f"refused: {error}\n")
+    def note(self, result: Result, restarted: bool) -> str:
+        text = shown(result, restarted)
+        # An output must not steer the terminal.
+        print("".join(char if char.isprintable() or char in "\n\t" else "\ufffd" for char in text), flush=True)
+        return self._block("note> ", blocks.POST)
 
-    def note(self, result: Result) -> str:
-        self._say(_shown(result))
-        if self._lines.is_terminal:
-            self._say(SHOWN_NOTE.format(skip=self._hint("<Next>", "It is optional: an empty line skips it.")))
-        self._ask("note> ")
-        return self._block(blocks.POST, "next") or ""
+    def answer(self, questions: list[dict[str, str]]) -> dict[str, str]:
+        print(f"{len(questions)} questions about the world; an empty line skips one.")
+        found = {}
+        for question in questions:
+            print(question["text"], flush=True)
+            found[question["id"]] = next(self._lines("answer> "), "").strip()
+        return found
 
-    def answer(self, questions: list[Question]) -> dict[str, str]:
-        self._say(f"{len(questions)} questions about the world, each answered by one line; an empty line skips one.\n")
-        answers: dict[str, str] = {}
-        for number, question in enumerate(questions, 1):
-            self._say(f"{number}. {question.text}")
-            self._ask("answer> ")
-            line = self._lines.next()
-            if line is None:
+    def _block(self, prompt: str, kind: tuple[str, ...]) -> str:
+        taken: list[str] = []
+        for line in self._lines(prompt):
+            text, tag = "\n".join(taken), blocks.tag_of(line)
+            no_note = kind is blocks.POST and tag in blocks.PRE and not blocks.sections(text)
+            if tag and (blocks.is_whole(text) or no_note):  # the next block has begun
+                self._waiting.insert(0, line)
+                break
+            if line.strip() == ".":
                 break
             if line.strip():
-                answers[question.id] = line.strip()
-        return answers
-
-    def _block(self, kind: tuple[str, ...], last_section: str) -> str | None:
-        """The lines of a block; None when there is none."""
-        reading = _Reading(kind, last_section)
-        self._was_cut = False
-        while not reading.is_done:
-            line = self._lines.next()
-            if line is None:
+                taken.append(line)
+            elif not taken:
+                if self._terminal:
+                    break
+            elif blocks.is_whole(text) or not blocks.sections(text):
                 break
-            if self._lines.is_terminal and len(line.encode()) >= lines.TERMINAL_BYTES:
-                self._was_cut = True
-            if not reading.lines and not line.strip():
-                if self._lines.is_terminal and not self._lines.waiting():
-                    return None
-                continue  # blank lines between blocks
-            if reading.is_of_another(line):
-                self._lines.push(line)
-                break
-            reading.take(line)
-        if self._lines.is_terminal:
-            self._drain_blank()
-        return reading.text or None
+            else:
+                taken.append(line)
+        return "\n".join(taken)
 
-    def _drain_blank(self) -> None:
-        """Blank lines at the end of what was pasted belong to it: they are no answer to the next prompt."""
-        while self._lines.waiting():
-            line = self._lines.next()
-            if line is None:
-                return
-            if line.strip():
-                self._lines.push(line)
-                return
-
-    def _hint(self, section: str, more: str) -> str:
-        return f"It ends with an empty line after {section}, or with a line that holds only '.'. {more}"
-
-    def _say(self, text: str) -> None:
-        print(text, file=self._out, flush=True)
-
-    def _ask(self, prompt: str) -> None:
-        if self._lines.is_terminal:
-            print(prompt, end="", file=self._out, flush=True)
+    def _lines(self, prompt: str) -> Iterator[str]:
+        while True:
+            if not self._waiting:
+                try:
+                    given = input(prompt if self._terminal else "")
+                except EOFError:
+                    return
+                self._waiting = given.split("\n")
+                if len(self._waiting) > 1:  # a paste, with any number of blank lines at its end: one counts
+                    self._waiting = given.rstrip().split("\n")
+                    self._waiting += [""] if self._waiting[-1].strip() != "." else []
+            yield self._waiting.pop(0)
+            prompt = ""
 
 
-class _Reading:
-    """A block while it is read."""
+class ReplayDriver(LLMDriver):
+    """The blocks of an earlier run, in any container: one as new as its own was shows what comes out differently."""
 
-    def __init__(self, kind: tuple[str, ...], last_section: str) -> None:
-        self.kind = kind
-        self.last_section = last_section
-        self.lines: list[str] = []
-        self.is_done = False
-        self._size = 0
-        self._seen: set[str] = set()
-        self._section = ""
-        self._filled = False  # the section has text
+    def __init__(self, run: Path) -> None:
+        self._plans = iter([str(event["plan"]) for event in commands(run)])
 
-    @property
-    def text(self) -> str:
-        return "\n".join(self.lines).strip("\n")
-
-    def is_of_another(self, line: str) -> bool:
-        """Whether a block that follows begins with this line."""
-        tag = blocks.tag(line)
-        if not tag or tag.closes:
-            return False
-        if tag.name not in self.kind:
-            # A block of the other kind alone is read whole: the parser says what was expected.
-            return self.kind is blocks.POST or "command" in self._seen
-        return tag.name == self.kind[0] and self.last_section in self._seen
-
-    def take(self, line: str) -> None:
-        if line.strip() == ".":
-            self.is_done = True
-            return
-        self._size += len(line) + 1
-        if self._size <= blocks.BLOCK_CHARACTERS + len(line) + 1:  # one line over the bound, so that it is refused
-            self.lines.append(line)
-        tag = blocks.tag(line)
-        if tag:
-            self._section, self._filled = ("" if tag.closes else tag.name), bool(tag.rest.strip())
-            self._seen.add(tag.name)
-            last = self.last_section if self.kind is blocks.POST or not self._is_post() else "next"
-            self.is_done = tag.closes and tag.name == last
-        elif line.strip():
-            self._filled = self._filled or not blocks.is_fence(line)
-        elif not self._seen:
-            self.is_done = True  # no block at all
-        else:
-            last = "next" if self._is_post() else self.last_section
-            self.is_done = self._filled and self._section == last
-
-    def _is_post(self) -> bool:
-        return bool(self._seen) and self._seen <= set(blocks.POST)
+    def decide(self) -> str:
+        return next(self._plans, "")
 
 
-def _shown(result: Result) -> str:
-    """A result for a terminal: control characters of the container become pictures of them."""
-    parts = []
-    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
-        if text:
-            parts.append(f"--- {name}\n{visible(text)}")
-    how = "ended at the time limit, " if result.timed_out else ""
-    again = "; the container was started again" if result.restarted else ""
-    parts.append(f"--- step {result.step}: {how}exit code {result.exit_code}, {result.latency_s:.3f} s{again}")
-    return "\n".join(part.removesuffix("\n") for part in parts) + "\n"
+BEGIN = """\
+Begin. Each reply of yours is the post-exec block for the result that you were just shown, then the next pre-exec \
+block with exactly one command. When you have nothing more to find out, reply with the post-exec block alone."""
+QUESTIONS = """\
+The exploration is over. Answer from what you have seen, each in a line `ID: ANSWER`; leave out what you do not know."""
+SHOWN_CHARS, SHORT_CHARS = 8000, 300
+"""Of a result's streams: when it is new, and when it is old."""
+WHOLE_TURNS, KEPT_TURNS = 24, 240
+"""The last turns, two a step, with whole results; and all that are sent."""
+PAUSES_SECONDS = (1, 4, 15, 60, 300)
+MOST_REFUSALS = 5
+"""In a row; then the run ends."""
+PASSING = ("rate_limited", "unavailable", "provider_error")
+"""Failures that may be gone at the next try."""
 
 
-_PICTURES = {code: chr(0x2400 + code) for code in range(32) if code not in (9, 10)} | {127: "\u2421"}
-_PICTURES |= dict.fromkeys(range(0x80, 0xA0), "\ufffd")
-_PICTURES |= dict.fromkeys([0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd")  # order
+class DoorFailure(Exception):
+    """A call that gave no completion, in the door's own words."""
 
 
-def visible(text: str) -> str:
-    """`text` without what would steer a terminal."""
-    return text.translate(_PICTURES)
+class ModelDriver(LLMDriver):
+    """A model behind a door that listens at a unix socket: one call a step. The door has key, ledger and budget."""
+
+    usd = 0.0
+
+    def __init__(
+        self, prompt: str, socket_path: str, most_usd: float, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """Raises DoorFailure."""
+        self._prompt, self._socket, self._most_usd, self._sleep = prompt, socket_path, most_usd, sleep
+        self._talk: list[tuple[str, str, str]] = [("user", BEGIN, BEGIN)]
+        """Role, text, and the text's place holder once it is old."""
+        self._next: str | blocks.BlockError | None = None
+        self._refusals = 0
+        health = self._asked("GET", "/health")
+        self.model = f"{health.get('provider', '')} {health.get('model', '')}".strip()
+
+    def decide(self) -> str:
+        if self._refusals >= MOST_REFUSALS:
+            self.ended_by = f"{MOST_REFUSALS} refused blocks in a row"
+            return ""
+        if self._next is None:
+            self._step()
+        block, self._next = self._next or "", None
+        if isinstance(block, blocks.BlockError):
+            raise block
+        return block
+
+    def refused(self, why: str) -> None:
+        self._refusals += 1
+        self._hear(f"This block was not carried out: {why}")
+
+    def note(self, result: Result, restarted: bool) -> str:
+        self._refusals = 0
+        self._hear(shown(result, restarted, SHOWN_CHARS), shown(result, restarted, SHORT_CHARS))
+        return self._step()
+
+    def answer(self, questions: list[dict[str, str]]) -> dict[str, str]:
+        self._hear("\n".join([QUESTIONS, *(f"{one['id']}: {one['text']}" for one in questions)]))
+        try:
+            said, _ = self._complete()
+        except DoorFailure:
+            return {}
+        found = {one["id"]: re.search(rf"^\W*{re.escape(one['id'])}\W*:(.*)$", said, re.M) for one in questions}
+        return {name: line[1].strip(" `*.") for name, line in found.items() if line}
+
+    def _step(self) -> str:
+        """Keeps the next pre-exec block and returns the post-exec block."""
+        self._next, self.ended_by = "", "model"
+        if self.usd > 0.8 * self._most_usd:  # the rest is for the answers
+            self.ended_by = "budget"
+            return ""
+        try:
+            said, cut = self._complete()
+        except DoorFailure as failure:
+            self.ended_by = f"model: {failure}"
+            return ""
+        if cut:
+            self._next = blocks.BlockError(said, "your reply was cut at the limit of tokens; reply again, shorter")
+            return ""
+        post, self._next = blocks.split(said)
+        return post
+
+    def _hear(self, text: str, short: str = "") -> None:
+        self._talk.append(("user", text, short or text))
+
+    def _complete(self) -> tuple[str, bool]:
+        """The model's text, and whether the limit of tokens cut it. Raises DoorFailure."""
+        # Turns become short, and leave, many at once: a provider's cache knows a conversation by its beginning.
+        old = (len(self._talk) - WHOLE_TURNS) // WHOLE_TURNS * WHOLE_TURNS
+        first = max(1, old + WHOLE_TURNS - KEPT_TURNS)
+        sent = [(role, short if at < old else text) for at, (role, text, short) in enumerate(self._talk)]
+        messages = [
+            {"role": role, "content": [{"type": "text", "text": text}]} for role, text in (sent[0], *sent[first:])
+        ]
+        answer = self._asked("POST", "/v1/complete", {"system": [self._prompt], "messages": messages, "tools": []})
+        said = "\n".join(block["text"] for block in answer["content"] if block["type"] == "text").strip()
+        self.usd += answer.get("usd", 0.0)
+        self._talk.append(("assistant", said or "(nothing)", said or "(nothing)"))
+        return said, answer["stop_reason"] == "max_tokens"
+
+    def _asked(self, method: str, url: str, body: object = None) -> dict[str, Any]:
+        """Asks again while the failure may pass. Raises DoorFailure."""
+        for pause in (*PAUSES_SECONDS, None):
+            try:
+                answer = _exchange(self._socket, method, url, body)
+            except (FileNotFoundError, ConnectionRefusedError) as error:
+                raise DoorFailure(f"nobody listens at {self._socket}: {error.strerror}") from None
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                answer = {"error": {"type": "unavailable", "message": str(error)}}
+            failure, problem = answer.get("error"), answer.get("problem")
+            if not failure and not problem:
+                return answer
+            if not failure or failure["type"] not in PASSING or pause is None:
+                raise DoorFailure(f"{failure['type']}: {failure['message']}" if failure else str(problem))
+            print(f"the model did not answer ({failure['type']}); asked again in {pause} s", file=sys.stderr)
+            self._sleep(pause)
+        raise AssertionError("unreachable")
 
 
-def _manual(prompt: str, environ: Mapping[str, str]) -> LLMDriver:
-    return ManualDriver()
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("model-door", timeout=1800)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
 
 
-def _minifram(prompt: str, environ: Mapping[str, str]) -> LLMDriver:
-    module = importlib.import_module("minifram_driver")  # only this mode needs it
+def _exchange(path: str, method: str, url: str, body: object) -> dict[str, Any]:
+    connection = _UnixConnection(path)
+    # Outputs may hold characters that UTF-8 cannot encode.
+    content = json.dumps(body, ensure_ascii=False).encode(errors="replace")
     try:
-        driver: LLMDriver = module.MiniframDriver(prompt, module.settings_from(environ))
-        driver.open()  # type: ignore[attr-defined]
-    except (ValueError, module.DoorFailure) as error:
-        raise ModeError(str(error)) from None
-    return driver
+        connection.request(method, url, content if body else None, {"content-type": "application/json"})
+        answer: dict[str, Any] = json.loads(connection.getresponse().read())
+        return answer
+    finally:
+        connection.close()
 
 
-MODES: dict[str, Callable[[str, Mapping[str, str]], LLMDriver]] = {"manual": _manual, "minifram": _minifram}
-"""By the value of LLM_MODE: makes the driver from the prompt and the environment. Extension point: a further mode."""
+def shown(result: Result, restarted: bool, limit: int = 1 << 30) -> str:
+    """A result in words; of each stream, `limit` characters."""
+    ended = f"--- exit code {result.exit_code}, {result.latency_s:.2f} s"
+    parts = [ended + ("; the container had to be started again" if restarted else "")]
+    for name, text in (("stdout", result.stdout), ("stderr", result.stderr)):
+        if len(text) > limit:
+            half = limit // 2
+            text = f"{text[:half]}\n[… {len(text) - 2 * half} characters left out …]\n{text[-half:]}"
+        parts += [f"--- {name}\n{text}"] if text else []
+    return "\n".join(parts)
+
+
+def _model(prompt: str, environ: Mapping[str, str]) -> LLMDriver:
+    try:
+        most_usd = float(environ.get("DISCOVERY_USD") or "inf")
+    except ValueError:
+        most_usd = 0.0
+    if not most_usd > 0:
+        raise ValueError(f"DISCOVERY_USD is {environ['DISCOVERY_USD']!r}; expected US dollars for one run, such as 0.5")
+    return ModelDriver(prompt, _given(environ, "MINIFRAM_MODEL_SOCKET", "the socket of a model door"), most_usd)
+
+
+def _given(environ: Mapping[str, str], name: str, what: str) -> str:
+    if not environ.get(name):
+        raise ValueError(f"{name} is not set; expected {what}")
+    return environ[name]
+
+
+MODES: dict[str, Callable[[str, Mapping[str, str]], LLMDriver]] = {
+    "manual": lambda prompt, environ: ManualDriver(),
+    "replay": lambda prompt, environ: ReplayDriver(Path(_given(environ, "DISCOVERY_REPLAY", "the directory of a run"))),
+    "minifram": _model,
+}
+"""By the value of LLM_MODE."""

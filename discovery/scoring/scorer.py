@@ -1,122 +1,101 @@
-"""Scores one run.
+"""Scores one run from its log: python3 scoring/scorer.py runs/<time>/ [--explain]
 
-    python3 scoring/scorer.py runs/2026-11-23T063000.123Z [--explain] [--no-tools] [--engine docker|podman] [--image I]
+The document's figures are as simple as it says: one `echo` of a list of paths moves them. Where main.py was given the
+world's known.json, `known` stands beside them, which an echo does not move: each file of such a world has a mark, a
+word that nobody can guess, in its name and another in its content. A file is found when the mark of its name came back
+in an output, and read when that of its content did, unless a command had said it before. Nothing is run here.
 
-Prints a JSON report: the customer's five figures and `tools`, as simple as they are, and under `honest` those that an
-echo cannot move (`honest.py` tells what each proves and what it does not). A figure that cannot be had is null, and
-`honest.why` says why. `--explain` tells the evidence on stderr, so that stdout is the report alone.
-
-Exit status: 0 scored, 1 this cannot be scored, 2 wrong words. Extension point: a new figure is a pure function over
-the values of `run_values.py` and `digest.py`, and a name in `honest.NAMES`."""
+Extension point: a new figure is a function of the command events and a key in `score`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
+import re
+import statistics
 import sys
-import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from digest import digest
-from explain import explained
-from figures import figures
-from honest import honest
-from honest_tools import Trial, tools_of
-from honest_world import names_due
-from read_run import Refused, Warnings, commands, read_run
-from tool_trials import NotTried, try_tools
-from visible import visible
-from world_copies import original_texts
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "orchestrator"))
+from record import commands
+
+TOOLS = "/home/agent/tools/"
+_NAME = r"[^\s:;,'\"`<>|&()\[\]{}*?$\\]+"
+_PATH = re.compile(rf"(?<![\w.~/-])/(?:home/agent|world)/{_NAME}")
+_MARK = re.compile(r"(?<![a-z])[a-z]{12}(?![a-z])")
 
 
-@dataclass(frozen=True)
-class Scored:
-    """`report` is what is printed; `evidence` is by the honest figure's name, a line each."""
-
-    report: dict[str, Any]
-    evidence: Mapping[str, tuple[str, ...]]
-
-
-Say = Callable[[str], None]
-
-
-def score(
-    directory: str | Path, *, engine: str | None = None, image: str | None = None, tools: bool = True
-) -> dict[str, Any]:
-    """The report on a run directory. `engine` and `image`, in which tools are tried, are those of the run unless given;
-    with `tools` False none is tried. Raises Refused."""
-    return scored(directory, engine=engine, image=image, tools=tools).report
-
-
-def scored(
-    directory: str | Path,
-    *,
-    engine: str | None = None,
-    image: str | None = None,
-    tools: bool = True,
-    say: Say = lambda line: None,
-) -> Scored:
-    """The same with the evidence; `say` takes lines of progress. Raises Refused."""
-    place = Path(directory)
-    run = read_run(place)
-    warnings = Warnings(list(run.warnings))
-    due = names_due(run.known, run.witness)
-    contents = [item.content_nonce for item in run.known.items] if run.known else []
-    digested = digest(commands(place, warnings), due, contents)
-    if digested.full:
-        warnings.add("more lines or paths were printed than are remembered: figures may be too low")
-    found = tools_of(run.witness, run.home, digested) if run.witness and run.witness.home else None
-    trials: dict[str, Trial] | None = None
-    why = "no tool was tried (--no-tools)"
-    with tempfile.TemporaryDirectory(prefix="discovery-score-") as name:
-        scratch = Path(name).resolve()
-        texts = original_texts(run.meta, run.known, scratch) if run.known and run.home else None
-        if tools and found is not None:
-            try:
-                trials = try_tools(run, found, texts, scratch, engine, image, say) if found else {}
-            except NotTried as reason:
-                why = str(reason)
-                warnings.add(f"no tool was tried on other data: {why}")
-    values = honest(run, digested, found, trials, why, texts)
-    report = {**figures(digested), "honest": values.value, "warnings": warnings.all()}
-    return Scored(report, values.evidence)
+def score(run: Path) -> dict[str, Any]:
+    """The report. Raises OSError, ValueError, KeyError and TypeError for a directory that holds no run."""
+    events = commands(run)
+    latencies = [event["latency_s"] for event in events]
+    seen = [path for event in events for path in paths(f"{event['command']}\n{event['stdout']}\n{event['stderr']}")]
+    tools = list(dict.fromkeys(path for path in seen if path.startswith(TOOLS)))
+    report = {
+        "coverage_files": len({path for event in events for path in paths(event["stdout"])}),
+        "efficiency_success_rate": sum(event["exit_code"] == 0 for event in events) / len(events) if events else None,
+        "latency_median_s": statistics.median(latencies) if latencies else None,
+        "tools_count": len(tools),
+        "tools": tools,
+        "steps": len(events),
+        "tools_reused": sum(sum(tool in event["command"] for event in events) > 1 for tool in tools),
+        "usd": events[-1].get("usd") if events else None,
+    }
+    known = read_json(run / "known.json")
+    return {**report, "known": found_out(known, events, read_json(run / "answers.json")) if known else None}
 
 
-def main(words: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Score one run of discovery.", allow_abbrev=False)
-    parser.add_argument("run", metavar="RUN", help="a run directory, below runs/")
-    parser.add_argument("--explain", action="store_true", help="tell the evidence, line by line, on stderr")
-    parser.add_argument("--no-tools", action="store_true", help="try no tool on other data; needs no container engine")
-    parser.add_argument("--engine", metavar="E", help="docker or podman (default: $DISCOVERY_ENGINE, or the run's)")
-    parser.add_argument("--image", metavar="I", help="the image in which tools are tried (default: the run's)")
-    given = parser.parse_args(words)
-    engine = given.engine or os.environ.get("DISCOVERY_ENGINE") or None
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that no container stays
+def paths(text: str) -> list[str]:
+    """What looks like a path below /home/agent or /world."""
+    return [path.rstrip("./!") for path in _PATH.findall(text)]
+
+
+def found_out(known: dict[str, Any], events: list[dict[str, Any]], answers: dict[str, str]) -> dict[str, Any]:
+    """What of the world came back, and in which step first."""
+    first: dict[str, int] = {}
+    said: set[str] = set()
+    for step, event in enumerate(events, 1):
+        said |= {*_MARK.findall(event["command"])} - first.keys()
+        for mark in {*_MARK.findall(f"{event['stdout']}\n{event['stderr']}")} - said:
+            first.setdefault(mark, step)
+    right = [one["id"] for one in known["questions"] if plain(answers.get(one["id"], "")) == plain(one["answer"])]
+    return {
+        "files": len(known["files"]),
+        "found": sum(file["name_mark"] in first for file in known["files"]),
+        "read": sum(file["mark"] in first for file in known["files"]),
+        "asked": len(known["questions"]),
+        "right": right,
+        "first": {file["path"]: [first.get(file["name_mark"]), first.get(file["mark"])] for file in known["files"]},
+    }
+
+
+def plain(text: str) -> str:
+    """An answer without case, blanks, quotes, a last point, and commas in a number."""
+    text = " ".join(text.casefold().split()).strip("\"'`. ")
+    return text.replace(",", "") if re.fullmatch(r"[\d,]+", text) else text.replace(", ", ",")
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Empty when there is no such file. Raises ValueError."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Score one run of discovery from its log.")
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--explain", action="store_true", help="tell in which step each file was found and read")
+    given = parser.parse_args()
     try:
-        result = scored(given.run, engine=engine, image=given.image, tools=not given.no_tools, say=_say)
-    except Refused as refused:
-        print(f"scorer.py: {visible(str(refused), 2000)}", file=sys.stderr)
+        report = score(given.run)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        print(f"scorer.py: {given.run} cannot be scored: {error!r}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("scorer.py: interrupted", file=sys.stderr)
-        return 130
     if given.explain:
-        for line in explained(result.report, result.evidence):
-            print(line, file=sys.stderr)
-    else:
-        for text in result.report["warnings"]:
-            print(f"scorer.py: {visible(text, 2000)}", file=sys.stderr)
-    print(json.dumps(result.report, indent=2))  # ASCII alone: safe for any terminal
+        for path, (found, read) in (report["known"] or {"first": {}})["first"].items():
+            print(f"{path}: found in step {found}, read in step {read}", file=sys.stderr)
+    print(json.dumps(report, indent=2))
     return 0
-
-
-def _say(line: str) -> None:
-    print(f"scorer.py: {visible(line)}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

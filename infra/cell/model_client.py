@@ -6,7 +6,6 @@ of type `unavailable`. Retrying is the caller's."""
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,7 +29,6 @@ from infra.shared.conversation import (
     count_from_dict,
     to_plain,
 )
-from infra.shared.labels import EXPLORATION, TASK
 from infra.shared.late import load_when_used
 from infra.shared.sockets import connect
 
@@ -38,7 +36,6 @@ load_when_used("ssl")  # by http.client, which here talks to a socket on this ma
 import http.client  # noqa: E402
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-_UNKNOWN_LABEL = re.compile(r"unknown field `(?:label|task)`")
 
 
 class ModelFailure(Exception):
@@ -53,23 +50,16 @@ class ModelFailure(Exception):
 
 def complete(socket_path: str, request: Request, timeout_seconds: float) -> Completion:
     """Complete a conversation. `timeout_seconds` bounds each silence of the door. Raises ModelFailure."""
-    try:
-        answer = _asked(socket_path, COMPLETE_PATH, request, timeout_seconds)
-    except ModelFailure as failure:
-        # A door of before knows no labels. It would not bound exploration, so that waits for a newer one.
-        bare = request._replace(label=TASK, task="")
-        if bare == request or request.label.startswith(EXPLORATION) or not _UNKNOWN_LABEL.search(failure.message):
-            raise
-        answer = _asked(socket_path, COMPLETE_PATH, bare, timeout_seconds)
+    answer = _asked(socket_path, COMPLETE_PATH, request, timeout_seconds)
     try:
         return completion_from_dict(answer)
     except ValueError as error:
         raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
 
 
-def vision(socket_path: str, image: Image, prompt: str, timeout_seconds: float, unit: str = "") -> str:
+def vision(socket_path: str, image: Image, prompt: str, timeout_seconds: float, run: str = "") -> str:
     """What a model says of an image. Raises ModelFailure; `tool_unavailable` when no model takes images."""
-    answer = _asked(socket_path, VISION_PATH, VisionRequest(image, prompt, unit), timeout_seconds)
+    answer = _asked(socket_path, VISION_PATH, VisionRequest(image, prompt, run), timeout_seconds)
     try:
         said = completion_from_dict(answer)
     except ValueError as error:
@@ -118,7 +108,7 @@ class ActsNow(NamedTuple):
 
 
 def acts_now(socket_path: str, timeout_seconds: float) -> ActsNow | None:
-    """None when the door does not say, as one of before did not."""
+    """None when the door does not say."""
     try:
         status, answer = _exchange(socket_path, "GET", ACTS_PATH, None, timeout_seconds)
     except ModelFailure:
@@ -131,7 +121,7 @@ def _encoded(asked: Value) -> bytes:
     try:
         return msgspec.json.encode(asked)
     except UnicodeEncodeError:
-        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every unit.
+        # A page or a file may hold bytes that are no text; JSON cannot, and one of them would stop every run.
         return json.dumps(to_plain(asked), ensure_ascii=False).encode(errors="replace")
 
 

@@ -3,9 +3,7 @@
 The keep reads `minifram.yaml`; the cell gets only its part of it, already checked, because parsing YAML would
 cost the runner more than the rest of its start.
 
-Watcher and runner may be of different ages: an upgraded keep runs an agent as it was, and one that was put back runs
-what the agent has become. So unknown keys are ignored, and every key that was added later has a default; the others
-must be there."""
+Watcher and runner may be of different ages. Unknown keys are passed over, a key with a default may be missing."""
 
 from __future__ import annotations
 
@@ -24,19 +22,20 @@ class Limits(NamedTuple):
 
     bash_seconds: float
     """The longest a single command may run unless the model asks for less."""
-    output_chars: int
+    run_steps: int
+    """Model calls in one run."""
+    run_seconds: float
+    output_chars: int = 10_000
     """The longest tool result the model is shown; the middle is cut and the cut is said."""
-    unit_steps: int
-    """Model calls in one unit of work."""
-    unit_seconds: float
-    validation_seconds: float
+    validation_seconds: float = 900.0
     """The longest that the tests of a branch may run when it is examined."""
-    work_seconds: float
-    """The clock's grid on which COMMS.md is read at the latest (600)."""
-    door_seconds: float
+    work_seconds: float = 600.0
+    """The clock's grid on which COMMS.md is read at the latest."""
+    door_seconds: float = 10.0
     """How long a boot waits for the doors to answer."""
     context_tokens: int = 150_000
-    """The longest conversation that is sent to the model: more of it is shortened, then summed up, then begun anew."""
+    """The longest conversation that is sent to the model: more of it is shortened, then summed up, then begun anew.
+    With 16,000 tokens of an answer it fits the 200,000 that the providers' models have."""
 
 
 class Boot(NamedTuple):
@@ -60,11 +59,11 @@ class Boot(NamedTuple):
     prompt: str = ""
     """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
     policy: str = ""
-    """The PM's policy (`shared.policy.to_text`), read when the first unit of work begins; empty for the default."""
+    """The PM's policy (`shared.policy.to_text`), read when the first run begins; empty for the default."""
     acts: str = TOOLS
     """TOOLS or OPERATIONS."""
-    mind: str = ""
-    """The settings of the mind (`shared.mind_settings`), read when the first unit of work begins."""
+    exploration_usd: float | None = None
+    """US dollars for exploration in a UTC day; None: none."""
 
     @property
     def is_safe_mode(self) -> bool:
@@ -109,4 +108,9 @@ def _checked(raw: object, shape: type[Boot] | type[Paths] | type[Limits], where:
     return given
 
 
-_EXPECTED: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
+_EXPECTED: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "float | None": (int, float, type(None)),
+}

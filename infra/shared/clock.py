@@ -11,6 +11,14 @@ def timestamp(wall_seconds: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(whole)) + f".{fraction:03d}Z"
 
 
+def began(run: str) -> float | None:
+    """When a run began, by its name (`2026-01-31T104212.345Z-…`), to the second; None when the name does not say."""
+    try:
+        return moment(f"{run[:13]}:{run[13:15]}:{run[15:17]}")
+    except ValueError:
+        return None
+
+
 def moment(text: str) -> float:
     """Seconds since the epoch, of what `timestamp` wrote, to the second. Raises ValueError."""
     import calendar  # it costs more than all else here, and few read times

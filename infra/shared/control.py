@@ -66,7 +66,7 @@ class ProbeAnswer(NamedTuple):
 
 def longest_promise(limits: Limits) -> float:
     """The longest time that a main loop may promise; a longer promise is invalid."""
-    waits = (limits.work_seconds, limits.unit_seconds, limits.bash_seconds, limits.validation_seconds)
+    waits = (limits.work_seconds, limits.run_seconds, limits.bash_seconds, limits.validation_seconds)
     return max(*waits, TENDING_SECONDS) + SLACK_SECONDS
 
 

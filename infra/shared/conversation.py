@@ -119,15 +119,12 @@ class Request(Value, frozen=True, omit_defaults=True):
     """In order; SYSTEM.md first, because what changes least must come first for the provider's cache."""
     messages: tuple[Message, ...]
     tools: tuple[ToolSpec, ...]
-    unit: str = ""
-    """The run that this call belongs to, for the ledger. What is counted for a run is the door's own word."""
+    run: str = ""
+    """The run that this call belongs to, for the ledger."""
     model: str = ""
     """Which of the door's models is asked first, by its name; empty for the PM's order."""
     label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
-    """What the call is for, by the runner's word. Left out of JSON like all defaults: a door of before knows neither
-    this nor the next."""
-    task: Annotated[str, msgspec.Meta(max_length=32)] = ""
-    """The task of the inbox that the run is for."""
+    """What the call is for, by the runner's word."""
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -167,16 +164,15 @@ class VisionRequest(Value, frozen=True, omit_defaults=True):
 
     image: Image
     prompt: str
-    unit: str = ""
+    run: str = ""
     model: str = ""
     label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
-    task: Annotated[str, msgspec.Meta(max_length=32)] = ""
     """All as in `Request`."""
 
     @property
     def request(self) -> Request:
         asked = (Message("user", (self.image, Text(self.prompt))),)
-        return Request((), asked, (), self.unit, self.model, self.label, self.task)
+        return Request((), asked, (), self.run, self.model, self.label)
 
 
 MOST_TOKENS = 2**53
@@ -195,13 +191,6 @@ class Usage(Value, frozen=True):
     cache_read_tokens: Count = 0
 
 
-class Spent(Value, frozen=True):
-    """How much of a budget is used up: 0 nothing, 1 all of it."""
-
-    day: Share = 0.0
-    unit: Share = 0.0
-
-
 END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL = "end_turn", "tool_use", "max_tokens", "refusal"
 STOP_REASONS = (END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL)
 """Tool calls in a completion may be run only when the reason is `tool_use`: a cut call looks complete otherwise."""
@@ -212,8 +201,8 @@ class Completion(Value, frozen=True, forbid_unknown_fields=False):
     stop_reason: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(STOP_REASONS)})$")]
     model: str
     usage: Usage = Usage()
-    spent: Spent = Spent()
-    """With this call; the door fills it in."""
+    spent: Share = 0.0
+    """How much of the day's budget is used up with this call: 0 nothing, 1 all of it; the door fills it in."""
     usd: Annotated[float, msgspec.Meta(ge=0, le=sys.float_info.max)] = 0.0
     """What this call cost, in US dollars, as the door books it."""
 
@@ -234,7 +223,6 @@ ERROR_TYPES = {
     "invalid_request": 400,
     "authentication": 401,
     "budget_exhausted": 402,
-    "unit_budget_exhausted": 403,
     "exploration_exhausted": 409,
     "context_overflow": 413,
     "rate_limited": 429,

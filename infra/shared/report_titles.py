@@ -50,14 +50,27 @@ def kind_of(title: str) -> str:
     return _CHOSEN.sub("…", title)
 
 
-_CHOSEN = re.compile(  # "leads": how the version before this one worded it, as a queued report may still
-    r"(?<=watcher: )\S+(?= failed, main (?:is active|leads)| hopped too often| leads nowhere)"
+_CHOSEN = re.compile(
+    r"(?<=watcher: )\S+(?= failed, main is active| hopped too often| leads nowhere)"
     r"|(?<=watcher: rollback to )\S+(?= failed)"
 )
 
 
 def watcher(text: str) -> str:
     return f"watcher: {text}"
+
+
+def about(ids: Sequence[str]) -> str:
+    """The first line of a report that ends a run, by which `minifram tell --wait` finds it: a long report is cut behind
+    it, and the keep's record stands below."""
+    return f"Directive: {', '.join(ids)}"
+
+
+def is_about(report: str, id: str) -> bool:
+    """Whether the report ends a run on this directive."""
+    first = next((line for line in report.split("\n")[1:] if line.strip()), "")
+    mark, _, ids = first.rstrip().partition(": ")
+    return mark == "Directive" and id in ids.split(", ")
 
 
 def first_line(text: str) -> str:

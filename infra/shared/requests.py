@@ -17,7 +17,6 @@ MAX_BYTES = 256 << 10
 """Of one line, in either direction."""
 MAX_TICKS = 1000
 MAX_ORIGINS, MAX_ORIGIN_CHARS = 50, 300
-MAX_HELD, MAX_HELD_CHARS = 100, 300
 MAX_DRIFT, MAX_DRIFT_CHARS = 30, 300
 MAX_SEQ = 2**53 - 1
 MAX_HEADS = 1500
@@ -44,7 +43,7 @@ class AgentReport(NamedTuple):
     text: str
     ticks: tuple[str, ...] = ()
     tasks: tuple[str, ...] = ()
-    """Of the inbox, that are done with it. A keep of before does not know them, and passes them over."""
+    """Of the inbox, that are done with it."""
 
     @property
     def whole_title(self) -> str:
@@ -68,15 +67,11 @@ class Examine(NamedTuple):
     commit: str
 
 
-NO_TASK = "-"
-
-
 class AskTaint(NamedTuple):
-    """Has the present work read the web?"""
+    """Is the agent tainted by the web, and what was it served lately?"""
 
-    task: str = ""
-    """The task of the inbox, or the open question, that a run begins on, `NO_TASK` for none; empty says nothing of it.
-    A keep of before passes it over, or refuses a question."""
+    since: int = 0
+    """When the run began that asks; seconds since the epoch."""
 
 
 class NoteHead(NamedTuple):
@@ -87,9 +82,8 @@ class NoteHead(NamedTuple):
     """Of the last event; 1 is the first of all."""
     hash: str
     """Of the last event, 64 hex digits."""
-    since: int = 0
-    """The first event of those up to this one that the runner wrote itself, one behind the other; 0 says nothing of it.
-    A keep of before passes it over."""
+    since: int
+    """The first event of those up to this one that the runner wrote itself."""
 
 
 class AskHeads(NamedTuple):
@@ -138,12 +132,10 @@ class Examination(NamedTuple):
 
 
 class TaintedBy(NamedTuple):
-    """Whose text this work has read; nobody's, when it has read none."""
-
     origins: tuple[str, ...] = ()
-    held: tuple[str, ...] = ()
-    """Files and folders of the mind that wait for the PM's word, as earlier work of that kind left them somewhere;
-    `*` for all that may steer."""
+    """Whose text was served since then, the last one first."""
+    is_tainted: bool = False
+    """The agent has read the web since the PM last trusted it."""
 
 
 class MindState(NamedTuple):
@@ -156,7 +148,7 @@ class MindState(NamedTuple):
 
 
 class HeldHead(NamedTuple):
-    """The keep vouches for the events from `since`, or the first of all if that is 0, to `seq`."""
+    """The keep vouches for the events from `since` to `seq`."""
 
     since: int
     seq: int
@@ -240,7 +232,7 @@ def encode_reply(reply: Reply) -> bytes:
         case Later():
             return _line({"later": reply.why})
         case TaintedBy():
-            return _line({"tainted_by": reply.origins, "held": reply.held})
+            return _line({"tainted_by": reply.origins, "is_tainted": reply.is_tainted})
         case MindState():
             drift, changes = (
                 [cut(each, MAX_DRIFT_CHARS) for each in lines[:MAX_DRIFT]] for lines in (reply.drift, reply.changes)
@@ -260,12 +252,8 @@ def parse_reply(line: bytes) -> Reply:
             return Refused(_text(fields, "refused"))
         case {"later": _}:
             return Later(_text(fields, "later"))
-        case {"tainted_by": [*origins]}:
-            held = fields.get("held", [])  # a keep of before does not say
-            return TaintedBy(
-                tuple(cut(str(each), MAX_ORIGIN_CHARS) for each in origins[:MAX_ORIGINS]),
-                tuple(map(str, held[:MAX_HELD])) if isinstance(held, list) else (),
-            )
+        case {"tainted_by": [*origins], "is_tainted": bool(is_tainted)}:
+            return TaintedBy(tuple(cut(str(each), MAX_ORIGIN_CHARS) for each in origins[:MAX_ORIGINS]), is_tainted)
         case {"drift": [*drift], "changes": [*changes]}:
             kept = (tuple(cut(str(each), MAX_DRIFT_CHARS) for each in lines[:MAX_DRIFT]) for lines in (drift, changes))
             return MindState(*kept)
@@ -283,7 +271,6 @@ _TICK = re.compile(r"[0-9a-f]{8}")
 _JOB = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", re.ASCII)
 _PATTERNS = {
-    "task": re.compile(r"(?:TASK-[0-9]{1,9}|Q-[0-9]{1,9}|-)?"),
     "id": re.compile(r"[0-9a-f]{32}"),
     "at": _TIME,
     "commit": re.compile(r"[0-9a-f]{7,64}"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
 from infra.shared.redacted_file import RedactedFile
 
@@ -20,8 +21,8 @@ class RunnerStatus(NamedTuple):
     """One of the words above."""
     since: str
     """Wall time, as `clock.timestamp` writes it."""
-    unit: str = ""
-    """First line of the directive in work; empty when there is none."""
+    about: str = ""
+    """First line of the directive or task in work, or the branch of the hop; empty when there is none."""
     steps: int = 0
     until: str = ""
     """When sleeping or waiting: the next tick or try at the latest."""
@@ -36,3 +37,16 @@ class RunnerStatus(NamedTuple):
 
 def write_status(path: str, status: RunnerStatus) -> None:
     RedactedFile(path).replace_json({"schema": SCHEMA} | status._asdict())
+
+
+def read_runner_status(content: bytes) -> RunnerStatus | None:
+    """None for what `write_status` does not write: anybody in the cell may have written it."""
+    try:
+        raw: Any = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(raw, dict) or raw.get("schema") != SCHEMA:
+        return None
+    known = {key: raw[key] for key in RunnerStatus._fields if key in raw}
+    sound = all(isinstance(value, int if key == "steps" else str) for key, value in known.items())
+    return RunnerStatus(**known) if sound and {"doing", "since"} <= known.keys() else None

@@ -19,8 +19,6 @@ _HIDDEN = (
     # Most format characters; those that stand before digits, as in Arabic, have a shape of their own.
     r"[\p{Format}--\p{Prepended_Concatenation_Mark}]]"
 )
-_ODD_IN_NAMES = r"[^[[\p{XID_Continue}\x20-\x7e]--\p{Default_Ignorable_Code_Point}]]"
-"""Whatever is neither part of an identifier in some script nor ASCII: among it what passes for a slash or a colon."""
 _IGNORABLE = r"[\p{Default_Ignorable_Code_Point}\p{Format}]"
 
 
@@ -41,13 +39,6 @@ def spelled(text: str, kept: str = "") -> str:
     if text.isascii():
         return _CONTROL.sub(replace, text)
     return _compiled(_HIDDEN).sub(replace, text)
-
-
-def spelled_name(name: str) -> str:
-    """A name of somebody else's with each character as its number that identifiers of no script hold."""
-    if name.isascii():
-        return spelled(name)
-    return _compiled(_ODD_IN_NAMES).sub(lambda match: _number(ord(match[0])), name)
 
 
 def without_invisible(text: str, kept: str = "") -> tuple[str, int]:

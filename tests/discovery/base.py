@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.container.machine import Machine
 from host.container.podman import Podman, PodmanError, call, environment
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
@@ -33,7 +33,7 @@ def packages() -> list[str]:
     return found[1].replace("\\", " ").split()
 
 
-def make(podman: Podman, machine: Machine, say: Callable[[str], None]) -> None:
+def make(podman: Podman, say: Callable[[str], None]) -> None:
     """Raises CommandError and PodmanError."""
     wanted = " ".join(packages())
     try:
@@ -43,7 +43,7 @@ def make(podman: Podman, machine: Machine, say: Callable[[str], None]) -> None:
     else:
         if there in ("", "<no value>", wanted):
             return
-    if not machine.mmdebstrap:
+    if not shutil.which("mmdebstrap"):
         raise CommandError(Exit.NOT_FOUND, "mmdebstrap, which makes it, is not installed: apt-get install mmdebstrap")
     say(f"making {NAME}, which the container of discovery is built on")
     began = time.monotonic()

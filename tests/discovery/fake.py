@@ -2,51 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[2]
 MAIN = ROOT / "discovery/orchestrator/main.py"
-NAME = "fake"
 SECONDS = 60.0
+PRE = "<Intent>\nwhy\n\n<Command>\n{}\n\n<Expected>\nwhat\n\n<OnError>\nelse\n\n"
+POST = "<Observation>\nseen\n\n<Inference>\nmeant\n\n<Next>\nnext\n\n"
 
 ENGINE = r"""#!/bin/bash
-# Its state is the files beside it: `running` when the container runs, `broken` when the engine answers nothing.
+# Its state is the files beside it: `running` while the container runs, `broken` when the engine answers nothing.
 export FAKE=${0%/*/*}
 [ ! -e "$FAKE/broken" ] || { echo 'Cannot connect to the daemon.' >&2; exit 125; }
 word=$1
 shift
 case $word in
 inspect)
-    [ "$3" = fake ] || grep -qs -e "--name $3 " "$FAKE/made" || { echo "Error: no such container: $3" >&2; exit 125; }
-    [ -e "$FAKE/running" ] && running=true || running=false
-    mounts=$(cat "$FAKE/mounts")
-    printf '[{"Config": {"Image": "fake-image"}, "State": {"Running": %s}, "Mounts": [%s]}]' $running "$mounts"
+    [ "$5" = fake ] || { echo "Error: no such container: $5" >&2; exit 125; }
+    case $4 in *Image*) echo fake-image ;; *) [ -e "$FAKE/running" ] && echo true || echo false ;; esac
     ;;
 exec)
-    while [ "$1" = -e ]; do export "$2"; shift 2; done
     shift
-    if [ ! -e "$FAKE/running" ]; then
-        echo 'Error: can only create exec sessions on running containers: container state improper' >&2
-        exit 255
-    fi
-    # A session of its own, as in a container: what is ended by its session is never this machine's.
-    mkdir -p "$FAKE/home" && cd "$FAKE/home" && exec setsid --wait "$@"
+    [ -e "$FAKE/running" ] || { echo 'Error: the container is not running' >&2; exit 255; }
+    mkdir -p "$FAKE/home" && cd "$FAKE/home" && exec setsid --wait bash -c 'echo $$ >"$FAKE/pid"; exec "$@"' - "$@"
     ;;
 start | restart)
     [ ! -e "$FAKE/gone" ] || { echo 'Error: no such container: fake' >&2; exit 125; }
+    [ "$word" = start ] || kill -9 -- -"$(cat "$FAKE/pid")"
     echo "$word" >>"$FAKE/started"
     : >"$FAKE/running"
     ;;
-image) [ "$2" = fake-image ] || exit 125 ;;
-run) : >"$FAKE/running"; rm -rf "$FAKE/home"; printf '%s\n' "$*" >>"$FAKE/made" ;;
-cp) tar -C "$FAKE" -cf - home ;;
-rm) printf '%s\n' "$*" >>"$FAKE/removed" ;;
-volume) printf 'volume %s\n' "$*" >>"$FAKE/removed" ;;
 *) echo "the stand-in knows no $word" >&2; exit 125 ;;
 esac
 """
@@ -63,7 +54,7 @@ def wait_for(path: Path) -> None:
 
 
 class Fake:
-    """A container that is none, and runs of the orchestrator in it."""
+    """A stand-in's place, and runs of the orchestrator in it."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -71,53 +62,53 @@ class Fake:
         program.parent.mkdir()
         program.write_text(ENGINE)
         program.chmod(0o755)
-        shutil.copytree(ROOT / "discovery/world", place / "world")
-        (place / "mounts").write_text(f'{{"Destination": "/world", "Source": "{place}/world"}}')
         (place / "running").touch()
-        self.runs = place / "runs"
-
-    @property
-    def home(self) -> Path:
-        return self.place / "home"
-
-    @property
-    def environ(self) -> dict[str, str]:
-        return {
-            "PATH": f"{self.place}/bin:{os.environ['PATH']}",
+        self.environ = {
+            "PATH": f"{place}/bin:{os.environ['PATH']}",
             "LANG": "C.UTF-8",
-            "HOME": str(self.place),
-            "AGENT_CONTAINER": NAME,
+            "HOME": str(place),
+            "AGENT_CONTAINER": "fake",
             "DISCOVERY_ENGINE": "podman",
-            "DISCOVERY_RUNS": str(self.runs),
         }
 
     def words(self, *words: str | Path) -> list[str]:
-        return [sys.executable, str(MAIN), *map(str, words)]
+        return [sys.executable, str(MAIN), "--runs", str(self.place / "runs"), *map(str, words)]
 
-    def run(self, stdin: str | bytes, *words: str | Path, **environ: str) -> subprocess.CompletedProcess[str]:
-        """The orchestrator with a text through the pipe, to its end."""
+    def run(self, stdin: str | bytes, *words: str | Path, code: int = 0, **environ: str) -> str:
+        """The orchestrator with a text through the pipe, to its end; what it says."""
         ended = subprocess.run(
             self.words(*words),
             input=stdin.encode() if isinstance(stdin, str) else stdin,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             env=self.environ | environ,
             timeout=SECONDS,
             check=False,
         )
-        return subprocess.CompletedProcess(ended.args, ended.returncode, ended.stdout.decode(), ended.stderr.decode())
+        assert ended.returncode == code, ended.stdout.decode()
+        return ended.stdout.decode()
 
-    def begin(self, *words: str | Path, stdin: int = subprocess.PIPE) -> subprocess.Popen[str]:
+    def begin(self, *words: str | Path, **streams: Any) -> subprocess.Popen[bytes]:
         """The same, not waited for."""
-        return subprocess.Popen(
-            self.words(*words),
-            stdin=stdin,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=self.environ,
-        )
+        given: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(self.words(*words), env=self.environ, **(given | streams))
 
-    def only_run(self) -> Path:
+    @property
+    def kept(self) -> Path:
         """The directory of the one run."""
-        (run,) = self.runs.glob("2*")
+        (run,) = (self.place / "runs").glob("2*")
         return run
+
+    def lines(self, name: str = "events.jsonl") -> list[dict[str, Any]]:
+        return [json.loads(line) for line in (self.kept / name).read_text().splitlines()]
+
+    @property
+    def commands(self) -> list[str]:
+        return [event["command"] for event in self.lines() if "command" in event]
+
+    @property
+    def notes(self) -> list[str]:
+        return [event["post"] for event in self.lines() if "post" in event]
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.kept / name).read_text())

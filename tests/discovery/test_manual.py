@@ -2,251 +2,118 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import pty
 import select
-import subprocess
-import termios
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from tests.discovery.fake import SECONDS, Fake
-from tests.discovery.site import block, commands_of, lines_of
+from tests.discovery.fake import POST, PRE, SECONDS, Fake
 
-FULL = "<Intent>\nwhy\n\n<Command>\n{}\n\n<Expected>\nwhat\n\n<OnError>\nelse\n\n"
-NOTE = "<Observation>\nseen\n\n<Inference>\nmeant\n\n<Next>\nnext\n\n"
-
-
-def commands(fake: Fake) -> list[str]:
-    return [event["command"] for event in commands_of(fake.only_run())]
-
-
-def notes(fake: Fake) -> list[str]:
-    return [event["post"] for event in lines_of(fake.only_run() / "events.jsonl") if "post" in event]
-
-
-def refusals(fake: Fake) -> list[str]:
-    file = fake.only_run() / "refused.jsonl"
-    return [line["error"] for line in lines_of(file)] if file.exists() else []
-
-
-def test_blocks_and_notes_through_a_pipe_are_events_in_their_order(fake: Fake) -> None:
-    ended = fake.run(FULL.format("echo one") + NOTE + FULL.format("echo two; echo bad >&2; exit 3"))
-    assert ended.returncode == 0, ended.stderr
-    run = fake.only_run()
-    assert f"run: {run}" in ended.stdout
-    one, note, two = lines_of(run / "events.jsonl")
-    assert one["plan"] == FULL.format("echo one").strip("\n")
-    assert (one["stdout"], one["stderr"], one["exit_code"], one["step"]) == ("one\n", "", 0, 1)
-    assert note["post"] == NOTE.strip("\n")
-    assert (two["stdout"], two["stderr"], two["exit_code"], two["step"]) == ("two\n", "bad\n", 3, 2)
-    assert one["t"] < note["t"] < two["t"]
-    assert one["latency_s"] > 0
-    meta = json.loads((run / "meta.json").read_text())
-    assert list(meta)[:5] == ["container", "mode", "prompt", "started_at", "ended_at"]
-    assert (meta["version"], meta["ended_by"], meta["refused_blocks"]) == (1, "end of input", 0)
+A, B = PRE.format("echo a"), PRE.format("echo b")
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        block("echo a") + block("echo b"),
-        FULL.format("echo a") + FULL.format("echo b"),
-        FULL.format("echo a") + "\n\n\n" + FULL.format("echo b") + "\n\n",
-        FULL.format("echo a").rstrip() + "\n" + FULL.format("echo b").rstrip(),
+        "<Command>\necho a\n.\n<Command>\necho b\n.\n",
+        A + B,
+        A + "\n\n\n" + B + "\n\n",
+        A.rstrip() + "\n" + B.rstrip(),
         "<Command>\necho a\n<Expected>\nx\n<OnError>\ny\n<Intent>\nnext\n<Command>\necho b",
-        "```\n" + FULL.format("echo a").strip() + "\n```\n\n" + block("echo b"),
-        (FULL.format("echo a") + FULL.format("echo b")).replace("\n", "\r\n"),
-        FULL.format("echo a") + ".\n" + FULL.format("echo b"),
+        "```\n" + A.strip() + "\n```\n\n" + B,
+        (A + B).replace("\n", "\r\n"),
+        A + ".\n" + B,
     ],
 )
 def test_a_note_is_optional_and_blocks_may_follow_each_other(fake: Fake, text: str) -> None:
-    assert fake.run(text).returncode == 0
-    assert (commands(fake), notes(fake), refusals(fake)) == (["echo a", "echo b"], [], [])
+    fake.run(text)
+    assert (fake.commands, fake.notes) == (["echo a", "echo b"], [])
+    assert not (fake.kept / "refused.jsonl").exists()
+
+
+@pytest.mark.parametrize("after", [B, "\n\n" + B, ".\n" + B])
+def test_a_note_ends_with_its_last_section(fake: Fake, after: str) -> None:
+    """A command that it quotes is a part of it."""
+    note = POST.replace("seen", "seen:\n<Command>\nrm -rf x").strip()
+    fake.run(f"{A}{note}\n{after}")
+    assert (fake.commands, fake.notes) == (["echo a", "echo b"], [note])
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        (block("ls\npwd"), "has 2 lines"),
-        (block("") + "\n", "<Command> section is empty"),
-        ("ls -la\n\n", "no <Command> section"),
-        (block("cat <<EOF\nx\nEOF"), "here-document"),
-        (block("ls \0"), "NUL"),
-        ("<Command>\nls\n<Command>\npwd\n.\n", "2 <Command> sections"),
-        ("<Observation>\nx\n<Next>\ny\n\n", "post-exec block"),
-        (block("# " + "x" * 1_000_000), "characters; at most"),
-        (block("# " + "x" * 200_000), "200,002 bytes"),
-        (block("# " + "x" * 5_000_000), "characters; at most"),
+        ("<Command>\nls\npwd\n.\n", "has 2 lines"),
+        ("ls -la\n\n", "has 0 commands"),
+        ("<Command>\nls \0\n.\n", "NUL"),
+        (POST, "only in a pre-exec block"),
+        ("<Command>\n# " + "x" * 5_000_000 + "\n.\n", "bytes; expected at most 100,000"),
     ],
 )
 def test_a_refused_block_is_told_and_kept_and_the_next_one_taken(fake: Fake, text: str, error: str) -> None:
-    ended = fake.run(text + block("echo after"))
-    assert ended.returncode == 0, ended.stderr
-    assert error in ended.stdout
-    assert "<Command>\nONE shell command" in ended.stdout.split("refused: ")[1], "the right form is shown"
-    assert commands(fake) == ["echo after"]
-    (refused,) = refusals(fake)
-    assert error in refused
-    assert json.loads((fake.only_run() / "meta.json").read_text())["refused_blocks"] == 1
-    assert (fake.only_run() / "refused.jsonl").stat().st_size < 1_000_000
+    assert error in fake.run(text + A)
+    assert fake.commands == ["echo a"]
+    (refused,) = fake.lines("refused.jsonl")
+    assert error in refused["why"]
+    assert len(refused["block"]) <= 10_000
 
 
-@pytest.mark.parametrize(("text", "why"), [("", "end of input"), ("\n\n \n", "end of input"), (".\n", "empty input")])
-def test_no_input_ends_the_run(fake: Fake, text: str, why: str) -> None:
-    assert fake.run(text).returncode == 0
-    run = fake.only_run()
-    assert (run / "events.jsonl").read_text() == ""
-    meta = json.loads((run / "meta.json").read_text())
-    assert (meta["ended_by"], bool(meta["ended_at"])) == (why, True)
+@pytest.mark.parametrize("text", ["", "\n\n \n", ".\n"])
+def test_no_input_ends_the_run(fake: Fake, text: str) -> None:
+    fake.run(text)
+    assert fake.lines() == []
+    assert fake.json("meta.json")["ended_by"] == "empty input"
 
 
-def test_bytes_that_are_no_text_survive_as_replacement_characters(fake: Fake) -> None:
-    assert fake.run(b"<Command>\nprintf 'a\\377b\\033[31m' # \xff\n.\n").returncode == 0
-    (event,) = commands_of(fake.only_run())
+def test_bytes_that_are_no_text_survive_and_steer_no_terminal(fake: Fake) -> None:
+    said = fake.run(b"<Command>\nprintf 'a\\377b\\033[31m' # \xff\n.\n")
+    (event,) = fake.lines()
     assert (event["stdout"], event["command"][-1]) == ("a\ufffdb\x1b[31m", "\ufffd")
-    assert event["stdout_bytes"] == 8
+    assert "\x1b" not in said
 
 
 def test_questions_are_asked_after_the_run_and_answers_kept(fake: Fake) -> None:
-    questions = [
-        {"id": f"q{n}", "kind": "sum", "text": f"How many {n}?", "answer": "secret", "files": []} for n in "abc"
-    ]
-    known = {"version": 1, "seed": 7, "size": 2, "files": [], "items": [], "questions": questions}
+    questions = [{"id": f"q{n}", "text": f"How many {n}?", "answer": "secret"} for n in "abc"]
+    known = {"seed": "7", "files": [], "questions": questions}
     (fake.place / "known.json").write_text(json.dumps(known))
-    ended = fake.run(block("ls") + ".\n.\n42\n\n  seven of them \n")
-    run = fake.only_run()
-    assert json.loads((run / "answers.json").read_text()) == {
-        "asked": ["qa", "qb", "qc"],
-        "answers": {"qa": "42", "qb": None, "qc": "seven of them"},
-    }
-    assert "How many b?" in ended.stdout
-    assert "secret" not in ended.stdout
-    assert json.loads((run / "known.json").read_text()) == known
-    assert json.loads((run / "meta.json").read_text())["world"] == {
-        "directory": str(fake.place / "world"),
-        "seed": 7,
-        "size": 2,
-        "contents": None,
-    }
+    said = fake.run(A + ".\n.\n42\n\n  seven of them \n", "--known", fake.place / "known.json")
+    assert fake.json("answers.json") == {"qa": "42", "qb": "", "qc": "seven of them"}
+    assert "How many b?" in said
+    assert "secret" not in said
+    assert fake.json("known.json") == known
 
 
-def test_what_the_container_prints_does_not_steer_the_terminal(fake: Fake) -> None:
-    ended = fake.run(block(r"printf '\342\200\256\033]0;title\007ok\r\n\302\233m'"))
-    assert "\u202e" not in ended.stdout
-    assert "\x1b" not in ended.stdout
-    assert "\u241b]0;title\u2407ok\u240d\n" in ended.stdout
-    assert "\x9b" not in ended.stdout
+def test_at_a_terminal_blocks_are_typed_or_pasted_and_an_empty_line_ends_the_run(fake: Fake) -> None:
+    ours, theirs = pty.openpty()
+    fake.environ["TERM"] = "xterm"
+    seen = ""
 
-
-# --- at a terminal -------------------------------------------------------------------------------
-
-
-class Terminal:
-    """The orchestrator at a terminal."""
-
-    def __init__(self, fake: Fake) -> None:
-        self.end, inner = pty.openpty()
-        attributes = termios.tcgetattr(inner)
-        attributes[3] &= ~termios.ECHO  # what is seen is then what the program says
-        termios.tcsetattr(inner, termios.TCSANOW, attributes)
-        self.process = subprocess.Popen(
-            fake.words(), stdin=inner, stdout=inner, stderr=inner, env=fake.environ, start_new_session=True
-        )
-        os.close(inner)
-        self.seen = ""
-
-    def type(self, text: str) -> None:
-        os.write(self.end, text.encode())
-
-    def see(self, text: str) -> None:
-        """Wait until it is shown; what was shown up to there is forgotten."""
+    def see(text: str) -> None:
+        nonlocal seen
         until = time.monotonic() + SECONDS
-        while text not in self.seen:
-            assert select.select([self.end], [], [], until - time.monotonic())[0], f"no {text!r} in {self.seen!r}"
-            self.seen += os.read(self.end, 65536).decode()
-        self.seen = self.seen.partition(text)[2]
+        while text not in seen:
+            assert select.select([ours], [], [], until - time.monotonic())[0], f"no {text!r} in {seen!r}"
+            seen += os.read(ours, 65536).decode(errors="replace")
+        seen = seen.split(text, 1)[-1] if text else seen
 
-    def waits(self) -> None:
-        """Nothing more is shown for five times as long as the next line of a pasted text may take."""
-        assert not select.select([self.end], [], [], 0.5)[0], self.seen
-
-    def ended(self) -> int:
-        return self.process.wait(SECONDS)
-
-
-@contextlib.contextmanager
-def terminal(fake: Fake) -> Iterator[Terminal]:
-    made = Terminal(fake)
-    try:
-        yield made
-    finally:
-        made.process.kill()
-        made.process.wait()
-        os.close(made.end)
-
-
-def test_at_a_terminal_blocks_are_pasted_and_an_empty_line_ends_the_run(fake: Fake) -> None:
-    with terminal(fake) as person:
-        person.see("block> ")
-        person.type(FULL.format("echo out'put'") + "\n\n")
-        person.see("output")
-        person.see("note> ")
-        person.waits()  # the empty lines behind the block were no answer
-        person.type(NOTE + "\n")
-        person.see("block> ")
-        person.type(FULL.format("echo sec'ond'").rstrip("\n") + "\n\n")
-        person.see("second")
-        person.see("note> ")
-        person.type("\n")
-        person.see("block> ")
-        person.type("<Command>\necho th'ird'\n.\n")
-        person.see("third")
-        person.see("note> ")
-        person.type(FULL.format("echo fo'urth'"))  # the next block where a note could be
-        person.see("fourth")
-        person.see("note> ")
-        person.type("\n")
-        person.see("block> ")
-        person.type("\n")
-        assert person.ended() == 0
-    assert len(commands(fake)) == 4
-    assert notes(fake) == [NOTE.strip("\n")]
-    assert json.loads((fake.only_run() / "meta.json").read_text())["ended_by"] == "empty input"
-
-
-def test_at_a_terminal_all_can_be_pasted_at_once(fake: Fake) -> None:
-    with terminal(fake) as person:
-        person.see("block> ")
-        person.type(FULL.format("echo one") + NOTE + "\n\n" + FULL.format("echo two") + NOTE)
-        person.see("step 2")
-        person.see("block> ")
-        person.type("\x04")  # Ctrl-D
-        assert person.ended() == 0
-    assert (commands(fake), len(notes(fake))) == (["echo one", "echo two"], 2)
-
-
-def test_at_a_terminal_a_line_that_it_cut_is_told(fake: Fake) -> None:
-    with terminal(fake) as person:
-        person.see("block> ")
-        person.type("<Command>\n")
-        person.type("echo " + "x" * 5000)
-        person.type("\n.\n")
-        person.see("refused: a line of 4,095 bytes")
-        person.see("block> ")
-        person.type("\n")
-        assert person.ended() == 0
-    assert commands(fake) == []
-
-
-def test_ctrl_c_at_the_prompt_ends_the_run(fake: Fake) -> None:
-    with terminal(fake) as person:
-        person.see("block> ")
-        person.process.send_signal(2)
-        assert person.ended() == 130
-    meta = json.loads((fake.only_run() / "meta.json").read_text())
-    assert (meta["ended_by"], bool(meta["ended_at"])) == ("interrupt", True)
+    with fake.begin(stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        for asked, given, shown in (
+            ("block> ", PRE.format("echo ty'ped'"), "typed"),
+            ("note> ", POST, ""),
+            ("block> ", f"\x1b[200~{PRE.format('echo pas' + chr(39) * 2 + 'ted')}\n\n\x1b[201~\n", "pasted"),
+            ("note> ", "\n", ""),
+            ("block> ", f"<Command>\necho {'x' * 5000} | wc -c\n.\n", "5001"),
+            ("note> ", PRE.format("echo la'st'"), "last"),
+            ("note> ", "\n", ""),
+            ("block> ", "\n", "run: "),
+        ):
+            see(asked)
+            os.write(ours, given.encode())
+            see(shown)
+        assert process.wait(SECONDS) == 0
+    os.close(ours)
+    assert [command[:10] for command in fake.commands] == ["echo ty'pe", "echo pas''", "echo xxxxx", "echo la'st"]
+    assert fake.notes == [POST.strip("\n")]

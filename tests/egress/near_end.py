@@ -18,12 +18,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from host.container import counters
+from host import egress
 from infra.keep.egress import canary, rules, seal_egress
-from infra.keep.egress.resolver import as_resolver, resolver_command
+from infra.keep.egress.resolver import resolver_command
+from infra.keep.settings import EgressMode, EgressSettings
 from infra.keep.web_door import package_tools
 from infra.shared.identity import Identity
-from infra.shared.settings import EgressMode, EgressSettings
 from tests.egress import attempts
 from tests.egress.peer import ask, serve
 
@@ -31,7 +31,6 @@ AGENT, RESOLVER, WEB, EXAMINER = 1000, 990, 970, 980
 UPSTREAM4, UPSTREAM6 = "10.0.2.3", "fd00::3"
 HOST = ("198.4.4.4", "2a00:1450:4001::53")
 """Public addresses that are said to be the machine's own."""
-NAMES_LISTED = 4
 """As many as any test lists; sets that nobody fills are no matter."""
 EXITS = rules.Exits(RESOLVER, WEB, (UPSTREAM4, UPSTREAM6), host=HOST)
 
@@ -152,14 +151,9 @@ class NearEnd:
     def nft(self, text: str) -> None:
         rules.load_text(text)
 
-    def load(self, mode: EgressMode = "open", ipv6: bool = True, replaced: dict[str, str] | None = None) -> None:
-        """The product's rules. `replaced`: words of the text, for what would otherwise take ten minutes."""
-        text = rules.rules_text(EXITS._replace(mode=mode, listed=NAMES_LISTED, ipv6=ipv6))
-        for old, new in (replaced or {}).items():
-            if old not in text:
-                raise AssertionError(f"the rules do not say {old!r}")
-            text = text.replace(old, new)
-        rules.load_text(text)
+    def load(self, mode: EgressMode = "open") -> None:
+        """The product's rules."""
+        rules.load_rules(EXITS._replace(mode=mode))
 
     def seal(self, mode: EgressMode = "open") -> list[str]:
         """The product's own seal; what its proof says at once, without the rules, and without the canary."""
@@ -204,10 +198,10 @@ class NearEnd:
     def unload(self) -> None:
         rules.load_text("table inet minifram\ndelete table inet minifram\n")
 
-    def counted(self) -> dict[str, list[int]]:
+    def counted(self) -> dict[str, int]:
         command = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
         listed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout
-        return {name: list(count) for name, count in counters.parse_counters(listed).items()}
+        return egress.parse_counters(listed)
 
     def place(self) -> None:
         canary.place((canary.V4, canary.V6))
@@ -230,30 +224,17 @@ class NearEnd:
         back.readline()
         return found
 
-    def listed(self, name: str) -> str:
-        command = ["nft", "list", "set", "inet", "minifram", name]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
-
     # --- the resolver ----------------------------------------------------------------------------
 
-    def start_resolver(
-        self,
-        mode: EgressMode = "open",
-        allow: list[str] | None = None,
-        keep: list[str] | None = None,
-        may_list: bool = True,
-    ) -> None:
-        """The product's command line, and wait until it answers. `may_list`: it has what it takes to fill the sets."""
+    def start_resolver(self) -> None:
+        """The product's command line, and wait until it answers."""
         self.stop_resolver()
-        egress = EgressSettings(mode=mode, allow=tuple(allow or ()))
-        command = resolver_command(
-            egress, [UPSTREAM4], keep or [], may_list=may_list, closed=rules.closed_networks(HOST)
-        )
-        extra = ["net_admin"] if mode == "allowlist" and may_list else []
-        bound = ["setpriv", "--pdeathsig", "KILL", *command]
+        rights = "-all,+net_bind_service"  # port 53 is not for everybody in every namespace
+        become = ["setpriv", f"--reuid={RESOLVER}", f"--regid={RESOLVER}", "--clear-groups", "--pdeathsig", "KILL"]
+        become += [f"--inh-caps={rights}", f"--ambient-caps={rights}", "--no-new-privs", "--"]
         with self.log.open("wb") as stderr:
             self.resolver = subprocess.Popen(
-                as_resolver(bound, RESOLVER, RESOLVER, ["net_bind_service", *extra]),
+                [*become, *resolver_command([UPSTREAM4])],
                 stdin=subprocess.DEVNULL,
                 stdout=stderr,
                 stderr=stderr,
@@ -320,7 +301,7 @@ def main(folder: str) -> None:
         importlib.import_module(f"encodings.{name}")
     near = NearEnd(folder)
     names = (
-        *("as_user", "counted", "hello", "ip", "listed", "load", "load_by", "load_from", "nft", "place", "prove"),
+        *("as_user", "counted", "hello", "ip", "load", "load_by", "load_from", "nft", "place", "prove"),
         *("prove_while", "reload_while", "resolver_log", "resolver_status", "run", "seal", "seal_and_swap", "settle"),
         *("start_packages", "start_resolver", "stop_packages", "stop_resolver", "unload"),
     )

@@ -47,7 +47,9 @@ def test_an_open_connection_to_a_private_address_is_dead(bare_nets: Nets) -> Non
     assert nets.try_as("agent", "hear", key="private") in DEAF
     assert nets.far.ask("take_heard") == []
     assert nets.arrived("10.7.7.7") == []
-    assert nets.counted()["private_10"] >= 2  # what was said, and what was pushed
+    counted = nets.counted()
+    assert counted["private"] >= 1  # what was said
+    assert counted["inbound"] >= 1  # what was pushed
 
 
 def test_a_guest_from_before_is_shown_out(bare_nets: Nets) -> None:
@@ -114,4 +116,4 @@ def test_datagrams_do_not_come_in(bare_nets: Nets) -> None:
     nets.far.ask("send_packet", packet=too_big.hex(), to=CELL4)
     after = nets.counted()
     assert after["inbound"] == before + 2
-    assert after["private_172"] == 0
+    assert after["private"] == 0

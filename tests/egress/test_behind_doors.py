@@ -19,7 +19,7 @@ WALLED = "EHOSTUNREACH"
 @pytest.fixture
 def walled(nets: Nets) -> Iterator[Nets]:
     nets.near.ask("load", mode="door")
-    nets.near.ask("start_resolver", mode="door")
+    nets.near.ask("start_resolver")
     nets.far.ask("forget")
     nets.arrived()
     yield nets
@@ -71,23 +71,17 @@ def test_the_web_door_and_the_keep_go_out(walled: Nets) -> None:
     assert nets.try_as("agent", "tcp", to="127.0.0.1", port=9418) == "ECONNREFUSED"
 
 
-def test_the_web_door_is_bound_by_the_other_modes_too(nets: Nets) -> None:
-    """Open: every public address. The allowlist: what it fetches is the cell's wish, so it is bound as the cell is."""
+def test_the_web_door_is_bound_by_the_open_mode_too(nets: Nets) -> None:
+    """To every public address."""
     nets.near.ask("load")
     assert nets.try_as("web", "tcp", to=PUBLIC4, port=443) == REACHED
     assert nets.try_as("web", "tcp", to="10.1.2.3", port=443) == "EHOSTUNREACH"
     assert nets.counted()["web_out"] > 0
-    nets.near.ask("load", mode="allowlist")
-    nets.near.ask("start_resolver", mode="allowlist", allow=["index.example"])
-    assert nets.try_as("web", "tcp", to=PUBLIC4, port=443) == "EHOSTUNREACH"
-    assert nets.try_as("web", "named", name="index.example", port=443) == REACHED
-    nets.near.ask("stop_resolver")
 
 
-@pytest.mark.parametrize("instead", ["open", "allowlist"])
-def test_other_rules_do_not_prove_this_mode(bare_nets: Nets, instead: str) -> None:
+def test_other_rules_do_not_prove_this_mode(bare_nets: Nets) -> None:
     """They reject the canary to everybody; that the cell is walled in takes rules that say so."""
-    why, after, again = bare_nets.near.ask("seal_and_swap", mode="door", instead=instead)
+    why, after, again = bare_nets.near.ask("seal_and_swap", mode="door", instead="open")
     assert (why, again) == ("", "")
     assert after.startswith("the egress rules of mode door are not proved")
     counted = bare_nets.counted()

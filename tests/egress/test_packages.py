@@ -72,18 +72,3 @@ def test_install_with_the_open_rules(open_nets: Nets) -> None:
     assert status == 0, told
     assert (target / "sealedpkg.py").stat().st_uid == 100_000 + AGENT  # it was the cell's user who did it
     open_nets.near.ask("stop_resolver")
-
-
-def test_download_with_the_allowlist(nets: Nets) -> None:
-    """The index is listed: it works. It is not: it does not, and says so at once."""
-    nets.near.ask("load", mode="allowlist")
-    publish(nets)
-    nets.near.ask("start_resolver", mode="allowlist", allow=["index.example"])
-    target = open_folder(nets, "listed")
-    status, told = pip(nets, "download", "--dest", str(target))
-    assert status == 0, told
-    assert (target / WHEEL).read_bytes() == wheel()
-    status, told = pip(nets, "download", "--dest", str(target), host="other.example")
-    assert status != 0
-    assert "No matching distribution" in told
-    nets.near.ask("stop_resolver")

@@ -24,7 +24,7 @@ def index(nets: Nets) -> Iterator[Path]:
     """What the index is trusted by."""
     key, shown = certificate(nets.folder)
     nets.near.ask("load", mode="door")
-    nets.near.ask("start_resolver", mode="door")
+    nets.near.ask("start_resolver")
     nets.far.ask("publish", pages=pages(), certificate=str(key))
     nets.near.ask("start_packages", hosts=[HOST])
     yield shown

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.container.host_networks import networks_of
-from infra.keep.egress.rules import FOLDER, Exits, RulesError, closed_networks, load_rules, prelude, rules_text
+from host.container.machine import networks_of
+from infra.keep.egress.rules import FOLDER, Exits, RulesError, load_rules, prelude, rules_text
 from infra.keep.git_door import daemon
 
 EXITS = Exits(990, 970, ("10.0.2.3", "fd00::3"))
@@ -29,11 +29,9 @@ def test_the_prelude_says_who_and_with_whom() -> None:
         "define host4 = { 198.4.4.4/32 }",
         "define upstream6 = { fd00::3 }",
         "define host6 = { 2a00:1450:4001::/48, fe80::1/128 }",
-        "define v6_world = 2000::/3",
     ]
-    without = Exits(990, 970, ("1.1.1.1",), ipv6=False)
+    without = Exits(990, 970, ("1.1.1.1",))
     assert "define upstream6 = { }\n" in prelude(without)
-    assert "define v6_world = ::/128\n" in prelude(without)
 
 
 @pytest.mark.parametrize(
@@ -64,44 +62,26 @@ def test_no_text_gets_into_the_defines(addresses: list[ipaddress.IPv4Address], w
         assert re.fullmatch(r"define [a-z_0-9]+ = ([0-9a-f:./]+|\{ [0-9a-f:./, ]*\})", line)
 
 
-NARROW, BEHIND_DOORS = EXITS._replace(mode="allowlist", listed=2), EXITS._replace(mode="door", listed=2)
+BEHIND_DOORS = EXITS._replace(mode="door")
 
 
 def test_a_mode_comes_on_top() -> None:
     """One text, so that nft takes all files in one transaction; a mode that there is not is refused."""
-    wide, narrow, closed = map(rules_text, (EXITS._replace(listed=2), NARROW, BEHIND_DOORS))
-    assert narrow.startswith(wide)
-    assert closed.startswith(wide)
-    assert "listed4" not in closed
-    with pytest.raises(ValueError, match=r"egress\.mode is 'shut'; expected one of open, allowlist, door"):
+    assert rules_text(BEHIND_DOORS).startswith(rules_text(EXITS))
+    with pytest.raises(ValueError, match=r"egress\.mode is 'shut'; expected one of open, door"):
         rules_text(EXITS._replace(mode="shut"))  # type: ignore[arg-type]
-    assert {"set listed4_0", "set listed6_0", "set listed4_1", "set listed6_1"} == set(
-        re.findall(r"set listed\w+", narrow)
-    )
-    assert "listed4" not in wide
-
-
-def test_what_the_rules_close_is_known_by_its_networks() -> None:
-    """Read from the rules themselves, the canary within its network; by IPv6 also what is nobody's address."""
-    closed = [ipaddress.ip_network(each) for each in closed_networks(("192.0.9.7", "2001:db9::/48"))]
-    for address in ("10.0.0.1", "10.255.255.254", "169.254.169.254", "1.1.1.1", "240.0.0.1", "192.0.9.7", "100.64.9.9"):
-        assert any(ipaddress.ip_address(address) in each for each in closed if each.version == 4), address
-    for address in ("::1", "fd00:ffff::1", "4000::1", "2001:4860:4860::8888", "2002::1", "2001:db9::5"):
-        assert any(ipaddress.ip_address(address) in each for each in closed if each.version == 6), address
-    for address in ("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946", "1.1.1.4"):
-        assert not any(ipaddress.ip_address(address) in each for each in closed), address
 
 
 def test_every_define_is_used_and_every_use_defined() -> None:
     """Nothing is left over in the files."""
-    for exits in (NARROW, BEHIND_DOORS):
+    for exits in (EXITS, BEHIND_DOORS):
         text = rules_text(exits)
         assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
 
 
 def test_every_counter_is_used() -> None:
     """A name that is counted is the name of a rule, and the other way round."""
-    for exits in (NARROW, BEHIND_DOORS):
+    for exits in (EXITS, BEHIND_DOORS):
         text = "\n".join(line.partition("#")[0] for line in rules_text(exits).splitlines())
         made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
         assert made == set(re.findall(r'"(\w+)"(?= (?:goto (?:refused|walled)|drop|accept)|,| \}|$)', text, re.M))
@@ -114,7 +94,7 @@ def test_the_rules_know_the_git_daemons_port() -> None:
 
 def test_the_files_are_for_reading() -> None:
     """They are the rules themselves; nobody runs them."""
-    for name in ("egress.nft", "allowlist.nft", "listed.nft", "door.nft"):
+    for name in ("egress.nft", "door.nft"):
         assert not os.stat(f"{FOLDER}/{name}").st_mode & stat.S_IXUSR
 
 

@@ -9,19 +9,18 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from host.agent.status import Status, read_status
-from host.paths import AgentPaths
-from infra.shared.repository.bare_config import MARKER, SETTINGS
-from infra.shared.repository.git import Git
+from host.home import AgentPaths
+from host.status import Status, read_status
+from infra.keep.repository.bare_config import config_text
+from infra.keep.watcher_file import WatcherFile
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import WatcherFile
 from tests.faults.hasty_watcher import PROGRAM
 from tests.keep.supervision.agents import Agent, within
 
 MakeAgent = Callable[..., Agent]
 ROOT = Path(__file__).parents[2]
-SHORT = "limits: {grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5}\n"
-REAL = "limits: {grace_seconds: 2, boot_seconds: 20, probation_seconds: 0.5}\n"
+SHORT = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5}\n"
+REAL = "timing: {rehearse: false, grace_seconds: 2, boot_seconds: 20, probation_seconds: 0.5}\n"
 """For this project's own runner, which takes longer to come up."""
 NOT_OURS = shutil.ignore_patterns("__pycache__")
 
@@ -33,9 +32,7 @@ def grown(
 
     `body`: of this project's own runner, else of a stand-in."""
     agent = make_agent(settings=settings)
-    bare = Git(agent.places.remote)
-    for key, value in (*SETTINGS, (MARKER, "agent")):
-        bare("config", key, value)
+    Path(agent.places.remote, "config").write_text(config_text("agent"))
     if body:
         shutil.rmtree(agent.clone / "infra")
         shutil.copytree(ROOT / "infra", agent.clone / "infra", ignore=NOT_OURS)

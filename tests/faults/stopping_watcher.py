@@ -11,7 +11,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from infra.watcher import main
+from infra.watcher import watch
+from tests.keep.supervision.timed_watcher import timed_zones
 
 PROGRAM, STOPS_AT = "tests.faults.stopping_watcher", "STOPS_AT"
 _Is = Callable[[str, tuple[Any, ...]], bool]
@@ -37,4 +38,4 @@ if __name__ == "__main__":
     name, _, file = os.environ.get(STOPS_AT, "").partition(":")
     if name in STEPS:
         _stop_at(STEPS[name], file)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(watch(timed_zones(sys.argv[1:])))

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 import structlog
 
-from host.repository.repair import machine_started, repair
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.shared_main import SharedMain
+from infra.keep.watcher_file import Report, Version
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
-from infra.shared.watcher_file import Report, Version
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
 from tests.keep.git_door.git_server import Server
@@ -66,27 +65,24 @@ def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
     needs mending, and it starts."""
     desk.done("init", "--sandbox", "process")
     cut(disk)
-    assert list(repair(desk.home(), machine_started())) == []
-    found = desk.run("doctor", "--json").json["results"]
-    assert [each for each in found if each["level"] in ("warn", "fail") and each["check"] != "disk"] == []
+    found = desk.run("doctor", "--json").json["findings"]
+    assert [each for each in found if each["check"] != "disk"] == []
     assert desk.git()("fsck", "--strict", "--no-dangling") == ""
     assert desk.call("up").code == 0
     assert desk.call("down").code == 0
 
 
-def test_an_agent_that_was_restored_is_there(agent: Desk, disk: Ext4) -> None:
-    """Fault: the power is cut when backup, and then restore, have answered; expected: archive and agent are there and
+def test_an_agent_that_began_with_a_backup_is_there(agent: Desk, disk: Ext4) -> None:
+    """Fault: the power is cut when backup, and then init, have answered; expected: archive and agent are there and
     whole."""
     archive = str(disk.path / "agent.tar")
     agent.done("backup", archive)
     cut(disk)
-    agent.done("restore", archive, "--agent", "b")
+    agent.done("init", "--sandbox", "process", "--agent", "b", "--from", archive)
     cut(disk)
-    assert list(repair(agent.home("b"), machine_started())) == []
     assert agent.main("b") == agent.main()
     assert agent.git("b")("fsck", "--strict") == ""
     assert os.path.getsize(agent.home("b").settings)
-    assert os.path.getsize(agent.home("b").started_file)
 
 
 class Clone:

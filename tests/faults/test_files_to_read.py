@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.boot_files import boot_words
 from infra.keep.supervision.inbox import Inbox
 from infra.shared import boot_log
-from infra.shared.boot_files import boot_words
 from infra.shared.boot_log import BootLine
 from infra.shared.clock import timestamp
 from infra.shared.identity import Identity

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.shared.mind.duties import STATE
-from infra.shared.mind.event_chain import verify
-from infra.shared.mind.event_log import logged
+from infra.cell.mind.duties import STATE
+from infra.cell.mind.event_chain import verify
+from infra.cell.mind.event_log import logged
+from infra.cell.run_states import StopReason
 from infra.shared.mind.layout import EVENTS
-from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import says
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_maintain import NOW, Played, never

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.watcher_file import WatcherFile
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import ARCHIVE
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import WatcherFile
 from tests.faults.disks import Ext4
 from tests.faults.grown import grown
 from tests.faults.stopping_watcher import PROGRAM, STOPS_AT
@@ -172,7 +172,7 @@ say("SUCCESS")
 while True:
     time.sleep(60)
 """
-PATIENT = "limits: {grace_seconds: 1, boot_seconds: 15, probation_seconds: 0.5, hops: 1000}\n"
+PATIENT = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 15, probation_seconds: 0.5, hops: 1000}\n"
 
 
 @pytest.fixture

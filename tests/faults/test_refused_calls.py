@@ -64,7 +64,7 @@ def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
 def test_the_disk_is_slow(make_agent: MakeAgent, delay: str) -> None:
     """Fault: each fsync of watcher, doors, git and runner takes that long; expected: main serves at the first attempt,
     so does the branch that is asked for, and nothing is held against either."""
-    agent = make_agent(settings="limits: {grace_seconds: 5}\n")
+    agent = make_agent(settings="timing: {rehearse: false, grace_seconds: 5}\n")
     agent.branch("better", "serve()")
     agent.start(before=injected("fsync,fdatasync", f"delay_enter={delay}"))
     agent.serving(seconds=90.0)

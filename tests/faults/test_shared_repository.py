@@ -241,7 +241,7 @@ def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent) -> None:
         pack = next(Path(clone, ".git/objects/pack").glob("*.pack"))
         pack.chmod(0o600)
         damage(pack)
-    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5}\n")  # with rehearsals
+    agent.settings.write_text("timing: {grace_seconds: 1, boot_seconds: 5}\n")  # with rehearsals
     agent.stop()
     agent.start()
     for name in PACKS:

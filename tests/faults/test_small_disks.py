@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from infra.keep import watcher_file
 from infra.keep.services.processes import is_alive
-from infra.shared import watcher_file
+from infra.keep.watcher_file import SCHEMA, WatcherFile
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import SCHEMA, WatcherFile
 from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner, serves_at
 from tests.keep.supervision.agents import Agent, within

@@ -14,8 +14,8 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from infra.keep import watcher_file
 from infra.keep.services.processes import is_alive
-from infra.shared import watcher_file
 from tests.faults.grown import MakeAgent, behave, grown, kill_runner
 from tests.keep.supervision.agents import Agent, within
 
@@ -123,7 +123,7 @@ def test_the_machine_is_busy(make_agent: MakeAgent) -> None:
     """Fault: four processes with more right to its one processor than the agent spin; expected: a boot takes longer and
     serves at the first attempt, and nothing is held against its version."""
     processor = max(os.sched_getaffinity(0))  # one, so that other tests keep the rest of the machine
-    agent = make_agent(settings="limits: {grace_seconds: 5}\n")
+    agent = make_agent(settings="timing: {rehearse: false, grace_seconds: 5}\n")
     agent.start()
     first = agent.serving()
     assert agent.watcher

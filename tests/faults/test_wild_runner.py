@@ -77,8 +77,8 @@ def test_a_runner_that_goes_on_as_another_process(make_agent: MakeAgent) -> None
 def test_an_endless_line(make_agent: MakeAgent) -> None:
     """Fault: a runner writes one line without an end into its error log; expected: the log is cut, then the runner is
     ended and the PM reads why, and the disk holds no more of it than a few times the limit."""
-    limits = "{grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5, log_bytes: 1000000, sample_seconds: 1}"
-    agent, _ = grown(make_agent, f"limits: {limits}\n")
+    limits = "{rehearse: false, grace_seconds: 1, boot_seconds: 4, probation_seconds: 0.5, bounds: {sample_seconds: 1}}"
+    agent, _ = grown(make_agent, f"timing: {limits}\nlimits: {{log_bytes: 1000000}}\n")
     first = agent.serving()
     behave(agent, ENDLESS)
     wild = agent.serving(but=first.boot_id)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.sealed.rootless import Rootless
-from host.running import watcher as watching
+from host import running as watching
 from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
 from tests.sealed.fixtures import user
+from tests.sealed.support.rootless import Rootless
 
 __all__ = ["user"]
 

@@ -16,15 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from bench.sealed.rootless import Rootless
-from host.container.image import packages
-from host.container.machine import Machine
-from host.container.words import names, secret_name
-from host.paths import AgentPaths, paths_of
+from host.container.words import container_name
+from host.home import AgentPaths, paths_of
 from host.project import image_files
-from infra.shared.providers import KEYS
 from tests.host.desk import FILES, HERE, PROJECT
 from tests.host.ready import Ended, Ready
+from tests.sealed.support.rootless import Rootless
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -59,13 +56,15 @@ class Workshop:
             assert compileall.compile_dir(self.code / name, quiet=1)  # once, not at each command
         (self.code / "tests/host").mkdir(parents=True)
         shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
+        (self.code / "podman").mkdir()
+        shutil.copy(PROJECT / "podman/containers.conf", self.code / "podman/containers.conf")
         write_project(self.project)
         self._give(self.place)
 
     def copy_project(self, place: Path) -> None:
         """The real project at `place`, as much of it as goes into the image."""
         needed = [source.path for source in image_files(str(PROJECT))]
-        for name in (*needed, "Containerfile", ".containerignore", "scripts/debian-base"):
+        for name in (*needed, "Containerfile"):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(PROJECT / name, place / name)
         self._give(place)
@@ -83,9 +82,7 @@ def write_project(project: Path, **more: str) -> None:
         "podman/seccomp.json": (PROJECT / "podman/seccomp.json").read_text(),
         ENTRYPOINT: (HERE / "container_stand_in.py").read_text(),
         "requirements.lock": "",
-        ".containerignore": (PROJECT / ".containerignore").read_text(),
-        "scripts/debian-base": (PROJECT / "scripts/debian-base").read_text(),
-        "Containerfile": f'{CONTAINERFILE}ARG PACKAGES="{" ".join(packages(str(PROJECT)))}"\n',
+        "Containerfile": CONTAINERFILE,
     }
     for name, content in (files | {f"infra/{name}": content for name, content in more.items()}).items():
         path = project / name
@@ -102,16 +99,13 @@ class ContainerDesk:
         self.user = workshop.user
         self.agent = f"t{secrets.token_hex(4)}"
         self.project = workshop.project
-        self.names = names(self.agent)
-        self.made: list[str] = []
-        """Versions of images that the test made, to be removed after it."""
+        self.container = container_name(self.agent)
         self.environ = self.user.environ | {
             "MINIFRAM_AGENT": self.agent,
             "PYTHONPATH": workshop.path,
             "PYTHONDONTWRITEBYTECODE": "1",
             "CONTAINERS_REGISTRIES_CONF": str(workshop.empty),
             "LAUNCH_WITH_NETWORK": "none",
-            "LAUNCH_WITH_STEADY": "1",
         }
 
     @property
@@ -153,16 +147,12 @@ class ContainerDesk:
     def podman(self, *words: str, check: bool = True, stdin: str | None = None) -> str:
         return self.user.podman(*words, check=check, stdin=stdin).stdout.strip()
 
-    def is_there(self, kind: str, name: str) -> bool:
-        return (
-            name
-            in self.podman(
-                *([kind] if kind != "container" else []), *_LIST[kind], "--format={{." + _NAME[kind] + "}}"
-            ).split()
-        )
+    def is_there(self) -> bool:
+        """Whether podman has a container of this agent's name."""
+        return self.container in self.podman("ps", "--all", "--format={{.Names}}").split()
 
     def inspected(self) -> dict[str, Any]:
-        told = json.loads(self.podman("container", "inspect", self.names.container))
+        told = json.loads(self.podman("container", "inspect", self.container))
         return dict(told[0])
 
     def seen(self) -> dict[str, Any]:
@@ -170,28 +160,10 @@ class ContainerDesk:
         return dict(json.loads(Path(self.home.state, "seen.json").read_text()))
 
     def clear(self) -> None:
-        self.podman("rm", "--force", "--time=0", "--ignore", self.names.container)
-        self.podman("volume", "rm", "--force", self.names.bot, self.names.state, check=False)
-        self.podman("secret", "rm", secret_name(self.agent, KEYS[0]), check=False)
+        self.podman("rm", "--force", "--time=0", "--ignore", self.container)
         home = self.home
         places = [home.data, home.state, os.path.dirname(home.settings), home.run]
         self.user.podman("unshare", "rm", "-rf", *places)
-
-    def machine(self) -> Machine:
-        """As this user sees it."""
-        program = (
-            "import json, os; from host.container.machine import look; "
-            "machine = look(os.environ, os.getuid()); "
-            "print(json.dumps(machine._replace(controllers=sorted(machine.controllers))))"
-        )
-        words = [self.workshop.python, "-c", program]
-        told = self.user.run("env", f"PYTHONPATH={self.workshop.path}", *words).stdout
-        machine = Machine(*json.loads(told))
-        return machine._replace(controllers=frozenset(machine.controllers))
-
-
-_LIST = {"container": ("ps", "--all"), "volume": ("ls",), "secret": ("ls",)}
-_NAME = {"container": "Names", "volume": "Name", "secret": "Name"}
 
 
 @contextlib.contextmanager

@@ -15,16 +15,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from host import repository as bare
 from host.cli import main
-from host.context import Context
-from host.paths import AgentPaths
-from host.repository import open as bare
+from host.home import AgentPaths, Context
+from infra.keep.verdicts import records, trees
+from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared import comms
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, resolve_commit
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
-from infra.shared.verdicts import records, trees
-from infra.shared.verdicts.verdict import Counts, Verdict
 from tests.host.ready import OWN_START, Ready
 from tests.host.ready import Ended as Ended
 
@@ -158,13 +157,8 @@ class Desk:
 
     def branch(self, name: str, files: dict[str, str], message: str = "a change", start: str = "main") -> str:
         """The agent pushes a commit with these files to a branch, made at `start` when it is new."""
-        git = self.git()
-        blobs: dict[str, str | None] = {
-            path: git("hash-object", "-w", "--stdin", stdin=text.encode()) for path, text in files.items()
-        }
-        base = git("rev-parse", start)
-        commit = commit_tree(git, tree_with(git, base, blobs), (base,), message)
-        git("update-ref", f"refs/heads/{name}", commit)
+        base = self.git()("rev-parse", start)
+        commit = self._commit(name, files, base, (base,), message)
         # In a file, so that a copy of this desk, or one whose repository is damaged, knows it too.
         (self.root / "tips" / name).parent.mkdir(parents=True, exist_ok=True)
         (self.root / "tips" / name).write_text(commit)
@@ -172,30 +166,33 @@ class Desk:
 
     def puts_mind(self, files: dict[str, str]) -> str:
         """A commit with these files on the branch mind, which begins with the first."""
+        base = resolve_commit(self.git(), "refs/heads/mind")
+        return self._commit("mind", files, base or EMPTY_TREE, (base,) if base else (), "the mind")
+
+    def _commit(self, branch: str, files: dict[str, str], tree: str, parents: tuple[str, ...], message: str) -> str:
         git = self.git()
         blobs: dict[str, str | None] = {
             path: git("hash-object", "-w", "--stdin", stdin=text.encode(errors="surrogateescape"))
             for path, text in files.items()
         }
-        base = resolve_commit(git, "refs/heads/mind")
-        commit = commit_tree(git, tree_with(git, base or EMPTY_TREE, blobs), (base,) if base else (), "the mind")
-        git("update-ref", "refs/heads/mind", commit)
+        commit = commit_tree(git, tree_with(git, tree, blobs), parents, message)
+        git("update-ref", f"refs/heads/{branch}", commit)
         return commit
 
     def at_tip(self, word: str) -> str:
         name, tip, _ = word.partition("@TIP")
         return f"{name}@{(self.root / 'tips' / name).read_text()}" if tip else word
 
-    def validated(self, branch: str, commit: str) -> None:
-        """The keep has examined what merging this commit would make of main now, and it has passed."""
-        self.examined(branch, commit)
-
     def examined(self, branch: str, commit: str, why: str = "", word: tuple[str, ...] = ()) -> None:
+        """The keep has examined what merging this commit would make of main now; it has passed unless `why` not."""
         git, main = self.git(), self.main()
         key = trees.key_of(git, trees.merged(git, main, commit))
         counts = Counts(passed=12, failed=1 if why else 0)
         records.keep(
-            git, Verdict(key, branch, commit, main, not why, why, rehearsed=True, mains=counts, needs_word=word)
+            git,
+            Verdict(
+                key, branch, commit, main, not why, why, rehearsed=True, mains=counts, needs_word=word, at=time.time()
+            ),
         )
 
     def log(self, branch: str, name: str, text: str) -> Path:

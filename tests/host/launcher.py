@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import importlib
 import json
@@ -13,7 +12,6 @@ import pkgutil
 import resource
 import signal
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -22,22 +20,7 @@ sys.path.insert(0, str(HERE.parents[1]))
 
 import host  # noqa: E402
 from host.cli import main  # noqa: E402
-from host.context import Context  # noqa: E402
-
-
-def proof_by(script: str, *_: object) -> None:
-    """A shell's word instead of a whole demo; it is told of Ctrl-C as a demo's commands are."""
-    from host.agent.demo_agent import DemoFailed
-
-    with subprocess.Popen(["/bin/sh", "-c", script], stdout=subprocess.PIPE, text=True) as process:
-        try:
-            said = process.communicate()[0]
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-            process.wait()
-            raise
-    if process.returncode:
-        raise DemoFailed(said.strip())
+from host.home import Context  # noqa: E402
 
 
 def served() -> list[str]:
@@ -82,8 +65,4 @@ if __name__ == "__main__":
     program = (sys.executable, "-s", "-P", str(HERE / "stand_in.py"), watcher)
     agent = os.environ.get("MINIFRAM_AGENT") or "agent"
     network = os.environ.get("LAUNCH_WITH_NETWORK", "")
-    script = os.environ.get("LAUNCH_WITH_PROOF", "")
-    proof = functools.partial(proof_by, script) if script else None
-    context = Context(dict(os.environ), os.getuid(), project, program, agent, network, proof)
-    steady = float(os.environ.get("LAUNCH_WITH_STEADY", context.steady))
-    sys.exit(main(words, context._replace(steady=steady)))
+    sys.exit(main(words, Context(dict(os.environ), os.getuid(), project, program, agent, network)))

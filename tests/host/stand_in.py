@@ -16,10 +16,10 @@ from msgspec.structs import replace
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from infra.shared import arguments, watcher_file
+from infra.keep import arguments, watcher_file
+from infra.keep.watcher_file import BootRecord, Pin, Trouble, WatcherFile
 from infra.shared.files import write_whole
 from infra.shared.repository.git import Git
-from infra.shared.watcher_file import BootRecord, Pin, Trouble, WatcherFile
 
 AT = "2026-01-31T10:42:12.345Z"
 

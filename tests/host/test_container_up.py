@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import stat
 from collections.abc import Iterator
@@ -11,16 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from host.container.inspection import differences
-from host.container.words import Image, sealing, secret_name
-from infra.shared.providers import KEYS
-from infra.shared.settings_file import read_settings
+from infra.keep.providers import KEYS
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
-from tests.host.desk import wait_for
+from tests.host.desk import HERE, wait_for
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(WAIT_SECONDS)]
 
 KEY = "sk-ant-not-a-real-key"
+EXAMINER = (HERE / "container_examiner.py").read_text()
 
 
 @pytest.fixture
@@ -40,44 +37,27 @@ def looked_at(workshop: Workshop) -> Iterator[ContainerDesk]:
 
 def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) -> None:
     """Up makes everything and waits; status and doctor tell; down leaves the agent's files and nothing else."""
+    desk.user.run("git", "-C", desk.home.remote, "pack-refs", "--all")
     up = desk.done("up", "--json").json
 
+    assert "refs/heads/main" in desk.seen()["refs"]  # which git moved out of refs/
     assert (up["sandbox"], up["branch"]) == ("podman", "main")
     assert up["pid"] == desk.inspected()["State"]["Pid"]
     status = desk.done("status", "--json").json
-    assert (status["running"], status["sandbox"], status["pid"]) == (True, "podman", up["pid"])
+    assert (status["running"], status["sandbox"]) == (True, "podman")
     again = desk.call("up")
-    assert (again.code, str(up["pid"]) in again.err) == (6, True)
-    checks = {item["check"]: item for item in desk.call("doctor", "--json").json["results"]}
-    assert checks["container"]["level"] == checks["watcher"]["level"] == "ok", checks
+    assert (again.code, "already running" in again.err) == (6, True)
+    found = desk.call("doctor", "--json").json["findings"]
+    assert not {item["check"] for item in found} & {"container", "watcher"}, found
 
     down = desk.done("down", "--json").json
 
     assert down["pid"] == up["pid"]
-    assert not desk.is_there("container", desk.names.container)
-    assert desk.is_there("volume", desk.names.bot)
+    assert not desk.is_there()
     assert desk.call("status").code == 3
     assert Path(desk.home.state, "seen.json").exists()
     assert desk.call("down").code == 3
     desk.done("up")
-
-
-def test_the_container_is_what_was_asked_for(looked_at: ContainerDesk) -> None:
-    """The runtime's orders have no difference to the sealing; and one is found when something else was asked for."""
-    told = looked_at.inspected()
-    orders = json.loads(looked_at.user.run("cat", told["OCIConfigPath"]).stdout)
-    profile = json.loads((looked_at.project / "podman/seccomp.json").read_text())
-    settings, image = read_settings(looked_at.home.settings), Image(told["ImageName"], "any")
-    asked = sealing(looked_at.home, settings, looked_at.machine(), image, str(looked_at.project), KEYS[:1], "none")
-
-    assert differences(asked, orders, profile) == []
-    for other in (
-        asked._replace(binds=asked.binds[1:]),
-        asked._replace(secrets=()),
-        asked._replace(limits=asked.limits._replace(open_files=7)),
-    ):
-        assert differences(other, orders, profile) != []
-    assert differences(asked, orders, profile | {"syscalls": []}) != []
 
 
 def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk) -> None:
@@ -116,11 +96,8 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk
     assert limits["Max core file size"] == ["0", "0"]
     assert limits["Max processes"] == ["1280", "1280"]
 
-
-def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerDesk) -> None:
-    """It writes /bot, which the PM can read; repository, state, key and settings are closed to it."""
-
-    assert looked_at.seen()["as_agent"] == {
+    # The cell's user has its own tree, which the PM can read, and nothing else.
+    assert seen["as_agent"] == {
         "/bot/from-inside": "",
         "/mnt/remote/objects/x": "Permission denied",
         "/var/lib/minifram/x": "Permission denied",
@@ -130,112 +107,110 @@ def test_the_cell_s_user_has_its_own_tree_and_nothing_else(looked_at: ContainerD
         "read /etc/passwd": "",
     }
     made = Path(looked_at.home.places.bot, "from-inside")
-    assert made.stat().st_uid == looked_at.machine().host_uid(1000)
+    assert looked_at.podman("unshare", "stat", "--format=%u", str(made)) == "1000"
     assert looked_at.user.run("test", "-r", str(made.parent)).returncode == 0
 
 
-def test_the_key_is_podman_s_secret_while_the_agent_is_up(desk: ContainerDesk) -> None:
-    """In no argument, label, variable or file that inspecting shows; gone with the agent, carried over a restart."""
+def test_the_key_is_a_file_in_memory_while_the_agent_is_up(desk: ContainerDesk) -> None:
+    """In no argument, label or variable that inspecting shows; gone with the agent, carried over a restart."""
     desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
 
     missing = desk.call("up")
     assert (missing.code, "ANTHROPIC_API_KEY" in missing.err) == (4, True)
     up = desk.done("up", ANTHROPIC_API_KEY=KEY)
 
-    assert desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
-    assert KEY not in up.out + up.err + json.dumps(desk.inspected()) + desk.podman(
-        "secret", "inspect", secret_name(desk.agent, KEYS[0])
-    )
-    assert KEY not in Path(desk.home.started_file).read_text()
+    file = Path(desk.home.key_file(KEYS[0]))
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (0o400, KEY)
+    assert file.is_relative_to(desk.user.runtime_dir)
+    assert KEY not in up.out + up.err + json.dumps(desk.inspected())
     assert desk.done("status", "--json").json["model"].startswith("anthropic")
     desk.done("restart")
     assert desk.seen()["key"] == len(KEY)
     desk.done("down")
-    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
+    assert not file.exists()
     desk.settings("sandbox: podman\n")
     desk.done("up")
     assert desk.seen()["key"] == 0
 
 
-def test_a_container_that_refuses_is_told_with_its_reason_and_leaves_nothing(desk: ContainerDesk) -> None:
-    """Fail closed: the last words of the seal are the reason, and no key stays."""
-    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n# stand-in: refuses\n")
+@pytest.mark.parametrize(
+    ("how", "code", "words"),
+    [
+        ("refuses", 1, ("ended at once with 5", "the canary was not rejected")),
+        ("cannot run", 1, ("no such file",)),
+        ("has no base", 4, ("podman.base",)),
+    ],
+)
+def test_a_start_that_fails_is_told_with_its_reason_and_leaves_nothing(
+    desk: ContainerDesk, how: str, code: int, words: tuple[str, ...]
+) -> None:
+    """Fail closed: the last words of the seal, or podman's, are the reason, and no key stays; up works again after.
+    podman knows no registry here, so a base cannot be pulled either."""
+    base = "podman: {base: no-such-base}\n" if how == "has no base" else ""
+    desk.settings(f"sandbox: podman\nmodel: {{provider: anthropic}}\n{base}# stand-in: {how}\n")
+    whole = desk.project
+    if how == "cannot run":
+        desk.project = desk.user.directory(f"broken-{desk.agent}")
+        write_project(desk.project)
+        (desk.project / ENTRYPOINT).write_text("#!/no/such/interpreter\n")
 
     up = desk.call("up", ANTHROPIC_API_KEY=KEY)
 
-    assert up.code == 1, up
-    assert "ended at once with 5" in up.err
-    assert "the canary was not rejected" in up.err
-    assert not desk.is_there("container", desk.names.container)
-    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
+    assert (up.code, [each in up.err for each in words]) == (code, [True] * len(words)), up
+    assert not desk.is_there()
+    assert not Path(desk.home.key_file(KEYS[0])).exists()
+    desk.project = whole
     desk.behave("works")
     desk.done("up")
 
 
 def test_a_name_that_others_took_is_left_alone(desk: ContainerDesk) -> None:
-    """Containers and volumes of that name that are not this agent's are named, not removed."""
+    """A container of that name that is not this agent's is named, not removed."""
     desk.done("up")
     desk.done("down")
-    image = desk.podman("images", "--quiet", "--filter", "label=minifram.version").split()[0]
-    desk.podman("create", "--name", desk.names.container, "--network", "none", image)
+    image = desk.podman("images", "--quiet", "localhost/minifram").split()[0]
+    desk.podman("create", "--name", desk.container, "--network", "none", image)
 
     refused = desk.call("up")
-    assert (refused.code, desk.names.container in refused.err) == (6, True)
-    assert desk.is_there("container", desk.names.container)
+    assert (refused.code, desk.container in refused.err) == (6, True)
+    assert desk.is_there()
     assert desk.call("down").code == 6
-    desk.podman("rm", desk.names.container)
-
-    desk.podman("volume", "rm", desk.names.bot)
-    desk.podman("volume", "create", desk.names.bot)
-    refused = desk.call("up")
-    assert (refused.code, desk.names.bot in refused.err) == (6, True)
-    desk.podman("volume", "rm", desk.names.bot)
+    desk.podman("rm", desk.container)
     desk.done("up")
 
 
 def test_up_works_over_what_a_broken_start_left(desk: ContainerDesk) -> None:
-    """A container that was made and never started, a killed one, a volume for another place, an old secret."""
+    """A killed container, one that was made and never started, an old key."""
     desk.done("up")
-    desk.podman("kill", desk.names.container)
+    desk.podman("kill", desk.container)
     wait_for(lambda: desk.inspected()["State"]["Status"] == "exited")
     assert desk.call("status").code == 3
-    found = [item for item in desk.call("doctor", "--json").json["results"] if item["check"] == "container"]
-    assert found[0]["level"] == "warn"
-    desk.podman("secret", "create", secret_name(desk.agent, KEYS[0]), "-", stdin="old")
+    assert "container" in {item["check"] for item in desk.call("doctor", "--json").json["findings"]}
     desk.done("up")
-    assert not desk.is_there("secret", secret_name(desk.agent, KEYS[0]))
     assert desk.call("down").code == 0
 
-    image = desk.podman("images", "--quiet", "--filter", "label=minifram.version").split()[0]
-    labels = [f"--label=minifram.agent={desk.agent}", f"--label=minifram.home={desk.home.data}"]
-    desk.podman("create", "--name", desk.names.container, *labels, "--network", "none", image)
-    desk.podman("volume", "rm", desk.names.state)
-    elsewhere = desk.user.directory(f"elsewhere-{desk.agent}")
-    kind = ["--opt=type=none", "--opt=o=bind", f"--opt=device={elsewhere}"]
-    desk.podman("volume", "create", *labels, *kind, desk.names.state)
+    image = desk.podman("images", "--quiet", "localhost/minifram").split()[0]
+    label = f"--label=minifram.home={desk.home.data}"
+    desk.podman("create", "--name", desk.container, label, "--network", "none", image)
     desk.done("up")
-
-    assert desk.inspected()["Config"]["Labels"]["minifram.words"]
-    assert list(elsewhere.iterdir()) == []
 
 
 def test_a_new_version_of_the_project_is_a_new_image_and_keeps_the_agent_s_files(desk: ContainerDesk) -> None:
     """Restart builds before it stops; what is unchanged is found again and nothing is built."""
     first = desk.done("up")
     assert "building" not in desk.done("restart").err
-    version = desk.inspected()["Config"]["Labels"]["minifram.version"]
-    Path(desk.home.places.bot, "from-inside").stat()
+    image = desk.inspected()["ImageName"]
     desk.project = desk.user.directory(f"newer-{desk.agent}")
     write_project(desk.project, **{"newer.py": f"VERSION = '{desk.agent}'\n"})
 
     restarted = desk.done("restart")
 
     assert "building the image" in restarted.err, first
-    labels = desk.inspected()["Config"]["Labels"]
-    assert labels["minifram.version"] != version
+    newer = desk.inspected()["ImageName"]
+    assert newer != image
     assert Path(desk.home.places.bot, "from-inside").exists()
     desk.done("down")
-    desk.podman("rmi", f"localhost/minifram:{labels['minifram.version']}")
+    desk.podman("rmi", newer)
 
 
 def test_nothing_is_stopped_for_an_image_that_cannot_be_built(desk: ContainerDesk) -> None:
@@ -253,19 +228,37 @@ def test_nothing_is_stopped_for_an_image_that_cannot_be_built(desk: ContainerDes
     assert desk.inspected()["State"]["Pid"] == pid
 
 
-def test_an_agent_that_does_not_end_is_ended_at_the_deadline(desk: ContainerDesk) -> None:
-    """Down asks, waits as long as it was told, and kills."""
+@pytest.mark.parametrize("behaviour", ["refuses", "hangs"])
+def test_a_restart_whose_image_does_not_serve_goes_back(desk: ContainerDesk, behaviour: str) -> None:
+    """Whether its container ends at once or its agent does not work in time; the key is still there."""
+    desk.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
+    desk.done("up", ANTHROPIC_API_KEY=KEY)
+    before = desk.inspected()["ImageName"]
+    desk.project = desk.user.directory(f"newer-{behaviour}-{desk.agent}")
+    write_project(desk.project)
+    entrypoint = desk.project / ENTRYPOINT
+    text = entrypoint.read_text()
+    line = 'behaviour = how[1] if how else "works"'
+    assert line in text
+    entrypoint.write_text(text.replace(line, f'behaviour = "{behaviour}"'))
+
+    restarted = desk.call("restart", "--timeout", "8")
+
+    assert restarted.code == 8, restarted
+    assert f"{before} is started again" in restarted.err
+    assert desk.inspected()["ImageName"] == before
+    assert desk.seen()["key"] == len(KEY)
+    assert desk.call("status").code == 0
+
+
+def test_down_ends_a_container_whatever_its_watcher_does(desk: ContainerDesk) -> None:
+    """One that is deaf is killed at the deadline; after Ctrl-C, no other up touches one that never took the lock."""
     desk.behave("deaf")
     desk.done("up")
-
     down = desk.done("down", "--timeout", "1")
-
     assert "was killed" in down.err
-    assert not desk.is_there("container", desk.names.container)
+    assert not desk.is_there()
 
-
-def test_ctrl_c_leaves_a_container_that_down_ends(desk: ContainerDesk) -> None:
-    """Whether or not its watcher holds the lock; a second up does not touch it."""
     desk.behave("unlocked")
     with desk.spawn("up") as process:
         assert process.stderr is not None
@@ -282,51 +275,12 @@ def test_ctrl_c_leaves_a_container_that_down_ends(desk: ContainerDesk) -> None:
     desk.done("down", "--timeout", "5")
 
 
-def test_refs_that_git_packed_are_seen_inside(desk: ContainerDesk) -> None:
-    """`git pack-refs` by hand moves them out of refs/; without that file the agent would have no main."""
-    desk.user.run("git", "-C", desk.home.remote, "pack-refs", "--all")
-
-    desk.done("up")
-
-    assert "refs/heads/main" in desk.seen()["refs"]
-
-
-def test_a_repository_of_somebody_else_is_refused(desk: ContainerDesk) -> None:
-    """The keep has the PM's rights and no more: it could not write there."""
-    objects = f"{desk.home.remote}/objects"
-    desk.user.podman("unshare", "chown", "1:1", objects)
-
-    refused = desk.call("up")
-
-    assert refused.code == 6, refused
-    assert objects in refused.err
-    desk.user.podman("unshare", "chown", "0:0", objects)
-    desk.done("up")
-
-
-@pytest.mark.parametrize(
-    ("conf", "words"),
-    [('volumes = ["/etc:/leak"]', "/leak"), ('devices = ["/dev/zero:/dev/leak"]', "/dev/leak")],
-    ids=["mount", "device"],
-)
-def test_a_container_that_would_be_made_otherwise_is_not_started(desk: ContainerDesk, conf: str, words: str) -> None:
-    """containers.conf can add to every container what `podman inspect` does not even show."""
-    file = desk.user.put(f"containers-{desk.agent}.conf", f"[containers]\n{conf}\n")
-
-    refused = desk.call("up", CONTAINERS_CONF=str(file))
-
-    assert refused.code == 5, refused
-    assert words in refused.err
-    assert not desk.is_there("container", desk.names.container)
-    assert not Path(desk.home.state, "seen.json").exists()
-    desk.done("up")
-
-
 def test_the_pm_s_containers_conf_does_not_widen_it(desk: ContainerDesk) -> None:
-    """Variables, capabilities and namespaces that it gives to all containers are not given to this one."""
+    """What it gives to all containers, mounts and devices too, is not given to this one."""
     conf = desk.user.put(
         f"containers-{desk.agent}.conf",
         '[containers]\nenv = ["LEAKED=1"]\ndefault_capabilities = ["SYS_ADMIN"]\ninit = true\n'
+        'volumes = ["/etc:/leak"]\ndevices = ["/dev/zero:/dev/leak"]\n'
         'ipcns = "host"\npidns = "host"\nutsns = "host"\nnetns = "host"\nuserns = "auto"\n',
     )
     desk.done("up", CONTAINERS_CONF=str(conf))
@@ -334,40 +288,71 @@ def test_the_pm_s_containers_conf_does_not_widen_it(desk: ContainerDesk) -> None
     seen = desk.seen()
 
     assert "LEAKED" not in seen["environ"]
+    assert "leak" not in seen["mounts"]
+    assert "no" in desk.podman("exec", desk.container, "sh", "-c", "test -e /dev/leak || echo no")
     assert (seen["pid"], seen["interfaces"]) == (1, ["lo"])
     own = ("--network=none", "--pid=private", "--ipc=private", "--uts=private", "--userns=host", "--init=false")
-    words = ["run", "--rm", *own, "--entrypoint=env"]
-    plain = desk.user.run("env", f"CONTAINERS_CONF={conf}", *desk.user.command(*words, desk.inspected()["ImageName"]))
+    words = ["run", "--rm", *own, "--entrypoint=sh"]
+    command = desk.user.command(*words, desk.inspected()["ImageName"], "-c", "env; mount")
+    plain = desk.user.run("env", f"CONTAINERS_CONF={conf}", *command)
     assert "LEAKED" in plain.stdout  # the file does what it says to a container that is not sealed
+    assert "/leak" in plain.stdout
 
 
-def test_the_tree_goes_over_to_the_cell_and_back(desk: ContainerDesk) -> None:
-    """The process sandbox leaves files of the PM's, the container files of the cell's; each takes them over whole."""
-    bot = Path(desk.home.places.bot)
-    inner = bot / "main" / "minifram"
-    desk.user.run("mkdir", "-p", "-m", "700", str(inner))
-    desk.user.run("ln", "-s", "/etc/passwd", str(inner / "link"))
-    before = os.stat("/etc/passwd").st_uid
+def test_a_tree_of_the_other_sandbox_is_refused(desk: ContainerDesk) -> None:
+    """Whoever edits the settings' one line: neither sandbox takes over what the other left, and the words say how the
+    PM gives it over; `down` looks at both."""
+    desk.done("up")
+    desk.settings("sandbox: process\nmodel: {provider: scripted}\n")
+    desk.done("down")
+    assert not desk.is_there()
+    unsealed = desk.call("up")
+    assert (unsealed.code, "must not get your rights" in unsealed.err) == (6, True)
 
+    desk.podman("unshare", "chown", "-R", "0:0", desk.home.places.bot)
+    desk.behave("works")
+    sealed = desk.call("up")
+    assert (sealed.code, "podman unshare chown -R 1000:1000" in sealed.err) == (6, True)
+    desk.podman("unshare", "chown", "-R", "1000:1000", desk.home.places.bot)
     desk.done("up")
 
-    cell = desk.machine().host_uid(1000)
-    assert {os.lstat(path).st_uid for path in (bot, inner, inner / "link")} == {cell}
-    assert stat.S_IMODE(inner.stat().st_mode) & 0o055 == 0o055
+
+def test_the_project_s_own_image(desk: ContainerDesk) -> None:
+    """What runs as root in it, its users, its code, its rights and its size are right. `tests.sealed.prepare` has built
+    it as `up` would; where nobody has, `up` does."""
+    desk.project = desk.user.directory(f"whole-{desk.agent}")
+    desk.workshop.copy_project(desk.project)
+
+    desk.call("up", "--timeout", "1")
+
+    image = str(desk.inspected()["ImageName"])
+    inside = ("run", "--rm", "--network=none", "--no-hosts", "--pull=never")
+    size = desk.podman(
+        *inside, "--entrypoint=du", image, "-x", "--summarize", "--apparent-size", "--block-size=MB", "/"
+    )
+    assert int(size.partition("MB")[0]) < 400
+    seen = json.loads(desk.podman(*inside, "--entrypoint=python", image, "-c", EXAMINER))
+    for what in ("raising", "writable", "left", "missing", "uncompiled"):
+        assert seen[what] == [], what
+    assert seen["prefix"] == "/opt/minifram/.venv"
+    assert (seen["agent"][:2], seen["resolver"], seen["web"]) == ([1000, 1000], [990, 990], [970, 970])
+    assert seen["hosts"].splitlines()[0].startswith("127.0.0.1 localhost")
+    assert seen["modes"] == {"/mnt/remote": 0o700, "/run/minifram": 0o711, "/bot": 0o755, "/tmp": 0o1777}
+
+
+def test_an_image_that_is_built_again_is_the_same_to_the_byte(desk: ContainerDesk) -> None:
+    """Same inputs, same id: nothing in it depends on when, where or how often it was built."""
+    desk.project = desk.user.directory(f"twice-{desk.agent}")
+    write_project(desk.project, **{"twice.py": f"AGENT = {desk.agent!r}\n"})
+    desk.done("up")
+    image = desk.inspected()["ImageName"]
+    first = desk.podman("image", "inspect", "--format={{.Id}}", image)
     desk.done("down")
-    process = desk.call("up", "--sandbox", "process", "--timeout", "5")
-    assert "NOT isolated" in process.err
-    assert {os.lstat(path).st_uid for path in (bot, inner, inner / "link")} == {desk.user.uid}
-    assert os.stat("/etc/passwd").st_uid == before
+    desk.podman("rmi", image)
 
+    again = desk.done("up")
 
-def test_an_entrypoint_that_cannot_be_run_is_podman_s_trouble(desk: ContainerDesk) -> None:
-    """Start fails, the reason is shown, nothing stays."""
-    desk.project = desk.user.directory(f"broken-{desk.agent}")
-    write_project(desk.project)
-    (desk.project / ENTRYPOINT).write_text("#!/no/such/interpreter\n")
-
-    up = desk.call("up")
-
-    assert up.code == 1, up
-    assert not desk.is_there("container", desk.names.container)
+    assert "building the image" in again.err
+    assert desk.podman("image", "inspect", "--format={{.Id}}", image) == first
+    desk.done("down")
+    desk.podman("rmi", image)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from host.agent.egress import read_egress
-from host.container.counters import Count
+import pytest
+
 from host.container.podman import Podman
-from host.container.query_log import Asked
-from host.paths import AgentPaths
-from host.running import record
+from host.egress import Asked, WebUse, read_rejected, read_web
 from tests.host.desk import Desk
 
 QUESTIONS = """\
@@ -21,84 +19,84 @@ no line of dnsmasq's \x1b[2J
 """
 COUNTERS = {
     "nftables": [
-        {"counter": {"name": "private_10", "packets": 3, "bytes": 180}},
+        {"counter": {"name": "private", "packets": 3, "bytes": 180}},
         {"counter": {"name": "cell_out", "packets": 9, "bytes": 900}},
     ]
 }
+AT = "2026-01-31T10:42:12.345Z"
 
 
-def a_home(tmp_path: Path) -> AgentPaths:
-    return AgentPaths("blue", f"{tmp_path}/data", str(tmp_path), f"{tmp_path}/run", f"{tmp_path}/minifram.yaml")
+def line(status: str, origin: str = "", *flags: str) -> str:
+    names = ("at", "run_id", "step_id", "tool_name", "args_hash")
+    whole = dict.fromkeys(names, "x") | {"at": AT, "duration_ms": 3, "status": status}
+    return json.dumps(whole | {"origin": origin, "policy_flags": flags}) + "\n"
 
 
-def a_podman(tmp_path: Path, script: str) -> Podman:
+TRACE = (
+    line("ok", "https://a.example"),
+    line("ok", "https://a.example:8443"),
+    line("ok", "https://b.example", "rule 2"),
+    line("package", "https://pypi.org:443"),
+    line("denied", "", "private_address"),
+    line("denied", "", "private_address", "redirect"),
+    line("denied"),
+    line("error"),
+    '{"torn',
+)
+
+
+def test_the_trace_is_counted_and_shown(desk: Desk) -> None:
+    """Once the door was asked; an agent that reads no pages has no line about them. What is torn is passed over."""
+    state = Path(desk.home().state)
+    assert "\nweb " not in desk.run("status").out
+    (state / "web.jsonl.1").write_text(TRACE[0] * 2)
+    (state / "web.jsonl").write_text("".join(TRACE))
+
+    hosts = {"https://a.example": 3, "https://a.example:8443": 1, "https://b.example": 1, "https://pypi.org:443": 1}
+    requests = {"ok": 5, "package": 1, "denied": 3, "error": 1}
+    assert read_web(desk.home()) == WebUse(requests, hosts, AT)
+    shown = f"6 served of 4 hosts, 3 denied, 1 failed · last {AT}"
+    assert shown in desk.run("status").out
+    assert desk.run("status", "--json").json["web"]["hosts"] == hosts
+
+
+@pytest.mark.parametrize(
+    ("script", "rejected", "why"),
+    [
+        (
+            f'[ "$4" = nft ] && [ "$3" = minifram-blue ] && echo \'{json.dumps(COUNTERS)}\'',
+            [("private", 3)],
+            "",
+        ),
+        ("echo no such container >&2; exit 125", None, "no such container"),
+        ("echo '[]'", None, "cannot be understood"),
+    ],
+)
+def test_rules_are_asked_of_the_agents_container(
+    tmp_path: Path, script: str, rejected: list[tuple[str, int]] | None, why: str
+) -> None:
     program = tmp_path / "podman"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    return Podman(str(program), {"PATH": "/usr/bin:/bin"})
+    found, said = read_rejected(Podman(str(program), {"PATH": "/usr/bin:/bin"}), "blue")
+    assert (found and list(found.items()), why in said) == (rejected, True)
 
 
-def test_names_and_rejections(tmp_path: Path) -> None:
-    """Both logs count; the rules are asked of the container that is the agent's."""
-    (tmp_path / "resolver.log.1").write_text(QUESTIONS)
-    (tmp_path / "resolver.log").write_text("dnsmasq[9]: query[A] other.example from 127.0.0.1\n" + "x" * 5000)
-    podman = a_podman(tmp_path, f'[ "$4" = nft ] && [ "$3" = minifram-blue ] && echo \'{json.dumps(COUNTERS)}\'')
-
-    found = read_egress(a_home(tmp_path), podman, 20)
-
-    assert found.total == Asked(questions=3, sent=1, bytes=6)
-    assert found.names == {"example.org": Asked(2, 1, 6), "other.example": Asked(1, 0, 0)}
-    assert found.rejected == {"private_10": Count(3, 180)}
-    assert found.web.state == "waits for its first request"
-
-
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
-    """The names are shown all the same; an agent that never asked has none."""
-    failing = read_egress(a_home(tmp_path), a_podman(tmp_path, "echo no such container >&2; exit 125"), 20)
-    garbled = read_egress(a_home(tmp_path), a_podman(tmp_path, "echo '[]'"), 20)
-    down = read_egress(a_home(tmp_path), None, 20)
-
-    assert (failing.rejected, garbled.rejected, down.rejected) == (None, None, None)
-    assert "no such container" in failing.why_unknown
-    assert "cannot be understood" in garbled.why_unknown
-    assert down.why_unknown == "the agent is not running"
-    assert (down.total, down.names) == (Asked(), {})
-
-
-def test_the_mode_is_shown(desk: Desk) -> None:
-    """What the agent was started with, by a version that knew no modes as well; its settings, by doctor."""
-    for settings, words in (({"egress.mode": "door"}, "door, the agent reaches the keep's doors"), ({}, "open, ")):
-        record.write(desk.home(), record.PODMAN, sealed=True, settings=settings)
-        assert f"mode: {words}" in desk.run("egress").out
-    for text, said in (
-        ("sandbox: process\negress: {mode: door}\n", "which nothing enforces in the process sandbox"),
-        ("sandbox: podman\negress: {mode: door}\n", "pip, uv and npm reach nothing"),
-        ("sandbox: podman\negress: {mode: door}\nweb: {package_hosts: [pypi.org]}\n", "packages from pypi.org"),
-        ("sandbox: podman\n", "the agent reaches every public address"),
-    ):
-        record.write(desk.home(), text.split()[1], sealed=True)
-        Path(desk.home().settings).write_text(text)
-        assert said in desk.run("doctor").out
-
-
-def test_without_a_container_there_is_nothing_to_count(desk: Desk) -> None:
-    """That is no error of the PM's machine, and is said."""
+def test_names_and_the_mode_are_shown(desk: Desk) -> None:
+    """Both logs count; an agent without a container has nothing to show."""
     refused = desk.run("egress")
+    assert (refused.code, "has no container" in refused.err) == (6, True)
+    state, settings = Path(desk.home().state), Path(desk.home().settings)
+    (state / "resolver.log.1").write_text(QUESTIONS)
+    (state / "resolver.log").write_text("dnsmasq[9]: query[A] other.example from 127.0.0.1\n" + "x" * 5000)
+    settings.write_text("sandbox: podman\negress: {mode: door}\n")
 
-    assert refused.code == 6
-    assert "was not started in a container" in refused.err
+    shown, found = desk.done("egress"), desk.done("egress", "--json").json
 
-
-def test_what_needs_a_container_says_so_in_one_way(desk: Desk) -> None:
-    """Whichever command it is: a conflict with how the agent was started."""
-    record.write(desk.home(), record.PROCESS, sealed=False)
-    for words in (("egress",), ("generate", "quadlet"), ("upgrade",)):
-        refused = desk.run(*words)
-        assert (refused.code, "was not started in a container" in refused.err) == (6, True), words
-
-
-def test_an_agent_without_a_network_is_told_from_one_that_asked_nothing(desk: Desk) -> None:
-    """Zeros alone would say that it kept quiet."""
-    for network, said in (("none", True), (None, False)):
-        record.write(desk.home(), record.PODMAN, sealed=True, settings={"podman.network": network})
-        assert ("it has no network" in desk.run("egress").err) is said
+    assert found["names"] == {
+        "example.org": Asked(questions=2, bytes=6)._asdict(),
+        "other.example": Asked(questions=1, bytes=0)._asdict(),
+    }
+    assert (found["rejected"], found["why_unknown"], found["web"]) == (None, "the agent is not running", None)
+    assert "mode: door" in shown.out
+    assert [line.split() for line in shown.out.splitlines() if "example.org" in line] == [["example.org", "2", "6"]]

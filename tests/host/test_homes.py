@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.errors import CommandError
-from host.paths import known_agents, paths_of, problem_with_agent_name, problem_with_directory, secure_directory
+from host.home import known_agents, paths_of, problem_with_agent_name, problem_with_directory, secure_directory
 from infra.shared.exit_codes import Exit
 
 HOME = {"HOME": "/home/pm"}
@@ -88,11 +88,11 @@ def test_a_directory_that_others_prepared_is_refused(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o770)
 
-    for name, words in (("link", "not a directory"), ("file", "not a directory"), ("open", "mode 0770")):
+    for name, words in (("link", "is lrwxrwxrwx"), ("file", "is -rw"), ("open", "chmod 700")):
         with pytest.raises(CommandError, match=words) as caught:
             secure_directory(str(tmp_path / name), os.getuid())
         assert caught.value.code == Exit.CONFLICT
-    assert "belongs to uid" in str(problem_with_directory(str(tmp_path / "real"), os.getuid() + 1))
+    assert "expected a directory of yours" in str(problem_with_directory(str(tmp_path / "real"), os.getuid() + 1))
     assert problem_with_directory(str(tmp_path / "real"), os.getuid()) is None
 
 

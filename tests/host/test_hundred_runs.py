@@ -25,7 +25,7 @@ from tests.host.test_runs import transcript
 @pytest.mark.heavy
 @pytest.mark.parametrize("runs", [40, pytest.param(100, marks=pytest.mark.long)])
 def test_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tmp_path: Path, runs: int) -> None:
-    """`minifram replay` finds no difference; and what the model is told again, message by message, is what it was
+    """`runs --replay` finds no difference; and what the model is told again, message by message, is what it was
     told, but for the secrets that no record holds."""
     ends = Counter[str]()
     statuses = Counter[str]()
@@ -34,7 +34,7 @@ def test_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tmp_path: Pa
         name = transcript_name(number, acts)
         made = make(number, acts, tmp_path / str(number), transcript(desk, name))
         ends[made.outcome.reason.value] += 1
-        shown = desk.run("replay", name, "--json")
+        shown = desk.run("runs", name, "--replay", "--json")
         assert (shown.code, shown.json["differences"]) == (0, []), (name, shown.json)
 
         path = Path(desk.home().places.bot) / "main/minifram/logs/transcripts" / f"{name}.jsonl"

@@ -5,30 +5,25 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import threading
 from pathlib import Path
 
 import pytest
 
-from host.agent import init as init_module
-from host.agent.birth import give_mind
-from host.errors import CommandError
 from host.project import first_files, mind_files
-from host.repository import open as bare
+from infra.cell.mind.beliefs import BELIEFS_FILE
+from infra.cell.mind.long_term import LONG_TERM_FILE
+from infra.cell.mind.skill_graph import graph_problems
+from infra.cell.mind.skill_index import lines_of
+from infra.cell.mind.skills import skills_of
+from infra.cell.mind.tiers import policy_of
+from infra.keep.repository import bare_config
+from infra.keep.settings_file import read_settings
 from infra.shared.mind import layout
-from infra.shared.mind.beliefs import BELIEFS_FILE
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import FOLDERS
-from infra.shared.mind.long_term import LONG_TERM_FILE
-from infra.shared.mind.skill_graph import graph_problems
-from infra.shared.mind.skill_index import lines_of
-from infra.shared.mind.skills import skills_of
-from infra.shared.mind.tiers import policy_of
-from infra.shared.people import Person
-from infra.shared.repository import bare_config
-from infra.shared.settings_file import read_settings
-from tests.host.desk import PROJECT, Desk, Ended
+from tests.host.desk import PROJECT, Desk
 
+INIT = ("init", "--sandbox", "process")
 BORN = {
     ".gitattributes",
     ".gitignore",
@@ -47,12 +42,13 @@ BORN = {
 }
 
 
-def test_a_new_agent_has_a_body_and_a_page(bare_desk: Desk) -> None:
-    """The first commit on main is the PM's, and holds this project's parts with the template's body over them."""
+def test_a_new_agent_has_a_body_and_a_mind(bare_desk: Desk) -> None:
+    """The first commit on main is the PM's, and holds this project's parts with the template's body over them; the
+    mind has a history of its own."""
     (bare_desk.root / "pm" / ".gitconfig").write_text("[user]\n name = Ada <PM>\n email = ada@example.invalid\n")
     (bare_desk.project / "infra" / "runner.py").chmod(0o755)
 
-    ended = bare_desk.done("init")
+    ended = bare_desk.done(*INIT)
 
     git = bare_desk.git()
     listed = git("ls-tree", "-r", "main").splitlines()
@@ -62,6 +58,11 @@ def test_a_new_agent_has_a_body_and_a_page(bare_desk: Desk) -> None:
     assert modes["SYSTEM.md"] == "100644"
     assert git("log", "--format=%an <%ae> %cn", "main") == "Ada PM <ada@example.invalid> Ada PM"
     assert git("fsck", "--strict") == ""
+    assert git("rev-list", "--count", "mind") == "1"
+    assert not git.ok("merge-base", "main", "mind")
+    paths = set(git("ls-tree", "-r", "--name-only", "mind").splitlines())
+    assert {"boot/identity.md", *(f"{folder}/.gitkeep" for folder in FOLDERS if folder != "boot")} <= paths
+    assert git("log", "--format=%an", "mind") == "Ada PM"
     assert "minifram up" in ended.out
     assert bare_desk.home().remote in ended.out
     assert bare_desk.home().settings in ended.out
@@ -69,16 +70,11 @@ def test_a_new_agent_has_a_body_and_a_page(bare_desk: Desk) -> None:
 
 def test_the_repository_is_ours_bare_and_strict(desk: Desk) -> None:
     """Its configuration is what the design asks for, and only that; nobody else may enter."""
-    config = bare.configuration(desk.home().remote)
-
-    assert config["core.bare"] == "true"
-    assert config["minifram.agent"] == "agent"
-    assert {key.lower(): value for key, value in bare_config.SETTINGS}.items() <= config.items()
-    assert config["receive.denydeletes"] == config["receive.denynonfastforwards"] == "true"
-    assert set(config) <= bare_config.EXPECTED_KEYS
+    assert Path(desk.home().remote, "config").read_text() == bare_config.config_text("agent")
+    assert desk.git()("config", "--bool", "core.bare") == "true"
     for path in (desk.home().remote, desk.home().data, desk.home().state, desk.home().run):
         assert os.stat(path).st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(f"{desk.home().remote}/hooks")) == ["pre-receive", "reference-transaction"]
+    assert sorted(os.listdir(f"{desk.home().remote}/hooks")) == ["reference-transaction"]
 
 
 def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> None:
@@ -99,82 +95,57 @@ def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> N
 
 def test_the_options_stand_in_the_settings(bare_desk: Desk) -> None:
     """What was chosen at init is set in the settings file, and init says as JSON where all is."""
-    words = ("init", "--model", "anthropic", "--autonomy", "frozen", "--sandbox", "podman", "--json")
+    words = ("init", "--model", "anthropic", "--autonomy", "frozen", "--sandbox", "process", "--json")
     found = bare_desk.done(*words).json
 
     settings = read_settings(found["settings"])
-    assert (settings.model.provider, settings.autonomy, settings.sandbox) == ("anthropic", "frozen", "podman")
+    assert (settings.model.provider, settings.autonomy, settings.sandbox) == ("anthropic", "frozen", "process")
     assert found["schema"] == "minifram.init/1"
     assert found["commit"] == bare_desk.main()
     assert {"agent", "remote", "bot", "state", "run", "settings_kept"} <= found.keys()
 
 
 def test_a_second_init_is_refused_and_changes_nothing(desk: Desk) -> None:
-    """An agent that exists is a conflict; another name is another agent beside it."""
+    """What is there is a conflict, and so is another's link in its place; another name is another agent beside it."""
     before = desk.main()
-
-    again = desk.run("init")
-    assert again.code == 6
-    assert desk.home().data in again.err
+    os.makedirs(f"{desk.home('else').data}/something")
+    os.symlink("/nonexistent", desk.home("third").data)
+    for agent in ("agent", "else", "third"):
+        again = desk.run(*INIT, "--agent", agent)
+        assert (again.code, desk.home(agent).data in again.err) == (6, True)
     assert desk.main() == before
 
-    desk.done("init", "--agent", "second")
+    os.makedirs(desk.home("second").data)  # an empty one was made for it
+    desk.done(*INIT, "--agent", "second")
     assert desk.git("second")("config", "--file", f"{desk.home('second').remote}/config", "minifram.agent") == "second"
     assert desk.main() == before
 
 
-def test_a_directory_that_holds_no_agent_is_named_and_left_alone(bare_desk: Desk) -> None:
-    """Init does not build into what somebody put there, and does not call it an agent either."""
-    Path(bare_desk.home().data).mkdir(parents=True)
-    Path(bare_desk.home().data, "notes").write_text("mine")
-
-    ended = bare_desk.run("init")
-
-    assert ended.code == 6
-    assert "holds no agent" in ended.err
-    assert bare_desk.run("status").code == 4
-    assert Path(bare_desk.home().data, "notes").read_text() == "mine"
-
-
-def _is_untouched(desk: Desk, ended: Ended, code: int) -> None:
-    assert ended.code == code, ended
-    assert "Traceback" not in ended.err
-    assert not os.path.exists(desk.home().data)
-    assert [path for path in Path(desk.environ["XDG_DATA_HOME"]).rglob("*") if path.name != "minifram"] == []
-    assert not os.path.exists(desk.home().state)
-    assert not os.path.exists(desk.home().settings)
-
-
-@pytest.mark.parametrize("part", ["SYSTEM.md", "COMMS.md", "spec", "infra", ".gitignore", "bot-template"])
+@pytest.mark.parametrize("part", ["SYSTEM.md", "infra"])
 def test_a_project_that_lacks_a_part_makes_no_agent(bare_desk: Desk, part: str) -> None:
     """The missing part is named, and nothing is left behind."""
     path = bare_desk.project / part
     shutil.rmtree(path) if path.is_dir() else path.unlink()
 
-    ended = bare_desk.run("init")
+    ended = bare_desk.run(*INIT)
 
-    _is_untouched(bare_desk, ended, 4)
-    assert part in ended.err
+    assert (ended.code, part in ended.err, "Traceback" in ended.err) == (4, True, False)
+    home = bare_desk.home()
+    assert [path for path in (home.data, home.state, home.settings) if os.path.exists(path)] == []
 
 
-def test_a_failure_half_way_leaves_nothing(bare_desk: Desk) -> None:
-    """The settings cannot be written here: the repository that was already built goes again."""
+def test_a_failure_half_way_is_not_in_the_way(bare_desk: Desk) -> None:
+    """The settings cannot be written here: no agent is there, nor what a killed init left of another."""
     config = Path(bare_desk.environ["XDG_CONFIG_HOME"])
     config.write_text("a file where a directory should be")
+    unfinished = Path(bare_desk.home().data).with_name(".agent.new")
+    (unfinished / "remote.git").mkdir(parents=True)
 
-    _is_untouched(bare_desk, bare_desk.run("init"), 1)
+    assert bare_desk.run(*INIT).code == 1
+    assert os.listdir(unfinished.parent) == []
+    assert not os.path.exists(bare_desk.home().state)
     config.unlink()
-    bare_desk.done("init")
-
-
-def test_what_a_killed_init_left_is_swept_away(bare_desk: Desk) -> None:
-    """An unfinished directory beside the agents is not in the way of the next init."""
-    unfinished = Path(bare_desk.environ["XDG_DATA_HOME"]) / "minifram" / ".agent.new" / "remote.git"
-    unfinished.mkdir(parents=True)
-
-    bare_desk.done("init")
-
-    assert not unfinished.parent.exists()
+    bare_desk.done(*INIT)
 
 
 def test_the_state_of_an_earlier_agent_is_not_inherited(bare_desk: Desk) -> None:
@@ -183,10 +154,9 @@ def test_the_state_of_an_earlier_agent_is_not_inherited(bare_desk: Desk) -> None
     state.mkdir(parents=True)
     (state / "watcher.json").write_text("{}")
 
-    ended = bare_desk.run("init")
+    ended = bare_desk.run(*INIT)
 
-    assert ended.code == 6
-    assert str(state) in ended.err
+    assert (ended.code, str(state) in ended.err) == (6, True)
     assert not os.path.exists(bare_desk.home().data)
 
 
@@ -194,44 +164,31 @@ def test_a_settings_file_that_is_there_is_kept(bare_desk: Desk) -> None:
     """With options that would change it init refuses; without them it keeps the file, and says so."""
     path = Path(bare_desk.home().settings)
     path.parent.mkdir(parents=True)
-    path.write_text("autonomy: frozen\n")
+    path.write_text("sandbox: process\n")
 
     assert bare_desk.run("init", "--model", "scripted").code == 6
     ended = bare_desk.done("init")
 
-    assert path.read_text() == "autonomy: frozen\n"
+    assert path.read_text() == "sandbox: process\n"
     assert "kept" in ended.out
 
 
 def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
     """One wins; each of the others waits for it, and is told that there is such an agent already."""
-    codes: list[int] = []
+    processes = [bare_desk.spawn(*INIT) for _ in range(4)]
+    for process in processes:
+        with process:
+            process.communicate(timeout=60)
 
-    def make() -> None:
-        home = bare_desk.home()
-        try:
-            init_module.init_agent(home, str(bare_desk.project), None, "{}\n", Person("PM", "pm@x"), os.getuid())
-            codes.append(0)
-        except CommandError as trouble:
-            codes.append(trouble.code)
-
-    threads = [threading.Thread(target=make) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert sorted(codes) == [0, 6, 6, 6]
+    assert sorted(process.returncode for process in processes) == [0, 6, 6, 6]
     assert bare_desk.git()("fsck", "--strict") == ""
 
 
 def test_a_socket_path_that_the_kernel_cannot_hold_is_refused_early(bare_desk: Desk) -> None:
     """Better at init than at the first start."""
-    long = str(bare_desk.root / ("x" * 100))
-    ended = bare_desk.run("init", XDG_RUNTIME_DIR=long)
+    ended = bare_desk.run(*INIT, XDG_RUNTIME_DIR=str(bare_desk.root / ("x" * 100)))
 
-    assert ended.code == 2
-    assert "XDG_RUNTIME_DIR" in ended.err
+    assert (ended.code, "XDG_RUNTIME_DIR" in ended.err) == (2, True)
     assert not os.path.exists(bare_desk.home().data)
 
 
@@ -241,58 +198,6 @@ def test_this_very_project_can_be_born() -> None:
 
     assert {"SYSTEM.md", "COMMS.md", "infra/runner.py", "infra/watcher.py", "src/README.md"} <= paths
     assert not [path for path in paths if "__pycache__" in path or path.startswith(("host/", "bench/", "tests/host"))]
-
-
-def test_an_empty_directory_in_its_place_is_taken(bare_desk: Desk) -> None:
-    """Somebody made it for the agent; one that holds anything, or a link, is not the agent's."""
-    home = bare_desk.home()
-    os.makedirs(home.data)
-    bare_desk.done("init")
-    assert os.path.isdir(home.remote)
-
-    second = bare_desk.home("second")
-    os.makedirs(f"{second.data}/something")
-    assert bare_desk.run("init", "--agent", "second").code == 6
-    os.symlink("/nonexistent", bare_desk.home("third").data)
-    assert bare_desk.run("init", "--agent", "third").code == 6
-
-
-def test_a_new_agent_has_a_mind_of_its_own_history(bare_desk: Desk) -> None:
-    """Branch `mind` is the PM's first commit, without a parent, with every folder of the tree."""
-    bare_desk.done("init")
-
-    git = bare_desk.git()
-    assert git("rev-list", "--count", "mind") == "1"
-    assert not git.ok("merge-base", "main", "mind")
-    paths = set(git("ls-tree", "-r", "--name-only", "mind").splitlines())
-    assert "boot/identity.md" in paths
-    assert {f"{folder}/.gitkeep" for folder in FOLDERS if folder != "boot"} <= paths
-    assert git("log", "--format=%an", "mind") == git("log", "--format=%an", "main")
-
-
-def test_an_older_agent_gets_a_mind_once(desk: Desk) -> None:
-    """What is there is not touched, whatever it holds. It is said when the agent's own code knows no mind."""
-    git, home = desk.git(), desk.home()
-    git("update-ref", "-d", "refs/heads/mind")
-    said: list[str] = []
-
-    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
-    first = git("rev-parse", "mind")
-    changed = desk.branch("mind", {"boot/identity.md": "# Another\n"}, start="mind")
-    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
-
-    assert git("rev-list", "mind").splitlines() == [changed, first]
-    assert "branch 'mind'" in said[0]
-    assert ["does not use it until infra/cell/mind is there" in line for line in said[1:]] == [True]
-    knows = desk.branch("knows", {"infra/cell/mind/__init__.py": ""}, start="main")
-    git("update-ref", "refs/heads/main", knows)
-    git("update-ref", "-d", "refs/heads/mind")
-    said.clear()
-    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
-    assert len(said) == 1
-    Path(home.remote, "refs/heads/mind").write_text("damaged")
-    give_mind(home, str(desk.project), Person("PM", "pm@x"), said.append)
-    assert Path(home.remote, "refs/heads/mind").read_text() == "damaged"
 
 
 def test_the_mind_of_this_very_project_is_whole() -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from infra.shared.safe_files import whole_file
 from tests.host.desk import Desk
 
 
@@ -17,27 +15,6 @@ def a_link(path: str) -> None:
 
 
 PLANTED: dict[str, Callable[[str], None]] = {"pipe": os.mkfifo, "directory": os.mkdir, "link": a_link}
-
-
-@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
-def test_what_is_no_file_is_named(tmp_path: Path, plant: Callable[[str], None]) -> None:
-    """At once, and with what to do; the control is a file."""
-    path = str(tmp_path / "x")
-    plant(path)
-    with pytest.raises(ValueError, match="is not a regular file, which minifram never puts there"):
-        whole_file(path)
-    (tmp_path / "y").write_bytes(b"words")
-    assert whole_file(str(tmp_path / "y")) == b"words"
-    with pytest.raises(FileNotFoundError):
-        whole_file(str(tmp_path / "z"))
-
-
-def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
-    """One may have no end on the disk at all."""
-    with open(tmp_path / "x", "wb") as file:
-        file.truncate(1 << 40)
-    with pytest.raises(ValueError, match="has more than 16,777,216 bytes"):
-        whole_file(str(tmp_path / "x"))
 
 
 @pytest.mark.parametrize("name", ["watcher.json", "ledger.jsonl", "refused.json"])

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from host.mind import _directive
+from infra.cell.mind import long_term
+from infra.cell.mind.beliefs import BELIEFS_FILE
+from infra.cell.mind.claims import Belief, BeliefStatus, BeliefType, MemoryItem, Source
+from infra.cell.mind.event import GENESIS, as_line, hash_of, plain
+from infra.cell.mind.observe import observed
 from infra.shared import comms
-from infra.shared.mind import long_term
-from infra.shared.mind.beliefs import BELIEFS_FILE
-from infra.shared.mind.claims import Belief, BeliefStatus, BeliefType, MemoryItem, Source
-from infra.shared.mind.event import GENESIS, as_line, hash_of, plain
-from infra.shared.mind.heads import FILE, Head, line_of
-from infra.shared.mind.observe import observed
+from infra.shared.mind.layout import INBOX
 from tests.host.desk import Desk
 from tests.shared.mind.notes import Said, event_of
-from tests.shared.rows import each_row
 
 RUN = "2026-01-05T100000Z-abcdefab"
 PLACE = "logs/events/2026-01-05.jsonl"
@@ -40,9 +41,6 @@ class Traced:
             fields["hash"] = previous = hash_of(fields)
             events.append(fields)
         self.log.write_bytes(b"".join(map(as_line, events)))
-        self.heads = Path(home.places.var) / FILE
-        self.heads.parent.mkdir(parents=True, exist_ok=True)
-        self.heads.write_bytes(line_of(Head(RUN, 2, previous, "2026-01-05T10:00:00.000Z")))
         self.transcript = Path(home.places.bot) / f"main/minifram/logs/transcripts/{RUN}.jsonl"
         self.transcript.parent.mkdir(parents=True)
         line = {"at": "2026-01-05T10:00:00.000Z", "kind": "acted", "run_id": RUN, "step_id": "1.1"}
@@ -72,67 +70,42 @@ def test_the_way_goes_back_to_the_directive(desk: Desk) -> None:
     for id in ("L-000001", "B-000001"):
         links = desk.done("mind", "why", id, "--json").json["links"]
         kinds = [each["kind"] for each in links]
-        assert [kind for kind in kinds if kind != "commit"] == [
-            *("statement", "event", "observation", "quote", "run", "directive")
-        ]
+        assert [kind for kind in kinds if kind != "commit"] == [*("statement", "event", "note", "run", "directive")]
         assert "They run from release" in links[0]["words"]
-        assert f"noted after run {RUN}" in next(each["words"] for each in links if each["kind"] == "event")
+        assert "in the PM's words" in next(each["words"] for each in links if each["kind"] == "note")
         assert links[-1 if id[0] == "L" else -2]["words"].startswith(traced.directive)
     assert "the mind" in desk.done("mind", "why", "B-000001").out
 
 
-def _no_log(traced: Traced) -> None:
-    traced.log.unlink()
-
-
-def _changed(traced: Traced) -> None:
-    traced.log.write_bytes(traced.log.read_bytes().replace(b"they run", b"they walk"))
-
-
-def _cut(traced: Traced) -> None:
-    """The event that the keep noted is gone."""
-    traced.log.write_bytes(traced.log.read_bytes().splitlines(keepends=True)[0])
-
-
-def _no_transcript(traced: Traced) -> None:
-    traced.transcript.unlink()
-
-
-def _no_directive(traced: Traced) -> None:
-    traced.desk.write_page("# COMMS\n\n## Directives\n\n## Reports\n")
+def _rewritten(traced: Traced, words: bytes) -> None:
+    traced.log.write_bytes(traced.log.read_bytes().replace(b"they run", words))
 
 
 def test_a_broken_link_is_said_and_is_a_finding(desk: Desk) -> None:
-    """Each spoils the way a little more."""
+    """Each spoils the way a little more. An event that was rewritten with its hash is another event."""
     traced = Traced(desk)
-    spoils: list[tuple[Callable[[Traced], None], str]] = [
-        (_no_directive, "COMMS.md and tasks/ do not hold it any more"),
-        (_no_transcript, "there is no transcript of it any more"),
-        (_cut, "the chain is broken behind event 1"),
-        (_changed, "it is not what its hash says"),
-        (_no_log, "the log cannot be read"),
+    spoils: list[tuple[Callable[[], object], str]] = [
+        (partial(desk.write_page, "# COMMS\n\n## Directives\n\n## Reports\n"), "COMMS.md and tasks/ do not hold it"),
+        (traced.transcript.unlink, "there is no transcript of it any more"),
+        (partial(_rewritten, traced, b"they walk"), "it is not what its hash says"),
+        (traced.tampered, "one was changed"),
+        (traced.log.unlink, "the log cannot be read"),
     ]
     for spoil, words in spoils:
-        spoil(traced)
+        spoil()
         ended = desk.run("mind", "why", "B-000001")
-        assert ended.code == 8
-        assert words in ended.out
+        assert (ended.code, words in ended.out) == (8, True), ended.out
 
 
-def test_an_event_that_was_rewritten_with_its_hash_is_another_event(desk: Desk) -> None:
-    traced = Traced(desk)
-    traced.tampered()
-    ended = desk.run("mind", "why", "L-000001")
-    assert ended.code == 8
-    assert "one of them was changed" in ended.out
+def test_a_task_is_found_by_its_whole_id(desk: Desk) -> None:
+    """TASK-100 is not there because TASK-1000 is."""
+    desk.puts_mind({INBOX: "---\ntask_id: TASK-1000\npriority: low\n---\nWrite it.\n"})
+    assert _directive(desk.git(), "TASK-1000").broken == ""
+    assert "do not hold it" in _directive(desk.git(), "TASK-100").broken
 
 
 def test_what_is_no_id_or_is_not_there(desk: Desk) -> None:
-    @each_row("id, code", [("x", 2), ("B-9", 4), ("L-000001\n", 2)])
-    def fails(id: str, code: int) -> None:
-        assert desk.run("mind", "why", id).code == code
-
     desk.puts_mind({"memory/beliefs.md": "# Beliefs\n\n## B-000002\nnothing\n"})
-    fails()
+    assert [desk.run("mind", "why", id).code for id in ("x", "B-9", "L-000001\n")] == [4, 4, 4]
     ended = desk.run("mind", "why", "B-000002")
     assert (ended.code, "cannot be read" in ended.err) == (1, True)

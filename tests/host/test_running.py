@@ -13,18 +13,12 @@ from typing import Any
 
 import pytest
 
-from host.running import watcher as watching
-from infra.shared.providers import KEYS
-from infra.shared.watcher_file import STOPPED
+from host import running as watching
+from infra.keep.providers import KEYS
+from infra.keep.watcher_file import STOPPED
 from tests.host.desk import Desk, wait_for
 
 KEY = "sk-ant-not-a-real-key"
-
-
-def _seen(desk: Desk) -> dict[str, Any]:
-    """With what the stand-in was started."""
-    found: dict[str, Any] = json.loads(Path(desk.home().state, "seen.json").read_text())
-    return found
 
 
 def _settings(desk: Desk, text: str) -> None:
@@ -54,12 +48,13 @@ def test_up_starts_a_watcher_that_outlives_it_and_down_ends_it(desk: Desk) -> No
     assert state.phase == STOPPED
 
 
-def test_the_watcher_gets_a_scrubbed_environment_and_its_own_session(desk: Desk) -> None:
-    """Only PATH, LANG, HOME, TMPDIR and the keep's own code: no secret of the PM's passes on."""
-    _settings(desk, "model: {provider: scripted}\n")
-    desk.call("up", ANTHROPIC_API_KEY=KEY, SECRET="x", TMPDIR="/tmp", PYTHONSTARTUP="/nonexistent")
+def test_the_watcher_gets_a_scrubbed_environment_and_the_key_in_a_private_file(desk: Desk) -> None:
+    """The key is in no argument, no variable, nothing that up prints; it goes away with the agent."""
+    _settings(desk, "model: {provider: anthropic}\n")
+    up = desk.call("up", ANTHROPIC_API_KEY=f" {KEY}\n", SECRET="x", TMPDIR="/tmp", PYTHONSTARTUP="/nonexistent")
 
-    seen = _seen(desk)
+    assert up.code == 0, up
+    seen: dict[str, Any] = json.loads(Path(desk.home().state, "seen.json").read_text())
     allowed = {"PATH", "LANG", "HOME", "TMPDIR", "PYTHONPATH", "LC_CTYPE"}
     assert set(seen["environ"]) <= allowed
     assert seen["environ"]["PYTHONPATH"] == str(desk.project)
@@ -69,22 +64,16 @@ def test_the_watcher_gets_a_scrubbed_environment_and_its_own_session(desk: Desk)
         f"--settings={desk.home().settings}",
         *(f"--{name}={path}" for name, path in desk.home().places._asdict().items()),
     ]
-    assert seen["key"] == ""
-
-
-def test_up_twice_is_a_conflict_that_names_the_pid(desk: Desk) -> None:
-    """The first one goes on."""
-    pid = desk.call("up", "--json").json["pid"]
-
-    again = desk.call("up")
-
-    assert again.code == 6
-    assert str(pid) in again.err
-    assert watching.holder(desk.home().places.watcher_lock) == pid
+    key_file = Path(desk.home().key_file(KEYS[0]))
+    assert [path.stat().st_mode & 0o777 for path in (key_file, key_file.parent)] == [0o400, 0o700]
+    assert seen["key"] == key_file.read_text() == KEY
+    assert KEY not in json.dumps([seen["words"], seen["environ"], up.out, up.err])
+    assert desk.run("down").code == 0
+    assert not key_file.exists()
 
 
 def test_two_ups_at_once_leave_one_watcher(desk: Desk) -> None:
-    """Whoever loses the race for the lock hears of a conflict, not of a crash."""
+    """Whoever loses the race for the lock hears of a conflict, not of a crash; so does whoever comes later."""
     processes = [desk.spawn("up") for _ in range(3)]
     ends = []
     for process in processes:
@@ -93,7 +82,8 @@ def test_two_ups_at_once_leave_one_watcher(desk: Desk) -> None:
             ends.append(process.returncode)
 
     assert sorted(ends) == [0, 6, 6]
-    assert watching.holder(desk.home().places.watcher_lock)
+    again = desk.call("up")
+    assert (again.code, str(watching.holder(desk.home().places.watcher_lock)) in again.err) == (6, True)
 
 
 def test_down_when_down_is_not_running(desk: Desk) -> None:
@@ -120,75 +110,32 @@ def test_down_does_not_kill_a_watcher_that_takes_its_time(desk: Desk) -> None:
     assert watching.holder(desk.home().places.watcher_lock) == pid
 
 
-def test_a_door_that_does_not_open_is_shown_with_its_reason(desk: Desk) -> None:
-    """Up fails, and the PM reads what kept a door shut; what a door said in the days before is not shown."""
-    doors_log = Path(desk.home().state, "doors.log")
-    entries = [
-        {"event": "door.not_opened", "reason": "no wish to open", "timestamp": "2001-01-01T00:00:00.000000Z"},
-        {"event": "door.not_opened", "reason": "the script is empty", "timestamp": "2999-01-01T00:00:00.000000Z"},
-    ]
-    doors_log.write_text("".join(f"{json.dumps(entry)}\n" for entry in [entries[0], "not an entry", entries[1]]))
+@pytest.mark.parametrize(
+    ("watcher", "code", "words"),
+    [
+        ("dies", 1, ("ended at once with 7", "the stand-in has no wish to live")),
+        ("refuses", 6, ("is already running",)),
+        ("fails", 1, ("3 failed so far", "boot 3 failed", "has not booted within 2 s", "minifram down")),
+        ("hangs", 1, ("has not booted within 2 s",)),
+        ("pins", 0, ("(last good), 4 failed so far",)),
+        ("safe", 8, ("safe mode in place of main@",)),
+    ],
+)
+def test_how_a_start_ends(desk: Desk, watcher: str, code: int, words: tuple[str, ...]) -> None:
+    """What the PM reads of it; a watcher that tries again is left at it, and of one that ended no key stays."""
+    _settings(desk, "model: {provider: anthropic}\n")
 
-    up = desk.call("up", watcher="dies")
+    up = desk.call(
+        "up", "--timeout", "2" if watcher in ("hangs", "fails") else "60", watcher=watcher, ANTHROPIC_API_KEY=KEY
+    )
 
-    assert "door.not_opened: the script is empty" in up.err
-    assert "no wish to open" not in up.err
-
-
-def test_a_watcher_that_dies_at_once_is_shown_with_its_last_words(desk: Desk) -> None:
-    """Up fails, and the PM reads what the watcher wrote before it died."""
-    up = desk.call("up", watcher="dies")
-
-    assert up.code == 1
-    assert "ended at once with 7" in up.err
-    assert "the stand-in has no wish to live" in up.err
+    assert (up.code, [each in up.err + up.out for each in words]) == (code, [True] * len(words)), up
     assert "Traceback" not in up.err
-
-
-def test_an_agent_that_cannot_boot_is_told_before_the_deadline(desk: Desk) -> None:
-    """Three failed launches are enough to stop waiting; the watcher goes on trying, and up says how to end it."""
-    up = desk.call("up", watcher="fails")
-
-    assert up.code == 1
-    assert "failed to boot 3 times" in up.err
-    assert "boot 3 failed" in up.err
-    assert "minifram down" in up.err
-    assert watching.holder(desk.home().places.watcher_lock)
-
-
-def test_up_waits_for_whoever_leads_instead_of_a_pinned_version(desk: Desk) -> None:
-    """Three failures are not the end when the third pinned the version; up says who runs in main's place."""
-    up = desk.call("up", watcher="pins")
-
-    assert up.code == 0, up
-    assert f"running main@{desk.main()[:12]} (last good), 4 failed so far" in up.err
-
-
-def test_safe_mode_is_no_success(desk: Desk) -> None:
-    """The agent works, and `up` and `restart` say in words and by their exit status that nothing of main's does."""
-    up = desk.call("up", watcher="safe")
-    assert up.code == 8, up
-    assert f"safe mode in place of main@{desk.main()[:12]}" in up.out
-    again = desk.call("restart", watcher="safe")
-    assert again.code == 8, again
-    assert "active    safe mode" in again.out
-
-
-def test_failures_of_an_earlier_watcher_do_not_count(desk: Desk) -> None:
-    """The memory of bad starts is the watcher's; a new start is judged by what happens now."""
-    desk.call("up", watcher="fails")
-    desk.call("down")
-
-    assert desk.call("up").code == 0
-
-
-def test_up_has_a_deadline(desk: Desk) -> None:
-    """A watcher that never gets its agent to work is left to go on, and up fails with its state."""
-    up = desk.call("up", "--timeout", "0.5", watcher="hangs")
-
-    assert up.code == 1
-    assert "0.5 s" in up.err
-    assert watching.holder(desk.home().places.watcher_lock)
+    lives = watching.is_running(desk.home())
+    assert lives == (watcher not in ("dies", "refuses")) == os.path.exists(desk.home().key_file(KEYS[0]))
+    if lives:
+        assert desk.call("restart", watcher=watcher).code == code if watcher == "safe" else desk.call("down").code == 0
+    assert desk.call("restart", ANTHROPIC_API_KEY=KEY).code == 0
 
 
 def test_a_stale_state_file_is_not_taken_for_a_running_agent(desk: Desk) -> None:
@@ -203,14 +150,6 @@ def test_a_stale_state_file_is_not_taken_for_a_running_agent(desk: Desk) -> None
     assert up.code == 1
 
 
-def test_a_watcher_that_refuses_for_no_visible_reason_is_tried_once_more(desk: Desk) -> None:
-    """A glance at the lock by another command can make it refuse; twice is a failure."""
-    up = desk.call("up", watcher="refuses")
-
-    assert up.code == 6
-    assert up.err.count("watcher started") == 2
-
-
 def test_ctrl_c_during_up_is_130_and_leaves_the_watcher(desk: Desk) -> None:
     """Interrupted means that nobody waits any longer, nothing else."""
     with desk.spawn("up", watcher="hangs") as process:
@@ -223,16 +162,18 @@ def test_ctrl_c_during_up_is_130_and_leaves_the_watcher(desk: Desk) -> None:
     assert watching.holder(desk.home().places.watcher_lock)
 
 
-def test_ctrl_c_during_down_is_130(desk: Desk) -> None:
-    """The watcher was asked to end, and the PM stops waiting."""
-    desk.call("up", watcher="deaf")
-    with desk.spawn("down") as process:
-        assert process.stderr is not None
-        assert "asked the watcher" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
-
-    assert process.returncode == 130
+def test_up_in_the_foreground_ends_with_the_agent(desk: Desk) -> None:
+    """As systemd runs it: its SIGTERM ends the agent in order; one that was killed is a failure. No key stays."""
+    lock = desk.home().places.watcher_lock
+    for end, code, said in ((signal.SIGTERM, 0, "down  agent\n"), (signal.SIGKILL, 3, "")):
+        with desk.spawn("up", "--foreground", ANTHROPIC_API_KEY=KEY) as process:
+            assert process.stdout is not None
+            assert "running" in process.stdout.readline()
+            os.kill(process.pid if end == signal.SIGTERM else watching.holder(lock) or 0, end)
+            out, err = process.communicate(timeout=30)
+        assert (process.returncode, out.partition("\n")[2], "the watcher died" in err) == (code, said, not said)
+        assert watching.holder(lock) is None
+        assert not os.path.exists(desk.home().key_file(KEYS[0]))
 
 
 def test_a_lock_held_by_a_stranger_is_never_signalled(desk: Desk) -> None:
@@ -255,46 +196,15 @@ def test_a_lock_held_by_a_stranger_is_never_signalled(desk: Desk) -> None:
             innocent.kill()
 
 
-def test_the_key_goes_to_a_private_file_and_away_with_the_agent(desk: Desk) -> None:
-    """It is never in an argument or in the environment of what is started, nor in anything that up prints."""
-    _settings(desk, "model: {provider: anthropic}\n")
-
-    up = desk.call("up", ANTHROPIC_API_KEY=f" {KEY}\n")
-
-    assert up.code == 0, up
-    key_file = Path(desk.home().key_file(KEYS[0]))
-    assert key_file.read_text().strip() == KEY
-    assert key_file.stat().st_mode & 0o777 == 0o600
-    assert key_file.parent.stat().st_mode & 0o777 == 0o700
-    seen = _seen(desk)
-    assert seen["key"] == KEY
-    assert KEY not in json.dumps([seen["words"], seen["environ"]])
-    assert KEY not in up.out + up.err
-    assert KEY not in Path(desk.home().started_file).read_text()
-
-    assert desk.run("down").code == 0
-    assert not key_file.exists()
-
-
-def test_with_a_key_the_same_agent_runs_on_claude(desk: Desk) -> None:
-    """Nothing set in the settings: a key in the environment at `up` decides who thinks, and status says who."""
-    _settings(desk, "")
-
-    assert "anthropic claude" in desk.call("up", ANTHROPIC_API_KEY=KEY).out
-    assert desk.run("status", "--json").json["model"].startswith("anthropic claude")
-    assert desk.run("down").code == 0
-
-    assert "scripted" in desk.call("up").out
-    assert desk.run("status", "--json").json["model"] == "scripted"
-    assert desk.run("down").code == 0
-
-
 def test_each_model_gets_its_own_key_and_no_other_is_handed_over(desk: Desk) -> None:
-    """`auto` takes OpenAI's when it is the only one; what stands in needs its key as well; a restart keeps both."""
+    """Keys decide who `auto` is; OpenAI is it when its key is the only one. What stands in needs its key as
+    well; a restart keeps both."""
     both = {"ANTHROPIC_API_KEY": KEY, "OPENAI_API_KEY": "sk-openai-0123456789"}
     claude, openai = (Path(desk.home().key_file(key)) for key in KEYS)
 
     _settings(desk, "")
+    assert "scripted" in desk.call("up").out
+    assert desk.run("down").code == 0
     assert "openai gpt-6.1-terra" in desk.call("up", OPENAI_API_KEY=both["OPENAI_API_KEY"]).out
     assert (claude.exists(), openai.exists()) == (False, True)
     assert desk.run("status", "--json").json["model"] == "openai gpt-6.1-terra"
@@ -312,15 +222,6 @@ def test_each_model_gets_its_own_key_and_no_other_is_handed_over(desk: Desk) -> 
     assert (claude.read_text().strip(), openai.read_text().strip()) == tuple(both.values())
 
 
-def test_what_is_set_in_the_settings_is_shown(desk: Desk) -> None:
-    """Models that stand in are shown as they are written."""
-    _settings(desk, "model: {then: [{provider: ollama, name: qwen3}]}\n")
-
-    shown = desk.done("config", "model.then").out
-    assert '"provider": "ollama"' in shown
-    assert "Models to try" in shown
-
-
 @pytest.mark.parametrize(("key", "code"), [("", 4), ("two words", 2), ("ключ", 2), ("a\x07b", 2)])
 def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> None:
     """The words name the variable and never show what was in it."""
@@ -335,59 +236,12 @@ def test_without_a_good_key_nothing_starts(desk: Desk, key: str, code: int) -> N
     assert watching.holder(desk.home().places.watcher_lock) is None
 
 
-def test_a_failed_start_takes_the_key_away_again(desk: Desk) -> None:
-    """No watcher, no key on disk."""
-    _settings(desk, "model: {provider: anthropic}\n")
-
-    assert desk.call("up", watcher="dies", ANTHROPIC_API_KEY=KEY).code == 1
-    assert not os.path.exists(desk.home().key_file(KEYS[0]))
-
-
-def test_restart_says_what_changed(desk: Desk) -> None:
-    """Version and settings before and after; the model's key is carried over without the PM's environment."""
-    _settings(desk, "model: {provider: anthropic}\n")
-    first = desk.call("up", "--json", ANTHROPIC_API_KEY=KEY).json
-    before = desk.main()
-    after = desk.write_page("# COMMS\n\n## Directives\n\n## Reports\n\nnew\n")
-    _settings(desk, "model: {provider: anthropic}\nautonomy: frozen\n")
-
-    restarted = desk.call("restart", "--json")
-
-    assert restarted.code == 0, restarted
-    found = restarted.json
-    assert found["schema"] == "minifram.restart/1"
-    assert (found["before"], found["after"]) == (f"main@{before}", f"main@{after}")
-    assert found["pid_before"] == first["pid"] != found["pid"]
-    assert found["settings_changed"] == {"autonomy": ["merge", "frozen"]}
-    assert Path(desk.home().key_file(KEYS[0])).read_text().strip() == KEY
-
-    unchanged = desk.call("restart")
-    assert "as before" in unchanged.out
-
-
-def test_a_garbled_state_does_not_keep_an_agent_from_being_restarted(desk: Desk) -> None:
-    """What the watcher knew is for people; the lock alone says what runs."""
-    desk.call("up")
-    Path(desk.home().places.watcher_state).write_text("garbage")
-
-    restarted = desk.call("restart", "--json")
-
-    assert restarted.code == 0, restarted
-    assert restarted.json["before"] == ""
-    assert restarted.json["pid_before"]
-
-
-def test_restart_when_down_starts_and_says_so(desk: Desk) -> None:
-    """There is nothing to end first."""
-    restarted = desk.call("restart")
-
-    assert restarted.code == 0
-    assert "down before" in restarted.out
-
-
 def test_restart_does_not_stop_what_it_could_not_start_again(desk: Desk) -> None:
-    """Bad settings are found while the old agent still runs."""
-    pid = desk.call("up", "--json").json["pid"]
+    """Bad settings are found while the old agent still runs; what the watcher wrote down counts for nothing."""
+    first = desk.call("up", "--json").json["pid"]
+    Path(desk.home().places.watcher_state).write_text("garbage")
+    pid = desk.call("restart", "--json").json["pid"]
+    assert pid != first
     _settings(desk, "autonomy: full\n")
 
     restarted = desk.call("restart")
@@ -398,15 +252,18 @@ def test_restart_does_not_stop_what_it_could_not_start_again(desk: Desk) -> None
 
 
 def test_a_sandbox_that_cannot_be_had_is_refused(desk: Desk) -> None:
-    """With what is missing; --sandbox process starts the agent all the same, and status says so."""
+    """With what is missing. `init` names the other one; `up` lets nobody out."""
+    broken = {"PATH": "/nonexistent:/usr/bin:/bin", "XDG_RUNTIME_DIR": "/"}
     _settings(desk, "sandbox: podman\n")
 
-    refused = desk.call("up", PATH="/nonexistent:/usr/bin:/bin", XDG_RUNTIME_DIR="/")
+    refused = desk.call("up", **broken)
     assert refused.code in (1, 2, 4)
     assert "the podman sandbox cannot be used here" in refused.err
-    assert "--sandbox process" in refused.err
-    assert desk.call("up", "--sandbox", "process").code == 0
-    assert desk.run("status", "--json").json["sandbox"] == "process"
+    assert "--sandbox process" not in refused.err
+    refused = desk.call("init", "--agent", "second", **broken)
+    assert refused.code in (1, 2, 4)
+    assert "--sandbox process'" in refused.err
+    assert not os.path.exists(desk.home("second").data)
 
 
 def test_a_run_directory_of_somebody_else_stops_up(desk: Desk) -> None:
@@ -421,15 +278,9 @@ def test_a_run_directory_of_somebody_else_stops_up(desk: Desk) -> None:
     assert desk.call("up").code == 0
 
 
-def test_up_after_a_reboot_makes_the_run_directory_anew(desk: Desk) -> None:
-    """What lies in a run directory is gone after a reboot; nothing depends on it."""
-    os.rmdir(desk.home().run)
-    assert desk.call("up").code == 0
-
-
 def test_two_agents_run_side_by_side(desk: Desk) -> None:
     """Each has its own watcher; ending one leaves the other."""
-    desk.done("init", "--agent", "second")
+    desk.done("init", "--sandbox", "process", "--agent", "second")
     first = desk.call("up", "--json").json["pid"]
     second = desk.call("--agent", "second", "up", "--json").json["pid"]
 

@@ -12,24 +12,23 @@ import msgspec
 import pytest
 import structlog
 
+from infra.cell.report_requests import report_of
+from infra.keep.boot_files import last_words
 from infra.keep.environments.result import clean, read_result
 from infra.keep.git_door.ask import _text
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import _entry
-from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
 from infra.keep.ledger.prices import FREE
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.errors import shortened
 from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
+from infra.keep.settings import Settings
 from infra.keep.web_door.refusal import failed
 from infra.keep.web_door.serving import _error, _line
-from infra.shared.boot_files import last_words
 from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
-from infra.shared.report_requests import report_of
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings
 from infra.shared.web import FetchRequest
 from tests.shared.leaks import AT, Place, counters_stay, examine, question
 
@@ -43,7 +42,7 @@ class Keep:
         self.door = DoorContext(paths, Settings(), structlog.get_logger())
         free = {("p", "m"): FREE}
         self.ledger = place / "ledger"
-        self.accounts = Accounts(Ledger(str(self.ledger)), Cost(1, 1 << 60), Cost(1, 1 << 60), free, lambda: 1e9)
+        self.accounts = Accounts(Ledger(str(self.ledger)), 1, free, lambda: 1e9)
         self.places: dict[str, Place] = {
             "report": self.report,
             "question": lambda words, given: _text(question(words, given), ()),
@@ -64,7 +63,7 @@ class Keep:
         return f"{entry.title}\n{entry.text}"
 
     def call(self, words: str, given: Mapping[str, Any]) -> str:
-        asyncio.run(self.accounts.open("p", "m", "u", Usage(), words))
+        asyncio.run(self.accounts.open("p", "m", Usage(), words))
         files = sorted(self.ledger.rglob("*")) if self.ledger.is_dir() else [self.ledger]
         return str(json.loads(files[-1].read_text().splitlines()[-1])["run"])
 

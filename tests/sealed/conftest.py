@@ -6,11 +6,11 @@ import pickle
 
 import pytest
 
-from bench.sealed.cages import Cages
-from bench.sealed.rootless import Rootless
 from tests.sealed import rows
 from tests.sealed.fixtures import project, user
 from tests.sealed.newer import podman5
+from tests.sealed.support.cages import Cages
+from tests.sealed.support.rootless import Rootless
 
 __all__ = ["podman5", "project", "user"]
 

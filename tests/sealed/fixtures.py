@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.sealed import rootless
-from bench.sealed.project import Project
-from bench.sealed.rootless import Rootless
+from tests.sealed.support import rootless
+from tests.sealed.support.project import Project
+from tests.sealed.support.rootless import Rootless
 
 SEARCHES_NO_LISTS = """#!/bin/sh
 [ "$1" = --search ] && exit 1

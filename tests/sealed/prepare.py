@@ -7,6 +7,7 @@ stays. `make test` begins with it."""
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -14,18 +15,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.sealed.project import ROOT, Project
-from bench.sealed.rootless import Rootless, Unprepared, prepared
 from host.container import image
-from host.container.machine import Machine, look
+from host.container.machine import look
 from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import CommandError
 from infra.shared.exit_codes import Exit
 from tests.discovery import base as discovery
+from tests.sealed.support import base as base_of_image
+from tests.sealed.support.project import ROOT, Project
+from tests.sealed.support.rootless import Rootless, Unprepared, prepared
 
 MINUTES = 30
 NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")
-"""The Debian whose podman has the generator of quadlet units, and systemd what checks them."""
+"""The Debian whose podman plays pods."""
 PLACE = ".cache/minifram/trixie-podman-systemd-runc-catatonit"
 """Below the home of the user who runs the tests: the files of these packages, and of what they need."""
 
@@ -63,9 +65,10 @@ def here() -> int:
 
     try:
         with ThreadPoolExecutor(1) as beside:  # most of the time goes into waiting for packages
-            base = beside.submit(discovery.make, podman, machine, say)
-            image.find_or_build(podman, machine, os.environ, str(ROOT), None, False, say)
-            unpack_newer(machine, Path(os.environ["HOME"], PLACE), say)
+            base = beside.submit(discovery.make, podman, say)
+            base_of_image.make(podman, say)
+            image.find_or_build(podman, os.environ, str(ROOT), None, False, say)
+            unpack_newer(Path(os.environ["HOME"], PLACE), say)
             base.result()
     except CommandError as trouble:
         say(str(trouble))
@@ -73,11 +76,11 @@ def here() -> int:
     return 0
 
 
-def unpack_newer(machine: Machine, place: Path, say: Callable[[str], None]) -> None:
+def unpack_newer(place: Path, say: Callable[[str], None]) -> None:
     """A directory that one can change the root to; nothing is installed or set up. Raises CommandError."""
     if place.exists():
         return
-    if not machine.mmdebstrap:
+    if not shutil.which("mmdebstrap"):
         raise CommandError(Exit.NOT_FOUND, "mmdebstrap, which unpacks it, is not installed: apt-get install mmdebstrap")
     say(f"unpacking {', '.join(PACKAGES)} of Debian's {NEWER} into {place}")
     place.parent.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,9 @@ import errno
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.sealed.cages import MARK, Cages
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
+from tests.sealed.support.cages import MARK, Cages
 
 PROGRAMS = Path(__file__).parent / "inside"
 Rows = dict[tuple[str, str], str]

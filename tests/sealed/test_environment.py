@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.sealed.agent import born, first_of_all, until
-from bench.sealed.project import Project
 from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
+from tests.sealed.support.agent import born, first_of_all, until
+from tests.sealed.support.project import Project
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

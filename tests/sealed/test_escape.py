@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.sealed.cages import Cages
 from host.container.words import MIB
 from tests.sealed import libseccomp, profile, rows
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 from tests.sealed.rows import Row, Seen
+from tests.sealed.support.cages import Cages
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 

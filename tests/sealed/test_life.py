@@ -6,15 +6,14 @@ import re
 
 import pytest
 
-from bench.sealed.project import Project
+from tests.sealed.support.project import Project
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1500)
 def test_the_demo_runs_whole_in_the_container(project: Project) -> None:
     """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container, and every test
-    of the agent's passes the examination. `test_upgrade` has the same steps played for the proof of an image, with one
-    folder of tests; this is the PM's own command for them."""
+    of the agent's passes the examination."""
     kept = str(project.user.directory("kept"))
     done = project.minifram("demo", "--sandbox", "podman", "--keep-at", kept, check=False, timeout=1400)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.sealed.agent import SealedAgent, born, until
-from bench.sealed.project import Project
+from tests.sealed.support.agent import SealedAgent, born, until
+from tests.sealed.support.project import Project
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
 REMEMBER, NOTED = "Remember this: the release train leaves on Thursday.", "Noted, with your words"
 RECALL, RECALLED = "When does the release train leave? Say what you remember.", "My memory says Thursday"
 """Directives and answers of the demo's script."""
-FACT, FORGOTTEN = "train leaves on Thursday", "L-000001"
+FACT, ITEM = "train leaves on Thursday", "L-000001"
 
 
 @pytest.fixture
@@ -24,16 +24,15 @@ def agent(project: Project) -> Iterator[SealedAgent]:
         yield agent
 
 
-def test_a_mind_is_kept_guarded_and_made_to_forget(agent: SealedAgent) -> None:
+def test_a_mind_is_kept_and_guarded(agent: SealedAgent) -> None:
     """A fact is noted, pushed, traced to the directive and borne out by the chain; what the cell changed of the PM's is
-    reported, and put back by the next run; what the PM has forgotten is gone from the clone too, and stays away."""
+    reported, and put back by the next run."""
     agent.minifram("up")
     _told(agent, REMEMBER, NOTED)
     until(lambda: FACT in _memory(agent), "the door takes the mind")
-    why = agent.minifram("mind", "why", FORGOTTEN).stdout
-    assert REMEMBER in why
-    assert FACT in agent.minifram("mind", "recall", "train").stdout
-    assert agent.minifram("events", "--verify").stdout.splitlines()[-1].startswith("whole")
+    assert REMEMBER in agent.minifram("mind", "why", ITEM).stdout
+    found = json.loads(agent.minifram("doctor", "--json", check=False).stdout)["findings"]
+    assert [each for each in found if each["check"] == "events"] == []
 
     takes_tag = "export HOME=/bot; cd /agent && git tag -f snapshot/daily/mine && git push origin snapshot/daily/mine"
     assert "the keep alone makes them" in agent.as_agent(takes_tag)
@@ -49,16 +48,6 @@ def test_a_mind_is_kept_guarded_and_made_to_forget(agent: SealedAgent) -> None:
     report = "grep -c 'put back' reflection/drift_reports.md"
     assert agent.as_agent(f"export HOME=/bot; cd /agent; git status --short boot skills; {report}") == "2"
     until(lambda: "put back" in _on_branch(agent, "reflection/drift_reports.md"), "the door takes the report")
-
-    agent.minifram("down")
-    forgot = json.loads(agent.minifram("mind", "forget", FORGOTTEN, "--yes", "--json").stdout)
-    assert forgot["events"] > 0
-    assert FACT not in agent.podman("unshare", "grep", "-rhsaF", FACT, mind, check=False)
-    agent.minifram("up")
-    agent.minifram("events", "--verify")
-    _told(agent, RECALL, RECALLED)  # the script says so in any case; the run makes the clone anew
-    assert FACT not in (memory := agent.as_agent("cat /agent/memory/long_term.md")) + _memory(agent)
-    assert "Next: L-000002" in memory
 
 
 def _told(agent: SealedAgent, directive: str, answer: str) -> None:

@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from bench.sealed.rootless import Rootless
-from host.container.words import create_words
-from tests.host.test_container_words import a_sealing
+from tests.host.test_container import words_of
+from tests.sealed.support.rootless import Rootless
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(200)]
 
@@ -38,6 +37,6 @@ def neighbour_forks(user: Rootless, *namespace: str) -> bool:
 
 def test_one_agent_s_processes_are_not_counted_for_another(user: Rootless) -> None:
     """RLIMIT_NPROC is counted for each user of a user namespace: the control shares the PM's."""
-    own = [word for word in create_words(a_sealing()) if word.startswith(("--uidmap", "--gidmap", "--userns"))]
+    own = [word for word in words_of() if word.startswith(("--uidmap", "--gidmap", "--userns"))]
     assert neighbour_forks(user, *own)
     assert not neighbour_forks(user, "--userns=host")

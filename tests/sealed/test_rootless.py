@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench.sealed import rootless
-from bench.sealed.rootless import Rootless, Unprepared
+from tests.sealed.support import rootless
+from tests.sealed.support.rootless import Rootless, Unprepared
 
 
 def test_a_missing_program_is_named_with_what_brings_it() -> None:

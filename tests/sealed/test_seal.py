@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.sealed.agent import Inside, SealedAgent, born, until
-from bench.sealed.project import Project
 from infra.keep.seal.capabilities import FOR_WATCHING, bits
-from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from tests.egress import index
 from tests.egress.far_end import PUBLIC4
+from tests.sealed.support.agent import Inside, SealedAgent, born, until
+from tests.sealed.support.project import Project
 from tests.sealed.world import World, world_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
@@ -208,7 +207,7 @@ print(door.getresponse().read().decode())
 
 REPORT = """
 import sys
-from infra.shared import door
+from infra.cell import door
 from infra.shared.requests import AgentReport
 report = AgentReport("ab" * 16, "2027-01-15T08:00:00.000Z", "main", "ab" * 20, "done: it", "words", (sys.argv[1],))
 print(door.ask("/run/minifram/door.sock", report, 60))
@@ -226,10 +225,10 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
 
     told = json.loads(agent.minifram("egress", "--json").stdout)
     assert told["names"]["tunnel.example"]["questions"] >= 3
-    assert told["rejected"]["loopback"]["packets"] >= 1
+    assert told["rejected"]["special"] >= 1
     shown = agent.minifram("egress").stdout
     assert "tunnel.example" in shown
-    assert "loopback" in shown
+    assert "special" in shown
 
     agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{index.HOST}]}}\n")
     agent.minifram("restart")
@@ -281,18 +280,11 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     adds = "mkdir skills && echo obey >skills/x.md && git add -A && git commit -qm x && git push -q origin HEAD:main"
     clone = "cd /tmp && git clone -q git://127.0.0.1/remote tainted && cd tainted"
     said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
-    assert "this work has read the web (http://pages.example)" in said, "the keep's own record decides"
+    assert "the agent has read the web (http://pages.example)" in said, "the keep's own record decides"
     assert "tainted by http://pages.example" in agent.minifram("status").stdout
-    checked = json.loads(agent.minifram("doctor", "--json", check=False).stdout)["results"]
-    assert [each["text"][:7] for each in checked if each["check"] == "web door"] == ["running"]
-    agent.minifram("tell", "one thing")
-    (id,) = (each.id for each in comms.open_directives(agent.page()))
-    said = agent.as_agent(f"cd /opt/minifram && python3.11 -c '{REPORT}' {id}")
-    assert "- [x] one thing" in agent.page(), said
-    agent.minifram("tell", "another")
-    until(lambda: "tainted by" not in agent.minifram("status").stdout, "the watcher looks at what was left")
-    status = agent.minifram("status").stdout
-    assert "held until you change them on main: 'skills/x.md'\n" in status
+    assert " served of 2 hosts" in agent.minifram("status").stdout
+    agent.minifram("trust")
+    assert "tainted by" not in agent.minifram("status").stdout
 
 
 COMET = """
@@ -344,7 +336,6 @@ LOOSER: dict[str, tuple[str, str, str]] = {
     "no filter": ("--security-opt=seccomp=", "--security-opt=seccomp=unconfined", "no seccomp filter"),
     "new privileges": ("--security-opt=no-new-privileges", "", "no-new-privileges is not set"),
     "a HEAD that can be written": ("HEAD,ro=true", "HEAD,ro=false", "HEAD can be written"),
-    "a secret for everybody": ("mode=0400", "mode=0444", "has mode 0444"),
 }
 
 
@@ -356,7 +347,6 @@ def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -
     agent.minifram("up", ANTHROPIC_API_KEY=KEY)
     until(lambda: agent.serves(1), "it serves")
     words = agent.created_by()
-    assert "mode=0400" in " ".join(words)
     files = {
         "broken": agent.user.put("broken.nft", "table inet minifram { no such thing }\n"),
         "empty": agent.user.put("empty.nft", "table inet minifram { }\n"),

@@ -8,9 +8,9 @@ import subprocess
 from collections.abc import Iterator
 from typing import IO, Any
 
-from bench.sealed.agent import SealedAgent
 from tests.egress.peer import ask
 from tests.egress.wire import Packet
+from tests.sealed.support.agent import SealedAgent
 
 
 class World:

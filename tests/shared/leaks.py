@@ -3,10 +3,10 @@
 The places, each a row of a table beside the code that it runs:
 - of the cell (`tests/shared/test_redacted_file.py`): transcripts, kept outputs, unsent reports, life.json, now.md and
   the hand-over note, log lines, what a program prints (logs/errors.log, doors.log, the container's log), services'
-  logs, the boot log, the events of `minifram protocol run`;
+  logs, the boot log;
 - of the keep (`tests/keep/test_leaks.py`): reports and questions on the page, the ledger, a provider's errors, what a
   rehearsal, an examination and an installer say, a runner's last words;
-- of the host (`tests/host/test_leaks.py`): notifications, runs, logs, questions as the PM sees them."""
+- of the host (`tests/host/test_leaks.py`): notifications, questions as the PM sees them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import string
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from infra.shared.questions import Question
+from infra.keep.questions import Question
 from tests.shared.test_secret_shapes import BASE62, MAKERS, some
 
 AT = "2026-01-31T10:42:12.345Z"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.keep.settings import Settings, runner_limits
 from infra.shared import control
 from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
-from infra.shared.settings import Settings, runner_limits
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -95,9 +95,9 @@ def test_what_is_odd_is_named(line: bytes, words: str) -> None:
 
 
 def test_the_longest_promise_covers_each_wait() -> None:
-    """By default a whole unit of work; and never less than a row of git calls."""
+    """By default a whole run; and never less than a row of git calls."""
     limits = runner_limits(Settings())
 
-    assert control.longest_promise(limits) == limits.unit_seconds + control.SLACK_SECONDS
-    short = limits._replace(unit_seconds=1, work_seconds=1, bash_seconds=1, validation_seconds=1)
+    assert control.longest_promise(limits) == limits.run_seconds + control.SLACK_SECONDS
+    short = limits._replace(run_seconds=1, work_seconds=1, bash_seconds=1, validation_seconds=1)
     assert control.longest_promise(short) == control.TENDING_SECONDS + control.SLACK_SECONDS

@@ -16,7 +16,6 @@ from infra.shared.conversation import (
     Completion,
     Message,
     Request,
-    Spent,
     Text,
     ToolResult,
     ToolSpec,
@@ -54,7 +53,7 @@ COMPLETIONS = st.builds(
     st.sampled_from(STOP_REASONS),
     WORDS,
     st.builds(Usage, COUNTS, COUNTS, COUNTS, COUNTS),
-    st.builds(Spent, st.floats(0, 2), st.floats(0, 2)),
+    st.floats(0, 2),
 )
 
 
@@ -78,7 +77,7 @@ REQUEST = Request(
         Message("user", (ToolResult("1", "a b", True),)),
     ),
     (ToolSpec("bash", "Run a command", {"type": "object"}),),
-    "unit",
+    "run",
 )
 COMPLETION = Completion((Text("Done."), ToolUse("2", "bash", {})), "tool_use", "a-model", Usage(1, 2, 3, 4))
 
@@ -112,7 +111,7 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
         (("tools",), [..., None, "x", {}, [3], ["x"]]),
         (("tools", 0, "name"), [..., None, 3]),
         (("tools", 0, "input_schema"), [..., None, "x", []]),
-        (("unit",), [None, 3, []]),
+        (("run",), [None, 3, []]),
     ],
 )
 def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:

@@ -20,6 +20,10 @@ OWN = "the keep's own state, which the cell cannot write"
 KERNEL = "/proc"
 SCRATCH = "a scratch directory that it made itself"
 ALLOWED = {
+    "infra/keep/verdicts/refs.py": "the bare repository",
+    "infra/keep/running_code.py": "the project's own code",
+    "infra/keep/known_secrets.py": "the PM's keys",
+    "infra/keep/settings_file.py": "the PM's settings",
     "infra/keep/ledger/": OWN,
     "infra/keep/mind/": OWN,
     "infra/keep/model_door/": OWN,
@@ -36,16 +40,17 @@ ALLOWED = {
     "infra/keep/supervision/memory.py": OWN,
     "infra/keep/supervision/examining.py": OWN,
     "infra/keep/supervision/probe.py": OWN,
+    "infra/keep/supervision/stale_locks.py": "the repository's refs, which only the keep writes",
     "infra/keep/supervision/integrity.py": "lists what Python has installed",
     "infra/keep/supervision/checkouts.py": "prepares main's clone, all of it within one `acting`",
     "infra/keep/environments/install.py": "runs as the cell, in a process of its own",
     "infra/keep/environments/pip.py": "runs as the cell, in a process of its own",
     "infra/keep/environments/store.py": "locks the environments as the cell, and reads the keep's own requirements",
-    "host/agent/up.py": "the PM's keys",
-    "host/agent/proof.py": SCRATCH,
-    "host/agent/demo.py": "the demo's own agent, before it runs",
-    "host/agent/init.py": "makes the agent: nothing of it runs yet",
-    "host/agent/restore.py": "makes the agent from an archive: nothing of it runs yet",
+    "host/up.py": "the PM's keys",
+    "host/demo.py": "the demo's own agent, before it runs",
+    "host/container/container.py": "whether the cell's tree is empty, before anything runs",
+    "host/init.py": "makes the agent: nothing of it runs yet",
+    "host/backup.py": "begins an agent from an archive: nothing of it runs yet",
 }
 
 

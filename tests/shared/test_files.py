@@ -180,9 +180,9 @@ def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:
     """One JSON object with its schema; any words may stand in it."""
-    write_status(str(tmp_path / "life.json"), RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"))
+    write_status(str(tmp_path / "life.json"), RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n\udcff"))
     raw = json.loads((tmp_path / "life.json").read_text())
     assert raw["schema"] == "minifram.life/1"
     assert RunnerStatus(**{key: raw[key] for key in RunnerStatus._fields}) == RunnerStatus(
-        SLEEPING, "2026-01-31T10:42:12.345Z", unit="é\n\udcff"
+        SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n\udcff"
     )

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.keep.settings import Settings, policy_of, runner_policy
+from infra.keep.settings_file import SettingsError, parse_settings
 from infra.shared.policy import Policy, Rule, from_text, to_text
-from infra.shared.settings import Settings, policy_of, runner_policy
-from infra.shared.settings_file import SettingsError, parse_settings
 from tests.shared.texts import any_text
 
 WORDS = st.lists(st.text(ascii_lowercase, min_size=1, max_size=8), max_size=3).map(tuple)

@@ -27,8 +27,8 @@ from infra.cell.loop.loop import Acted, Entered, Event, Told
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind.recorder import Recorder
+from infra.cell.run_states import RunState
 from infra.cell.runner.log import logger
-from infra.cell.runner.run_operations import shown
 from infra.cell.runner.start import failed
 from infra.cell.runner.state import STATE_FILE, State, UnsentReport
 from infra.cell.runner.transcript import Transcript
@@ -37,9 +37,7 @@ from infra.shared.boot import Boot, Limits
 from infra.shared.boot_log import parse_line
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
-from infra.shared.protocol.shapes import OK, ProtocolEvent
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
-from infra.shared.run_states import RunState
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
 from infra.shared.status_file import WORKING, RunnerStatus, write_status
@@ -59,7 +57,7 @@ class Cell:
         self.path = place
         self.transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
         self.spill = Spill(str(place))
-        self.state = State(str(place), str(place), QUIET)
+        self.state = State(str(place), QUIET)
         self.log = ServiceLog(Below(str(place)), "service.log")
         self.places: dict[str, Place] = {
             "transcript, told": lambda words, given: self.record(Told(1, words, News(words, words))),
@@ -77,9 +75,6 @@ class Cell:
             "printed": self.printed,
             "service's log": self.service,
             "boot log": self.boot_log,
-            "protocol run": lambda words, given: shown(
-                [ProtocolEvent("shell", "1", OK, {"stdout": words, "stderr": words, "exit": 0, **given})]
-            ),
         }
 
     def record(self, event: Event) -> str:
@@ -112,7 +107,7 @@ class Cell:
         return (self.path / STATE_FILE).read_text()
 
     def life(self, words: str, given: Mapping[str, Any]) -> str:
-        write_status(str(self.path / "life.json"), RunnerStatus(WORKING, "t", unit=words, last_error=words))
+        write_status(str(self.path / "life.json"), RunnerStatus(WORKING, "t", about=words, last_error=words))
         return (self.path / "life.json").read_text()
 
     def note(self, words: str, given: Mapping[str, Any]) -> str:
@@ -165,7 +160,7 @@ def test_no_place_of_the_cell_shows_a_secret_in_any_position(tmp_path: Path, see
 def test_the_runners_log_is_redacted(capfd: pytest.CaptureFixture[str]) -> None:
     """The chain that the runner uses ends with the redacting one; so does the keep's, which is the same."""
     key = MAKERS["GitHub"](random.Random(1))
-    limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0, 1)
+    limits = Limits(1.0, 1, 1.0)
     log = logger(Boot("b" * 32, "main", "c" * 40, "start", "x", "merge", CONTAINER, limits))
     try:
         raise ValueError(key)
@@ -274,16 +269,15 @@ ALLOWED = {
     "infra/shared/safe_files.py": "the step below the writer",
     "infra/shared/safe_steps.py": "the step below the writer",
     "infra/shared/boot_log.py": "a boot's lines, of words that the runner chose; a reason is redacted by who gives it",
-    "infra/shared/boot_files.py": "the watcher's line in the boot log, and preparing the logs",
     "infra/shared/signals.py": "the name of a branch or commit",
     "infra/runner.py": "the first line of a boot, before anything else is imported",
     "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/runner/context.py": "one constant line",
     "infra/cell/loop/reach.py": WORK,
+    "infra/cell/clone_git.py": "the lines of a clone's own configuration that start no program",
     "infra/cell/mind/clone.py": "an empty file, for its lock",
     "infra/cell/mind/drift.py": "the PM's own files, byte for byte as the repository has them",
     "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
-    "infra/shared/mind/forgotten.py": "ids of commits, which the host writes",
     "infra/shared/mind/heads.py": "hashes, and the name of a run, which is checked",
     "infra/shared/repository/": "git objects, and what git reads",
 }

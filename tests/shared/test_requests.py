@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from infra.shared.report_requests import report_of
+from infra.cell.report_requests import report_of
 from infra.shared.requests import (
     MAX_BYTES,
     AgentReport,
@@ -35,7 +35,7 @@ REPORT = AgentReport(
 )
 
 
-HEAD = NoteHead("2026-01-31T104212.345Z-0123abcd", 17, "f" * 64)
+HEAD = NoteHead("2026-01-31T104212.345Z-0123abcd", 17, "f" * 64, 17)
 
 
 @each_row(

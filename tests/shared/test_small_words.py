@@ -9,13 +9,13 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
-from infra.shared import arguments, report_titles, watcher_file
+from infra.keep import arguments, watcher_file
+from infra.keep.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
+from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER, Paths
-from infra.shared.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -163,7 +163,7 @@ def imported(*modules: str, option: str = "-S") -> set[str]:
 def test_what_the_runner_imports_first_is_cheap() -> None:
     """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
     assert imported(*(f"infra.shared.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
-    assert {"argparse", "subprocess"} <= imported("infra.shared.arguments", "infra.shared.repository.git")
+    assert {"argparse", "subprocess"} <= imported("infra.keep.arguments", "infra.shared.repository.git")
 
 
 @pytest.mark.parametrize("module", ["infra.watcher", "infra.git_door", "infra.runner"])
@@ -177,29 +177,3 @@ ssl.create_default_context()
 assert asyncio.run(asyncio.sleep(0, 7)) == 7
 import asyncio.subprocess"""
     subprocess.run([sys.executable, "-c", script], check=True)
-
-
-def test_the_watcher_s_file_keeps_its_spelling() -> None:
-    """An agent's file is read by the version before and the one after: words that changed stand there in both forms."""
-    old = {
-        "schema": watcher_file.SCHEMA,
-        "rung": "last good",
-        "led_for": "v1",
-        "goods": [{"commit": "c", "id": "v0"}],
-        "strikes": [{"version": "v1", "count": 1}],
-        "forgiven": 2,
-        "pending": {"name": "bootstrap", "target": "main", "identity": "1"},
-        "boots": [{"id": "b", "branch": "main", "commit": "c", "reason": "start", "started_at": "t", "rung": "main"}],
-    }
-    state = decode(json.dumps(old).encode())
-    assert (state.level, state.launched_for, state.safe_mode_failures) == ("last good", "v1", 2)
-    assert (state.known_good[0].id, state.version_failures[0].count, state.boots[0].level) == ("v0", 1, "main")
-    assert state.request == SignalRequest(name="bootstrap", target="main", identity="1")
-    written = json.loads(encode(state))
-    assert {name: written[name] for name in ("rung", "led_for", "forgiven", "pending")} == {
-        name: old[name] for name in ("rung", "led_for", "forgiven", "pending")
-    }
-    assert (written["goods"][0]["id"], written["strikes"][0]["version"]) == ("v0", "v1")
-    assert written["boots"][0]["rung"] == "main"
-    new = {name: value for name, value in written.items() if name not in (*old, "boots")} | {"schema": old["schema"]}
-    assert structs.replace(decode(json.dumps(new).encode()), boots=state.boots) == state

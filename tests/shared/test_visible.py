@@ -9,7 +9,7 @@ import unicodedata
 import regex
 
 from infra.shared.addresses import plain
-from infra.shared.visible import is_visible, spelled, spelled_name, without_ignorable
+from infra.shared.visible import is_visible, spelled, without_ignorable
 from tests.shared.rows import each_row
 
 EVERY = "".join(map(chr, range(sys.maxunicode + 1)))
@@ -37,13 +37,6 @@ def test_what_can_be_seen_stays(text: str) -> None:
     """Letters of all scripts, with their marks; symbols."""
     assert is_visible(text)
     assert spelled(text) == text == without_ignorable(text)
-
-
-def test_a_name_holds_what_identifiers_hold() -> None:
-    """Letters of all scripts and ASCII; what passes for a slash, a colon or a dot is spelled out."""
-    assert spelled_name("fix/ünï-漢字 v2.1") == "fix/ünï-漢字 v2.1"
-    assert spelled_name("src\u2215a\ua789b\u2024py\u3164") == "src\\u2215a\\ua789b\\u2024py\\u3164"
-    assert spelled_name("a\x1b[2J\n") == "a\\x1b[2J\\x0a"
 
 
 def test_what_is_kept_stays() -> None:

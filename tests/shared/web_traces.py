@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
+from infra.shared.clock import timestamp
 from infra.shared.paths import Paths
 
 EVIL = "https://evil.example"
@@ -16,9 +18,11 @@ class WebTrace:
         self.path.parent.mkdir(exist_ok=True)
         self.older = Path(f"{places.web_trace}.1")
 
-    def served(self, origin: str = EVIL, status: str = "ok", **more: object) -> None:
-        line = {"at": "2027-01-15T08:00:00.000Z", "tool_name": "fetch_page", "status": status, "origin": origin, **more}
-        self.raw(json.dumps(line).encode() + b"\n")
+    def served(self, origin: str = EVIL, status: str = "ok", ago: float = 60.0, **more: object) -> None:
+        """So many seconds ago."""
+        at = timestamp(time.time() - ago)
+        line = {"at": at, "tool_name": "fetch_page", "duration_ms": 3, "status": status, "origin": origin, **more}
+        self.raw(json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def raw(self, content: bytes) -> None:
         with self.path.open("ab") as file:

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from infra.keep.programs import keep_command, keep_environment
 from infra.shared import comms
-from infra.shared.programs import keep_command, keep_environment
 
 T = TypeVar("T")
 
@@ -51,10 +51,12 @@ class Owner:
         self.remote = directory / "data/minifram/agent/remote.git"
         self.bot = directory / "data/minifram/agent/bot"
         self.clone = directory / "pm"
+        self.program = "host"
+        """The command: `tests.host.timed` has a watcher whose timing is the test's."""
 
     def minifram(self, *words: str, code: int = 0) -> str:
         """The command's stdout; fails the test when it ends with another code."""
-        done = self.run_command(keep_command("host", *words), Path("/"))
+        done = self.run_command(keep_command(self.program, *words), Path("/"))
         assert done.returncode == code, f"minifram {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 

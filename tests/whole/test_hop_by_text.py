@@ -69,11 +69,9 @@ def test_a_hop_by_plain_text(owner: Owner) -> None:
     """What is whole is done, what may be cut or means another thing is not; a merged, running improvement."""
     talker = Talker(owner.bot)
     with Wire(talker) as wire:
-        owner.minifram("init")
-        settings = {
-            "model": {"provider": "anthropic", "base_url": wire.url, "acts": "operations"},
-            "intervals": {"work_seconds": 1.0},
-        }
+        owner.minifram("init", "--sandbox", "process")
+        model = {"provider": "anthropic", "base_url": wire.url, "tools": False}
+        settings = {"sandbox": "process", "model": model}
         owner.settings.write_text(yaml.safe_dump(settings))
         owner.make_clone()
         owner.keep_one_test()

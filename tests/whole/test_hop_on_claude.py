@@ -64,11 +64,8 @@ def test_a_hop_under_the_real_sdk(owner: Owner) -> None:
     """Text, tools, results, parallel calls and error turns on the wire; a merged, running improvement at the end."""
     claude = Claude(owner.bot)
     with Wire(claude) as wire:
-        owner.minifram("init")
-        settings = {
-            "model": {"provider": "anthropic", "base_url": wire.url},
-            "intervals": {"work_seconds": 1.0},
-        }
+        owner.minifram("init", "--sandbox", "process")
+        settings = {"sandbox": "process", "model": {"provider": "anthropic", "base_url": wire.url}}
         owner.settings.write_text(yaml.safe_dump(settings))
         owner.make_clone()
         owner.keep_one_test()

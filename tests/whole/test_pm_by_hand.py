@@ -47,8 +47,8 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     """The branch proves itself and waits; main's code changes by the PM's pushes alone, each taken up at once."""
     script = owner.directory / "script.yaml"
     script.write_text(yaml.safe_dump(SCRIPT))
-    owner.minifram("init", "--autonomy", "propose")
-    owner.settings.write_text(f"autonomy: propose\nmodel: {{provider: scripted, script: {script}}}\n")
+    owner.minifram("init", "--sandbox", "process", "--autonomy", "propose")
+    owner.settings.write_text(f"sandbox: process\nautonomy: propose\nmodel: {{provider: scripted, name: {script}}}\n")
     owner.make_clone()
     owner.keep_one_test()
     owner.minifram("up")

@@ -15,9 +15,9 @@ import psutil
 import pytest
 import yaml
 
+from infra.keep.programs import keep_command
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
-from infra.shared.programs import keep_command
 from infra.shared.repository.page_text import ARCHIVE
 from tests.keep.model_door.wire import Reaction, Say, Status, Use, Wire
 from tests.whole.owner import Owner
@@ -28,13 +28,10 @@ DIRECTIVE_SECONDS = 15.0
 FAILS_EVERY = 5
 PAUSES = (0.3, 4.0)
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
-SETTINGS = {
-    # A version that has not served its probation is blamed for each death, and is pinned.
-    "limits": {"probation_seconds": 1.0, "grace_seconds": 2.0},
-    "intervals": {"work_seconds": 5.0},
-    # What a killed call may have cost stays reserved.
-    "budget": {"daily_usd": 1e5, "daily_tokens": 10**11, "unit_usd": 1e5, "unit_tokens": 10**11},
-}
+SETTINGS = {"sandbox": "process", "budget": {"daily_usd": 1e5}}
+"""What a killed call may have cost stays reserved."""
+TIMING = {"probation_seconds": 1.0, "grace_seconds": 2.0, "work_seconds": 5.0}
+"""A version that has not served its probation is blamed for each death, and is pinned."""
 _ACT = re.compile(r"[0-9a-f]{8}: act (\d+)\b")
 
 
@@ -139,6 +136,8 @@ def test_each_directive_is_done_and_reported_once(owner: Owner) -> None:
         owner.minifram("init", "--sandbox", "process")
         model = {"model": {"provider": "anthropic", "base_url": wire.url}}
         owner.settings.write_text(yaml.safe_dump(SETTINGS | model))
+        owner.settings.with_name("minifram.yaml.timing").write_text(yaml.safe_dump(TIMING))
+        owner.program = "tests.host.timed"
         owner.env["ANTHROPIC_API_KEY"] = KEY
         owner.minifram("up")
         owner.until(60.0, lambda: list((owner.remote / "refs/minifram/good").glob("*")), "a known good version")

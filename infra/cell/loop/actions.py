@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from infra.shared.protocol.shapes import (
+from infra.cell.protocol.shapes import (
     AWAITING,
     DENIED,
     EXECUTION,
@@ -18,7 +18,7 @@ from infra.shared.protocol.shapes import (
     UNAVAILABLE,
     VALIDATION,
 )
-from infra.shared.run_states import StopReason
+from infra.cell.run_states import StopReason
 
 
 class ToolCall(NamedTuple):

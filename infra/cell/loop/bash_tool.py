@@ -18,10 +18,10 @@ from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import MOST_BYTES, Spill
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import Position, SideEffect, Tool, ToolError
+from infra.cell.protocol.calls import TOOLS
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
-from infra.shared.protocol.calls import TOOLS
 
 CWD = {"type": "string", "description": "the directory to run it in; the checkout when left out"}
 BASH = ToolSpec(

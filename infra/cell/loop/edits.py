@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.loop.registry import ToolError
-from infra.shared.protocol.read import is_elided, oddities
+from infra.cell.protocol.read import is_elided, oddities
 
 SHOWN_PLACES = 20
 MOST_LINES, MOST_LINE_CHARS = 20_000, 300

@@ -20,9 +20,9 @@ from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.edits import edited
 from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.protocol.calls import TOOLS
+from infra.cell.protocol.read import is_elided
 from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
-from infra.shared.protocol.calls import TOOLS
-from infra.shared.protocol.read import is_elided
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""

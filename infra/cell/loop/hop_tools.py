@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from infra.cell.clone_git import NO_SUBMODULES, disarm
 from infra.cell.loop import command
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
@@ -23,6 +24,7 @@ from infra.shared.comms import reports, with_sections
 from infra.shared.conversation import ToolSpec
 from infra.shared.report_titles import verdict_against
 from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.repository.git_environment import safe_environment
 from infra.shared.repository.page_text import PAGES, archived
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
@@ -124,15 +126,21 @@ def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
     if os.path.realpath(checkout) != os.path.join(os.path.realpath(boot.places.bot), branch, "minifram"):
         raise ToolError(f"{checkout} leads elsewhere through a link; make a real clone there")
     try:
+        disarm(f"{checkout}/.git")
         with gitpython.Repo(checkout) as repo:
+            repo.git.update_environment(**safe_environment())
             problem = _problem_with_clone(repo, boot, branch, tip)
     except (gitpython.NoSuchPathError, gitpython.InvalidGitRepositoryError):
         how = f"git clone -b {branch} {boot.remote_url} {checkout}"
         raise ToolError(f"no clone at {checkout}; make one: {how}") from None
-    except (gitpython.GitError, gitpython.ODBError, ValueError, TypeError) as error:
+    except (gitpython.GitError, gitpython.ODBError, ValueError, TypeError, OSError) as error:
         raise ToolError(f"{checkout} is not a sound clone ({error}); move it away and clone {branch} again") from error
     if problem:
         raise ToolError(f"{checkout} {problem}")
+
+
+def uncommitted(repo: Any) -> list[str]:
+    return [line[3:] for line in repo.git.status("--porcelain", *NO_SUBMODULES).splitlines()]
 
 
 def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | None:
@@ -145,8 +153,7 @@ def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | N
         return f"has origin {found}; expected {boot.remote_url}: git remote set-url origin {boot.remote_url}"
     if not repo.head.is_valid():
         return f"has no commit; commit and push to {branch} first"
-    if repo.is_dirty(untracked_files=True):
-        files = [line[3:] for line in repo.git.status("--porcelain").splitlines()]
+    if files := uncommitted(repo):
         return (
             f"has uncommitted work ({', '.join(files[:5])}{', …' if len(files) > 5 else ''}); commit and push it first"
         )

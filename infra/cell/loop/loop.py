@@ -16,9 +16,9 @@ from infra.cell.loop.progress import Progress, RunConfig, effects_of, stop_reaso
 from infra.cell.loop.registry import Dispatch
 from infra.cell.loop.ways import WAYS
 from infra.cell.model_client import ModelFailure
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Message, Request
-from infra.shared.run_states import RunState, StopReason
 
 TRANSITIONS: Final[Mapping[RunState, frozenset[RunState]]] = {
     RunState.INIT: frozenset((RunState.PLAN, RunState.STOP)),
@@ -56,7 +56,7 @@ class RunResult(NamedTuple):
     steps: int = 0
     """Replies of the model."""
     failure: ModelFailure | None = None
-    """Of the last call, for MODEL_UNAVAILABLE and BUDGET."""
+    """Of the last call, for MODEL_UNAVAILABLE."""
 
 
 class StepResult(NamedTuple):
@@ -189,9 +189,7 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
             reason = stop_reason(run_ctx.config, run_ctx.progress, run_ctx.steps, run_ctx.seconds)
             reason = reason or step(run_ctx, plan(run_ctx)).reason
     except ModelFailure as failure:
-        is_spent = failure.type == "unit_budget_exhausted" and run_ctx.steps > 0  # else there is nothing to tell
-        reason = StopReason.BUDGET if is_spent else StopReason.MODEL_UNAVAILABLE
-        return RunResult(reason, run_ctx.text, run_ctx.steps, failure)
+        return RunResult(StopReason.MODEL_UNAVAILABLE, run_ctx.text, run_ctx.steps, failure)
     except OutOfRoom as over:
         return RunResult(StopReason.CONTEXT, str(over), run_ctx.steps)
     except NotRecorded as problem:

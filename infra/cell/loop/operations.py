@@ -4,13 +4,13 @@ of asking for an act. Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.registry import REFUSED, Dispatch
-from infra.shared.protocol.calls import HOPS, SIGNALS, TYPES, call_of
-from infra.shared.protocol.shapes import (
+from infra.cell.loop.registry import REFUSED
+from infra.cell.protocol.calls import HOPS, SIGNALS, TYPES, call_of
+from infra.cell.protocol.shapes import (
     EVENTS,
     OK,
     PROTOCOL,
@@ -55,15 +55,6 @@ def event_of(call: ToolCall, result: ToolResult) -> ProtocolEvent:
     message = result.payload.removeprefix(f"{call.name}: ") if _TEXT.get(kind) not in fields else "its time was over"
     error = OperationError(result.error_code, message, result.retriable, result.hint)
     return ProtocolEvent(kind, call.id, result.status, fields, error)
-
-
-def carry_out(items: Iterable[Operation | RefusedOperation], dispatch: Dispatch) -> Iterator[ProtocolEvent]:
-    """In the order of the list. One that fails stops no other; behind one that hands over nothing is done."""
-    handed_over = False
-    for call in calls_of(items):
-        result = HANDED_OVER if handed_over else dispatch(call)
-        handed_over = handed_over or result.hands_over
-        yield event_of(call, result)
 
 
 def said(text: str, by: str = "runtime") -> ProtocolEvent:

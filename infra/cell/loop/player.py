@@ -10,8 +10,8 @@ from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Entered, Event, Idle, TaskContext, Told
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.ways import news_of
+from infra.cell.run_states import RunState
 from infra.shared.conversation import Completion, Request
-from infra.shared.run_states import RunState
 
 UNKNOWN = (
     "the process that carried this out ended before it was done, and everything it had started ended with it; how far "

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.shared.protocol.shapes import DENIED, FAILED
-from infra.shared.run_states import StopReason
+from infra.cell.protocol.shapes import DENIED, FAILED
+from infra.cell.run_states import StopReason
 
 IDLE_TO_TELL, IDLE_TO_END = 4, 8
 """Steps without progress in a row: the model is told, and then the run ends."""

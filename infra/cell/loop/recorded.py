@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.ways import News
+from infra.cell.protocol.shapes import STATUSES
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request, completion_from_dict, request_from_dict
-from infra.shared.protocol.shapes import STATUSES
-from infra.shared.run_states import stop_reason_of
 
 OPENED = {TOOLS: "opened", OPERATIONS: "opened for operations"}
 """The kind of the first line. A runner that knows of no operations must not resume such a run: it would take the first
@@ -25,7 +24,7 @@ class Done(NamedTuple):
     result: ToolResult
 
 
-class Words(NamedTuple):
+class Heard(NamedTuple):
     """What the model was told beside results."""
 
     text: str
@@ -45,14 +44,12 @@ class Recorded(NamedTuple):
     """Which start of the machine it opened in."""
     most_steps: int
     """It was allowed so many."""
-    forked_steps: int
-    """It begins with so many steps of another run; 0 for none."""
     completions: tuple[Completion, ...]
     """Of the steps 1 to n, none left out."""
     done: Mapping[tuple[int, int], Done]
     begun: frozenset[tuple[int, int]]
     """Calls that were begun, answered or not."""
-    told: Mapping[int, Words]
+    told: Mapping[int, Heard]
     """After a step."""
     summaries: Mapping[tuple[int, bool], str]
     """Before the model call of a step; True: for a new conversation."""
@@ -67,24 +64,11 @@ class Recorded(NamedTuple):
     acts: str = TOOLS
     """How its model asks for acts: a name of `WAYS`."""
     states: tuple[str, ...] = ()
-    """In which it was, in order; none where the version that ran wrote none."""
+    """In which it was, in order."""
 
     @property
     def steps(self) -> int:
         return len(self.completions)
-
-    def until(self, step: int) -> Recorded:
-        """The run as it stood when the model had answered `step` times and its calls were done."""
-        return self._replace(
-            completions=self.completions[:step],
-            done={key: done for key, done in self.done.items() if key[0] <= step},
-            begun=frozenset(key for key in self.begun if key[0] <= step),
-            told={at: words for at, words in self.told.items() if at <= step},
-            summaries={key: words for key, words in self.summaries.items() if key[0] <= step},
-            idle=frozenset(each for each in self.idle if each <= step),
-            end="" if step < self.steps else self.end,
-            states=(),
-        )
 
 
 def recorded(lines: Iterable[Mapping[str, Any]]) -> Recorded:
@@ -102,11 +86,11 @@ class _Reader:
     """What the lines so far say."""
 
     def __init__(self) -> None:
-        self._opened: tuple[str, Request, tuple[str, ...], str, int, int] | None = None
+        self._opened: tuple[str, Request, tuple[str, ...], str, int] | None = None
         self._completions: list[Completion] = []
         self._done: dict[tuple[int, int], Done] = {}
         self._begun: set[tuple[int, int]] = set()
-        self._told: dict[int, Words] = {}
+        self._told: dict[int, Heard] = {}
         self._summaries: dict[tuple[int, bool], str] = {}
         self._idle: set[int] = set()
         self._resumed = 0
@@ -129,9 +113,8 @@ class _Reader:
                 directives = tuple(str(each) for each in line.get("directives", ()))
                 self._acts = OPERATIONS if kind == OPENED[OPERATIONS] else TOOLS
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
-                forked_steps = int(line.get("taken_up", 0))
                 opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})
-                self._opened = (str(line["run_id"]), opening, directives, machine, most, forked_steps)
+                self._opened = (str(line["run_id"]), opening, directives, machine, most)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
@@ -147,7 +130,7 @@ class _Reader:
             case "idle":
                 self._idle.add(int(line["step_id"]))
             case "told":
-                self._told[int(line["step_id"])] = Words(str(line["text"]), _news(line))
+                self._told[int(line["step_id"])] = Heard(str(line["text"]), _news(line))
             case "summed_up":
                 self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
             case "resumed":
@@ -155,8 +138,7 @@ class _Reader:
             case "model_failed" if line["type"] != "invalid_request":  # which may be the conversation's own fault
                 self._resumed = 0
             case "ended":
-                reason = stop_reason_of(str(line["end"]))
-                self._end = reason.value if reason else str(line["end"])
+                self._end = str(line["end"])
 
     def run(self) -> Recorded:
         if self._opened is None:
@@ -188,14 +170,10 @@ def _news(line: Mapping[str, Any]) -> str:
 
 def _result(line: Mapping[str, Any]) -> ToolResult:
     payload, status, hint = str(line["content"]), line["status"], str(line.get("hint", ""))
-    if status == "error":  # the version before this one: the finer word stood for the code
-        result = ToolResult.err(str(line.get("error_code") or ""), payload, hint)
-    elif status in STATUSES:
-        code, detail = str(line.get("error_code") or ""), str(line.get("detail", ""))
-        result = ToolResult(payload, status, code, line.get("retriable") is True, detail, hint)
-    else:
+    if status not in STATUSES:
         raise ValueError(f"found status {status!r}; expected one of {', '.join(STATUSES)}")
-    return result._replace(
+    code, detail = str(line.get("error_code") or ""), str(line.get("detail", ""))
+    return ToolResult(payload, status, code, line.get("retriable") is True, detail, hint)._replace(
         artifacts=tuple(map(str, line.get("artifacts", ()))),
         policy_flags=tuple(map(str, line.get("policy_flags", ()))),
         facts=dict(line.get("facts", {})),

@@ -8,8 +8,8 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.protocol.shapes import DENIED
 from infra.shared.conversation import ToolSpec
-from infra.shared.protocol.shapes import DENIED
 
 
 class SideEffect(Enum):

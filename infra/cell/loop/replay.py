@@ -14,16 +14,16 @@ from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.seed_tools import SEED_TOOLS
 from infra.cell.model_client import ModelFailure
+from infra.cell.protocol.shapes import VALIDATION
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.conversation import Completion, Request, ToolSpec
-from infra.shared.protocol.shapes import VALIDATION
-from infra.shared.run_states import RunState, StopReason
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Value = TypeVar("_Value")
 
 OUTSIDE = {
     *(StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE),
-    *(StopReason.BUDGET, StopReason.CONTEXT, StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
+    *(StopReason.CONTEXT, StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
 }
 """Reasons from outside the conversation: a replay only sees that nothing follows."""
 _CUT_SHORT = ("", StopReason.INTERRUPTED.value)
@@ -65,16 +65,6 @@ def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
         *(*_of_states(run, states), *_of_end(run, result)),
     )
     return Replay(len(seen) - len(states), result.reason.value, found)
-
-
-def problem_with_step(run: Recorded, step: int) -> str | None:
-    """Why no run can be forked after this step; None when it can."""
-    if not 1 <= step <= run.steps:
-        return f"run {run.run_id} has {run.steps} steps; expected one of these, found {step}"
-    end = replay(run.until(step)._replace(most_steps=step + 1), {}).end
-    if end != StopReason.MODEL_UNAVAILABLE.value:
-        return f"run {run.run_id} ended with step {step} ({end}); expected an earlier one"
-    return None
 
 
 def _nobody(request: Request) -> Completion:
@@ -119,10 +109,9 @@ def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
 
 
 def _of_states(run: Recorded, mine: list[str]) -> Iterator[Difference]:
-    """Another way from state to state, up to the end, which may have come from outside. A run that the version before
-    began has states only of what came after."""
+    """Another way from state to state, up to the end, which may have come from outside."""
     theirs = [state for state in run.states if state not in _ENDS]
-    if theirs[:1] == [RunState.INIT.value] and theirs != mine[: len(theirs)]:
+    if theirs != mine[: len(theirs)]:
         yield Difference("states", " ".join(theirs), " ".join(mine))
 
 

@@ -12,13 +12,13 @@ from typing import NamedTuple, Protocol
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
+from infra.cell.protocol.framing import NotTaken, Words, has_call, means_operations
+from infra.cell.protocol.read import Requested, read
+from infra.cell.protocol.shapes import Operation
+from infra.cell.run_states import StopReason
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Block, Completion, Message, Text, ToolUse
-from infra.shared.protocol.framing import NotTaken, Words, has_call, means_operations
-from infra.shared.protocol.read import Requested, read
-from infra.shared.protocol.shapes import Operation
-from infra.shared.run_states import StopReason
 
 BROKEN_REPLIES = 3
 """In a row: so many cut or senseless replies end the run."""

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.mind.files import CloneFiles, read_regular
+from infra.cell.mind.search import FEW_MATCHES, Hit, Query, search
+from infra.cell.mind.statements import STOP_WORDS
+from infra.cell.mind.tiers import ContextPolicy, MindPart, PlacedContext, Tier, assemble, matches, named, policy_of
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
-from infra.shared.mind.search import FEW_MATCHES, Hit, Query, search
-from infra.shared.mind.statements import STOP_WORDS
-from infra.shared.mind.tiers import ContextPolicy, MindPart, PlacedContext, Tier, assemble, matches, named, policy_of
 
 INDEX: Final = f"{layout.SCRATCH}/recall.sqlite"
 MOST_BYTES = 1 << 20

@@ -7,27 +7,26 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from infra.cell.clone_git import outside
 from infra.cell.mind import clone_tree
 from infra.cell.mind.clone_repair import BrokenClone, mend, settle
 from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.file_lock import lock_until
-from infra.shared.mind.layout import FOLDERS
+from infra.shared.mind.layout import FOLDERS, READ_THE_WEB
 from infra.shared.mind.loss import AT_MOST, PATHS
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.tip import CloneTip, commit_tree
-from infra.shared.taint.machine import HELD as HELD_WORDS
 from infra.shared.text import cut
 
 LOCK_SECONDS: Final = 60.0
 ATTEMPTS: Final = 5
-"""At a push: each lost race means that another one succeeded; or a file is held."""
+"""At a push: each lost race means that another one succeeded."""
 _NO_BRANCH: Final = f"the repository has no branch {MIND!r}; 'minifram up' makes one, and until then commits stay here"
 _REF: Final = f"refs/heads/{MIND}"
 _REMOTE: Final = f"refs/remotes/origin/{MIND}"
@@ -65,7 +64,7 @@ def prepare(context: MindContext) -> bool:
             _whole(context, tip)
             _restore_missing(context)
             if tip:
-                _set_aside_what_was_left(context, tip)
+                _keep_aside_what_was_left(context, tip)
                 _bring_together(context, tip)
             elif is_reached:
                 context.note("mind.branch_missing", error=_NO_BRANCH)
@@ -91,7 +90,7 @@ def publish(context: MindContext, subject: str, name: str) -> bool:
 
 
 def _publish(context: MindContext, subject: str, name: str) -> bool:
-    git, is_folded, held, lost = context.git, False, set[str](), set[str]()
+    git, is_folded, tainted, lost, noted = context.git, False, context.is_tainted(), set[str](), True
     tip = resolve_commit(git, _REMOTE)
     _whole(context, tip)
     for attempt in range(ATTEMPTS):
@@ -102,8 +101,7 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
                 raise ValueError(_NO_BRANCH)
         if clone_tree.is_as(git, tip):
             return True
-        for kept in clone_tree.keep_aside(context, tip, name, held, lost):
-            context.note("mind.put_back", **kept._asdict())
+        _keep_aside(context, tip, name, tainted, lost, noted)
         new = _commit(context, tip, subject, is_folded)
         if new == tip:
             return True
@@ -114,8 +112,9 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
         except GitError as error:
             if not error.is_refusal:
                 raise
-            if HELD_WORDS in error.stderr and clone_tree.EVERYTHING not in held:
-                held.add(_held_in(error.stderr, held))
+            if READ_THE_WEB in error.stderr and (noted or not tainted):
+                # A page was served meanwhile, or what is in the memory rests on no note that the keep knows.
+                tainted, noted = True, noted and not tainted
                 continue
             if AT_MOST in error.stderr and not lost:  # with what earlier pushes dropped
                 lost = {path for path in PATHS if path in error.stderr}
@@ -126,12 +125,6 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
             is_folded = True  # what is wrong may be in an older commit only
     context.note("mind.not_pushed", error=f"{ATTEMPTS} pushes lost against others; the commit stays, and goes later")
     return False
-
-
-def _held_in(said: str, held: Collection[str]) -> str:
-    """What an earlier run, that had read the web, left here and this one met unknowingly: by the door's words."""
-    named = re.search(rf"'([^'\\]+)' {HELD_WORDS}", said)
-    return named[1] if named and named[1] not in held and len(held) < ATTEMPTS - 2 else clone_tree.EVERYTHING
 
 
 def _commit(context: MindContext, tip: str, subject: str, is_folded: bool) -> str:
@@ -176,14 +169,14 @@ def _fetched(context: MindContext) -> str | None:
     """The branch's tip, in the clone when there is one; None when the repository has none. Raises GitError."""
     mind = context.places.mind
     if not os.path.isdir(f"{mind}/.git") or os.path.islink(mind):
-        listed = _beside(context)("ls-remote", "--quiet", context.remote_url, _REF)
+        listed = outside(context.places, context.remote_url)("ls-remote", "--quiet", context.remote_url, _REF)
         return listed.split()[0] if listed else None
     try:
         return CloneTip(context.git, MIND).look()
     except GitError as error:
         if error.is_machines:
             raise
-        listed = _beside(context)("ls-remote", "--quiet", context.remote_url, _REF)
+        listed = outside(context.places, context.remote_url)("ls-remote", "--quiet", context.remote_url, _REF)
         return listed.split()[0] if listed else None
 
 
@@ -195,14 +188,7 @@ def _whole(context: MindContext, tip: str | None) -> None:
         why = "it was not there"
     except BrokenClone as broken:
         why = str(broken)
-    mend(context, _beside(context), tip, why)
-
-
-def _beside(context: MindContext) -> Git:
-    """Git where there is no repository."""
-    from infra.shared.people import AGENT
-
-    return Git(context.places.bot, AGENT, env={"GIT_CONFIG_GLOBAL": context.places.cell_git_config})
+    mend(context, outside(context.places, context.remote_url), tip, why)
 
 
 def _restore_missing(context: MindContext) -> None:
@@ -213,12 +199,22 @@ def _restore_missing(context: MindContext) -> None:
         context.note("mind.restored", files=missing.count(b"\0"))
 
 
-def _set_aside_what_was_left(context: MindContext, tip: str) -> None:
-    """By work that had read the web and could not put it aside itself, as it was killed: no run reads it as its own
-    memory. Raises GitError, OSError."""
-    name = f"left-{timestamp(context.now())}"
-    for kept in clone_tree.keep_aside(context, tip, name, only_tainted=True):
+def _keep_aside(
+    context: MindContext, tip: str, name: str, tainted: bool, lost: Collection[str] = (), noted: bool = False
+) -> None:
+    for kept in clone_tree.keep_aside(context, tip, name, tainted, lost, noted):
         context.note("mind.put_back", **kept._asdict())
+
+
+def _keep_aside_what_was_left(context: MindContext, tip: str) -> None:
+    """By a tainted run that was killed: no other reads it as its memory. It stays where the keep does not say."""
+    try:
+        tainted = context.is_tainted()
+    except OSError as error:
+        context.note("mind.taint_not_known", error=str(error))
+        return
+    if tainted:
+        _keep_aside(context, tip, f"left-{timestamp(context.now())}", True)
 
 
 def _bring_together(context: MindContext, tip: str) -> None:

@@ -45,8 +45,6 @@ def settle(context: MindContext) -> bool:
     try:
         if os.path.realpath(git("rev-parse", "--absolute-git-dir")) != os.path.realpath(inner):
             raise BrokenClone(".git is no repository")
-        if git("config", "--default", "", "remote.origin.url") != context.remote_url:
-            git("config", "remote.origin.url", context.remote_url)
         head = resolve_commit(git, "HEAD")
         if head:
             git.raw("ls-tree", "-r", "--name-only", "-z", head)
@@ -118,7 +116,6 @@ def _repository_around(context: MindContext, tip: str) -> str:
         aside = f"{SCRATCH}/broken-git-{time.time_ns()}"
         os.rename(f"{mind}/.git", f"{mind}/{aside}")
     git("init", "--quiet", "--template=", f"--initial-branch={MIND}")
-    git("remote", "add", "origin", context.remote_url)
     git("fetch", "--quiet", "--no-tags", "origin", f"+refs/heads/{MIND}:{_REMOTE}")
     base = resolve_commit(git, known) if len(known) == 40 and known.isalnum() else None
     if base and git.ok("merge-base", "--is-ancestor", base, tip):  # else nothing counts as taken out

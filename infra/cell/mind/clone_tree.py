@@ -9,13 +9,13 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from infra.cell.mind.mind import MindContext, has_read_the_web
+from infra.cell.mind.items import conflicted
+from infra.cell.mind.merge import MergedText, merge_texts
+from infra.cell.mind.mind import MindContext
 from infra.shared.files import make_directories
 from infra.shared.mind import inbox_edits, layout
-from infra.shared.mind.items import conflicted
 from infra.shared.mind.layout import is_below
 from infra.shared.mind.loss import holdings, losses
-from infra.shared.mind.merge import MergedText, merge_texts
 from infra.shared.mind.questions import new_question
 from infra.shared.mind.sections import document_of
 from infra.shared.redacted_file import RedactedFile
@@ -24,10 +24,8 @@ from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commi
 from infra.shared.repository.tip import TreeEntry, read_file, tree_with_entries, write_file
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_bytes
-from infra.shared.taint.mind import ALL, may_not_change, was_left
 
 PUT_BACK: Final = f"{layout.SCRATCH}/put-back"
-EVERYTHING: Final = ALL
 MOST_NAMED: Final = 20
 _GITLINK, _PLAIN = "160000", ("100644", "100755")
 _CONFLICTS = "# What lost a merge\n\nBoth sides had changed it; the version of the branch stands in its place.\n\n"
@@ -52,6 +50,7 @@ class _Lost(NamedTuple):
 
 def staged(git: Git, tip: str | None) -> str:
     """The tree of what lies in the clone, but for what is never committed. Raises GitError."""
+    _drop_links(git)  # git would look into them, and run by their settings
     try:
         git("add", "--all", "--", ".", *_NOT_HERE)
     except GitError as error:
@@ -61,10 +60,14 @@ def staged(git: Git, tip: str | None) -> str:
         with contextlib.suppress(GitError):  # what it can be given it has taken; the rest stays in the clone
             git("add", "--all", "--ignore-errors", "--", ".", *_NOT_HERE, *inner)
     git("reset", "--quiet", tip or EMPTY_TREE, "--", *layout.NOT_COMMITTED)
+    _drop_links(git)
+    return git("write-tree")
+
+
+def _drop_links(git: Git) -> None:
     links = [path for path, mode in _modes(git).items() if mode == _GITLINK]
     if links:
         git("rm", "--quiet", "--cached", "-r", "--force", "--", *links)
-    return git("write-tree")
 
 
 def _modes(git: Git) -> dict[str, str]:
@@ -187,17 +190,13 @@ def keep_aside(
     context: MindContext,
     tip: str,
     name: str,
-    refused: Collection[str] = (),
+    tainted: bool,
     lost: Collection[str] = (),
-    only_tainted: bool = False,
+    noted: bool = False,
 ) -> list[KeptAside]:
-    """Put back, in the clone, what the door would not take, and keep it beside. `refused`: what it said to be held;
-    `lost`: where it said that too much is gone since yesterday (`loss.PATHS`); with `only_tainted`, nothing where no
-    work that has read the web can have been. Raises GitError, OSError."""
-    is_tainted = has_read_the_web(context)
-    held = {*context.held(), *refused}
-    if only_tainted and not is_tainted and not held:
-        return []
+    """Put back, in the clone, what the door would not take from an agent that is tainted or not, and keep it beside.
+    `noted`: but for the memory of notes, which the door judges (`layout.NOTED`).
+    `lost`: where the door said that too much is gone since yesterday (`loss.PATHS`). Raises GitError, OSError."""
     git = context.git
     base = _own_base(git, tip)
     changed = _changed_files(git, base)
@@ -205,8 +204,8 @@ def keep_aside(
         return []
 
     def problem_with(path: str) -> str:
-        waits = may_not_change(path, is_tainted, held) or (only_tainted and was_left(path, held))
-        return _problem_with(git.directory, path, waits) or _problem_with_orders(git, base, path, is_tainted)
+        waits = tainted and layout.is_guarded_in_mind(path) and not (noted and path in layout.NOTED)
+        return _problem_with(git.directory, path, waits) or _problem_with_orders(git, base, path, tainted)
 
     why = {path: problem for path in changed if (problem := problem_with(path))}
     found = _put_back(git, base, why, name)
@@ -229,18 +228,18 @@ def _own_base(git: Git, tip: str) -> str:
 
 def _changed_files(git: Git, base: str) -> list[str]:
     """What differs from the base in the clone, but for what is never committed. Raises GitError."""
-    tracked = git.raw("diff", "--name-only", "-z", "--no-renames", "--ignore-submodules=all", base, "--")
+    tracked = git.raw("diff", "--name-only", "-z", "--no-renames", base, "--")
     new = git.raw("ls-files", "--others", "--exclude-standard", "-z")
     paths = (tracked + new).decode(errors="surrogateescape").split("\0")
     return [path for path in dict.fromkeys(paths) if path and not is_below(path, layout.NOT_COMMITTED)]
 
 
-_TAINTED = "written by work that has read the web; the PM puts it in place, or leaves it"
+_TAINTED = "the agent has read the web; it waits for 'minifram trust'"
 _MARKED = ("memory", "tasks", layout.SKILLS_INDEX)
 
 
 def _problem_with(root: str, path: str, waits: bool) -> str:
-    """Why it may not be pushed; empty when it may. `waits`: for the PM's word."""
+    """Why it may not be pushed; empty when it may. `waits`: for the PM's trust."""
     if is_below(path, layout.PM_ONLY):
         return "the PM's alone"
     status = Below(root).status(path)
@@ -254,17 +253,17 @@ def _problem_with(root: str, path: str, waits: bool) -> str:
     return _TAINTED if waits else ""
 
 
-def _problem_with_orders(git: Git, base: str, path: str, is_tainted: bool) -> str:
+def _problem_with_orders(git: Git, base: str, path: str, tainted: bool) -> str:
     """What makes a later run begin."""
     if path == layout.INBOX:
         judge = inbox_edits.problem_with_agents_inbox
-    elif path == layout.OPEN_QUESTIONS and is_tainted:
+    elif path == layout.OPEN_QUESTIONS and tainted:
         judge = new_question
     else:
         return ""
     here = Below(git.directory).tail(path, layout.MOST_FILE_BYTES).decode(errors="surrogateescape")
     found = judge(read_file(git, base, path) or "", here)
-    return _TAINTED if found and is_tainted else found
+    return _TAINTED if found and tainted else found
 
 
 def _put_back(git: Git, base: str, why: Mapping[str, str], name: str) -> list[KeptAside]:

@@ -7,13 +7,8 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
-from infra.cell.mind.memory_files import MemoryFiles
-from infra.cell.model_client import ModelFailure
-from infra.shared.clock import timestamp
-from infra.shared.conversation import Completion, Message, Request, Text
-from infra.shared.labels import MAINTENANCE
-from infra.shared.mind.claims import BeliefStatus
-from infra.shared.mind.coherence import (
+from infra.cell.mind.claims import BeliefStatus
+from infra.cell.mind.judgements import (
     Held,
     Judgement,
     Loose,
@@ -24,7 +19,12 @@ from infra.shared.mind.coherence import (
     is_decided,
     resolved,
 )
-from infra.shared.mind.promoted import PromotionLine, PromotionLog, What, pair_key
+from infra.cell.mind.memory_files import MemoryFiles
+from infra.cell.mind.promoted import PromotionLine, PromotionLog, What, pair_key
+from infra.cell.model_client import ModelFailure
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Completion, Message, Request, Text
+from infra.shared.labels import MAINTENANCE
 from infra.shared.text import one_line
 
 MOST_JUDGED: Final = 20

@@ -9,9 +9,9 @@ import time
 
 from infra.cell.loop.registry import ToolError
 from infra.cell.mind.recall_tool import recall
+from infra.cell.mind.rows import KINDS
+from infra.cell.mind.search import RESULTS
 from infra.shared.mind import layout
-from infra.shared.mind.rows import KINDS
-from infra.shared.mind.search import RESULTS
 from infra.shared.paths import ROOT
 
 

@@ -100,14 +100,14 @@ def _blob_id(below: Below, path: str, status: os.stat_result | None) -> str:
 
 
 def _asked(context: MindContext) -> MindState:
-    from infra.shared import door
+    from infra.cell import door
 
     try:
         reply = door.ask(context.places.request_socket, AskMind(), ASK_SECONDS)
     except OSError as error:
         context.note("mind.keep_not_asked", error=str(error))
         return MindState()
-    return reply if isinstance(reply, MindState) else MindState()  # a keep of before knows no such question
+    return reply if isinstance(reply, MindState) else MindState()
 
 
 def _report(context: MindContext, lines: list[str], is_news: bool) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from infra.cell.mind.mind import MindContext
-from infra.shared.mind.duties import (
+from infra.cell.mind.duties import (
     CONTEXT_PROFILE,
     DAILY_SUMMARY,
     DEPRECATION_SCAN,
@@ -16,6 +15,7 @@ from infra.shared.mind.duties import (
     WEEKLY_REVIEW,
     DueDuty,
 )
+from infra.cell.mind.mind import MindContext
 
 DutyWork = Callable[[MindContext, DueDuty], str]
 """Gives what came of it, in a few words. Whatever it raises is a failed try."""
@@ -23,10 +23,8 @@ DutyWork = Callable[[MindContext, DueDuty], str]
 
 def _reset_exploration(context: MindContext, due: DueDuty) -> str:
     """The doors count by UTC day by themselves; here it is said what a new day may use up."""
-    limit = context.settings.exploration
-    if limit.usd is None:
-        return "no exploration (exploration.usd is not set)"
-    return f"up to {limit.usd:g} USD, {limit.tokens:,} tokens, {limit.calls:,} calls, {limit.seconds:g} s"
+    usd = context.exploration_usd
+    return "no exploration (exploration.usd is not set)" if usd is None else f"up to {usd:g} USD"
 
 
 def _scan_skills(context: MindContext, due: DueDuty) -> str:

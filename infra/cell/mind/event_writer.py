@@ -13,10 +13,10 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 
+from infra.cell.mind.event import ChainTip, MindEvent, as_line, link, path_of, plain
+from infra.cell.mind.event_log import ends_within_line, tip
 from infra.shared.file_lock import lock_until
 from infra.shared.files import sync_directory
-from infra.shared.mind.event import ChainTip, MindEvent, as_line, link, path_of, plain
-from infra.shared.mind.event_log import ends_within_line, tip
 from infra.shared.mind.layout import EVENTS
 from infra.shared.redacted_file import RedactedLines
 from infra.shared.safe_files import Below

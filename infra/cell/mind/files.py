@@ -8,9 +8,9 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from infra.cell.mind.index import FolderSeen
+from infra.cell.mind.rows import FOLDERS, kind_of
 from infra.shared.mind import layout
-from infra.shared.mind.index import FolderSeen
-from infra.shared.mind.rows import FOLDERS, kind_of
 
 _ADDED_TO: Final = (layout.ARCHIVE, layout.DAILY, layout.WEEKLY, layout.COMPLETED)
 """Files of these come and go, or are replaced: each of that changes the folder's own stamp."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.shared.mind.event import ChainTip
+from infra.cell.mind.event import ChainTip
 from infra.shared.requests import AskHeads, HeldHead
 
 HEAD_SECONDS = 20.0
@@ -10,8 +10,8 @@ HEAD_SECONDS = 20.0
 
 def note_head(request_socket: str, run: str, tip: ChainTip, since: int) -> str:
     """Tell the keep where the chain ends, and from which event on the writer wrote it; gives why that is not noted.
-    A keep of before knows no such request. Raises OSError when it does not say."""
-    from infra.shared import door
+    Raises OSError when the keep does not say."""
+    from infra.cell import door
     from infra.shared.requests import Done, Later, NoteHead, Refused, RequestError
 
     try:
@@ -28,19 +28,15 @@ def note_head(request_socket: str, run: str, tip: ChainTip, since: int) -> str:
     return "the git door's reply is no answer to that"
 
 
-def ask_heads(request_socket: str, below: int) -> tuple[HeldHead, ...] | None:
-    """Those that the keep holds (`requests.AskHeads`); None of a keep of before, which knows no such request. Raises
-    OSError when it does not say."""
-    from infra.shared import door
-    from infra.shared.requests import Heads, Refused, RequestError
+def ask_heads(request_socket: str, below: int) -> tuple[HeldHead, ...]:
+    """Those that the keep holds (`requests.AskHeads`). Raises OSError when it does not say."""
+    from infra.cell import door
+    from infra.shared.requests import Heads, RequestError
 
     try:
         reply = door.ask(request_socket, AskHeads(below), HEAD_SECONDS)
     except RequestError as error:
         raise OSError(f"the keep's heads of the events: {error}") from error
-    match reply:
-        case Heads(heads):
-            return heads
-        case Refused():
-            return None
+    if isinstance(reply, Heads):
+        return reply.heads
     raise OSError(f"the keep does not say which heads of the events it holds: {getattr(reply, 'why', reply)}")

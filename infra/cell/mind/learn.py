@@ -11,21 +11,18 @@ import os
 from collections.abc import Collection, Iterator
 from typing import Final, NamedTuple
 
+from infra.cell.mind.claims import BeliefStatus, Origin
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, Coherence, make_coherent, report
+from infra.cell.mind.event import SUFFIX, EventLine, MindEvent
+from infra.cell.mind.judgements import Loose, against_memory, held_of, loose_lines
 from infra.cell.mind.memory_files import MemoryFiles, append_log, read_log
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.observe import Noted, observed
+from infra.cell.mind.promote import Promotions, line_of, promote
+from infra.cell.mind.promoted import PROMOTIONS, PromotionLine, PromotionLog
 from infra.cell.mind.reflections import tell_failure
-from infra.cell.mind.vouched_events import VouchedEvents
-from infra.shared.clock import timestamp
-from infra.shared.mind.claims import BeliefStatus, Origin
-from infra.shared.mind.coherence import Loose, against_memory, held_of, loose_lines
-from infra.shared.mind.event import SUFFIX, EventLine, MindEvent
-from infra.shared.mind.layout import BELIEFS, DAILY, EVENTS, HEALTH, LONG_TERM, WEEKLY, WORKING
-from infra.shared.mind.observe import Noted, observed
-from infra.shared.mind.promote import Promotions, line_of, promote
-from infra.shared.mind.promoted import PROMOTIONS, PromotionLine, PromotionLog
-from infra.shared.mind.statements import key_of
-from infra.shared.mind.summaries import (
+from infra.cell.mind.statements import key_of
+from infra.cell.mind.summaries import (
     EmptySummary,
     PlacedEvent,
     Tally,
@@ -34,11 +31,13 @@ from infra.shared.mind.summaries import (
     weekly_summary,
     words_of_learnt,
 )
-from infra.shared.mind.vouched import NOT_VOUCHED
+from infra.cell.mind.vouched import NOT_VOUCHED
+from infra.cell.mind.vouched_events import VouchedEvents
+from infra.shared.clock import timestamp
+from infra.shared.mind.layout import DAILY, EVENTS, HEALTH, WEEKLY, WORKING
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
-from infra.shared.taint.mind import may_not_change
 
 OBSERVED_DAYS: Final = 90
 """What was noted longer ago, and is not in memory, counts no more."""
@@ -59,8 +58,8 @@ class Pass(NamedTuple):
 
 
 def after_run(context: MindContext) -> str:
-    """What the notes of a run become at once, so that the next one knows it. Work that has read the web changes no
-    memory: the day's pass does, without it. Gives what came of it. Raises OSError, Interrupted."""
+    """What the notes of a run become at once, so that the next one knows it. A run that has read the web changes no
+    memory: the next that has not does. Gives what came of it. Raises OSError, Interrupted."""
     if waits := _waits(context):
         return waits
     events = VouchedEvents(context)
@@ -136,10 +135,7 @@ def _loose(root: str, noted: tuple[Noted, ...], days: Collection[str]) -> Iterat
 def _waits(context: MindContext) -> str:
     """Why memory is not changed now; empty when it may be. The door would not take it, and what is told as promoted is
     never promoted again."""
-    if context.origins():
-        return "the work has read the web: what it noted waits for the next that has not"
-    held = [path for path in (LONG_TERM, BELIEFS) if may_not_change(path, False, context.held())]
-    return f"{' and '.join(held)} are held until the PM has changed them: what was noted waits" if held else ""
+    return "the run has read the web: what was noted waits for one that has not" if context.origins() else ""
 
 
 def days_of(week: str) -> list[str]:
@@ -161,7 +157,7 @@ def _decide(context: MindContext, events: VouchedEvents) -> Pass:
     root, now = context.places.mind, context.now()
     files, log = MemoryFiles(root, now), read_log(root)
     noted = observed(_notes(events, now), files.keys())
-    learnt = promote(noted, files.items, files.beliefs, context.settings.mind, log, now, _head(context))
+    learnt = promote(noted, files.items, files.beliefs, context.thresholds, log, now, _head(context))
     return Pass(files, log, noted, learnt)
 
 

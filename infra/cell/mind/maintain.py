@@ -1,22 +1,18 @@
 """The standing duties of the mind, done while the runner has nothing else to do.
 
-Which are due is `shared/mind/duties.py`'s to say, from what `duties.json` holds and the time. With nothing due nothing
+Which are due is `cell/mind/duties.py`'s to say, from what `duties.json` holds and the time. With nothing due nothing
 is read but that file. Each duty has its time. A try is noted before it begins, so that nothing, not even the end of the
 process, has it made more often; one that failed is followed by another when the clock ticks."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from infra.cell.loop.deadline import OutOfTime, within
 from infra.cell.mind import clone
-from infra.cell.mind.duty_works import WORKS, DutyWork
-from infra.cell.mind.mind import MindContext, has_read_the_web
-from infra.cell.mind.reflections import tell_failure
-from infra.shared.clock import timestamp
-from infra.shared.mind.duties import (
+from infra.cell.mind.duties import (
     CONTEXT_PROFILE,
     DUTIES,
     EXPLORATION_RESET,
@@ -33,8 +29,13 @@ from infra.shared.mind.duties import (
     state_of,
     to_json,
 )
+from infra.cell.mind.duty_works import WORKS, DutyWork
+from infra.cell.mind.mind import MindContext, is_tainted
+from infra.cell.mind.reflections import tell_failure
+from infra.shared.clock import timestamp
 from infra.shared.mind.layout import DAILY, WEEKLY
 from infra.shared.redacted_file import RedactedFile
+from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
 
 DUTY_SECONDS: Final = 900.0
@@ -42,7 +43,7 @@ DUTY_SECONDS: Final = 900.0
 
 
 STEERS_NOTHING: Final = (EXPLORATION_RESET, HEALTH_CHECK, CONTEXT_PROFILE)
-"""Duties that write what also work may that has read the web."""
+"""Duties that write what also a tainted agent may."""
 
 
 class Maintenance:
@@ -60,15 +61,13 @@ class Maintenance:
         self._seconds = seconds
         self._waits: set[DueDuty] = set()
         """What failed since the clock ticked last."""
-        self.is_put_off = False
-        """Something waits for the end of work that has read the web."""
+        self._born: float | None = None
+        """When the mind was; looked up once something may be due."""
 
-    def tend(
-        self, context: MindContext, ticked: bool, has_work: Callable[[], bool], only: Collection[str] = ()
-    ) -> bool:
+    def tend(self, context: MindContext, ticked: bool, has_work: Callable[[], bool]) -> bool:
         """Do what is due, unless there is other work to do, which is asked before each; whether all was done that
-        could be. `only`: duties of these names, if any. While the present work has read the web, what is placed before
-        later runs or changes memory waits: the door would not take it. Raises Interrupted."""
+        could be. While the agent is tainted, what is placed before later runs
+        or changes memory waits: the door would not take it. Raises Interrupted."""
         if not os.path.isdir(f"{context.places.mind}/.git"):
             return True
         if ticked:
@@ -76,7 +75,7 @@ class Maintenance:
         state = _read_state(context)
         if state is None:
             return True
-        if not self._due(context, state, only):
+        if not self._due(context, state):
             if ticked:
                 _write_metrics(context)
             return True
@@ -84,7 +83,7 @@ class Maintenance:
         state = _read_state(context) or state  # what was pushed may hold more
         did: list[str] = []
         try:
-            for each in self._due(context, state, only):
+            for each in self._due(context, state):
                 context.interruption.check()
                 if has_work():
                     return False
@@ -104,14 +103,17 @@ class Maintenance:
     def is_due(self, context: MindContext) -> bool:
         """Whether something is. Reads one file."""
         state = _read_state(context)
-        return state is not None and bool(self._due(context, state, ()))
+        return state is not None and bool(self._due(context, state))
 
-    def _due(self, context: MindContext, state: DutyState, only: Collection[str]) -> list[DueDuty]:
-        duties = [duty for duty in DUTIES if duty.name in self._works and (not only or duty.name in only)]
-        found = [each for each in due(state.done, context.now(), duties) if each not in self._waits]
+    def _due(self, context: MindContext, state: DutyState) -> list[DueDuty]:
+        duties = [duty for duty in DUTIES if duty.name in self._works]
+        if not due(state.done, context.now(), duties):
+            return []
+        if self._born is None:
+            self._born = _born(context)
+        found = [each for each in due(state.done, context.now(), duties, self._born) if each not in self._waits]
         steering = [each for each in found if each.duty.name not in STEERS_NOTHING]
-        self.is_put_off = bool(steering) and has_read_the_web(context)
-        return [each for each in found if each not in steering] if self.is_put_off else found
+        return [each for each in found if each not in steering] if steering and is_tainted(context) else found
 
     def _do(self, context: MindContext, state: DutyState, each: DueDuty) -> DutyState:
         self._beat(f"maintaining: {each.duty.words}", self._seconds)
@@ -127,6 +129,15 @@ class Maintenance:
             return state
         context.note("mind.duty_done", **facts, words=words)
         return state.with_done(each, context.now(), words)
+
+
+def _born(context: MindContext) -> float:
+    """The date of the mind's first commit; long ago when that cannot be told."""
+    try:
+        roots = context.git("rev-list", "--max-parents=0", "--no-commit-header", "--format=%ct", "HEAD", "--").split()
+    except GitError:
+        return 0.0
+    return float(min(map(int, roots), default=0))
 
 
 def _why(error: BaseException) -> str:

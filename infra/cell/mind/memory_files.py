@@ -6,15 +6,15 @@ import os
 from functools import cached_property
 from typing import Any, Final
 
-from infra.shared.mind.beliefs import BELIEFS_FILE
-from infra.shared.mind.claims import Belief, MemoryItem
-from infra.shared.mind.coherence import Held
-from infra.shared.mind.items import Items
-from infra.shared.mind.long_term import LONG_TERM_FILE
-from infra.shared.mind.problems import MindProblem
-from infra.shared.mind.promote import Validation
-from infra.shared.mind.promoted import MOST_BYTES, PATH, PromotionLine, PromotionLog, log_of
-from infra.shared.mind.statements import key_of
+from infra.cell.mind.beliefs import BELIEFS_FILE
+from infra.cell.mind.claims import Belief, MemoryItem
+from infra.cell.mind.items import Items
+from infra.cell.mind.judgements import Held
+from infra.cell.mind.long_term import LONG_TERM_FILE
+from infra.cell.mind.problems import MindProblem
+from infra.cell.mind.promote import Validation
+from infra.cell.mind.promoted import MOST_BYTES, PATH, PromotionLine, PromotionLog, log_of
+from infra.cell.mind.statements import key_of
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 

@@ -10,20 +10,20 @@ from typing import Final
 
 import msgspec
 
+from infra.cell.mind.beliefs import BELIEFS_FILE
+from infra.cell.mind.claims import BeliefStatus
+from infra.cell.mind.duties import MOST_BYTES, DutyState, UnreadableState, state_of
+from infra.cell.mind.duties import STATE as DUTIES
+from infra.cell.mind.event import MindEvent, each_event, lines_of
+from infra.cell.mind.event_log import event_files
 from infra.cell.mind.memory_files import read_log
+from infra.cell.mind.metrics import FILE, MOST_STATE_BYTES, STATE, DayTally, MetricsState, Samples, render, tally_of
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.promoted import PROMOTIONS
 from infra.cell.mind.run_use import RunUse
 from infra.cell.mind.skill_files import SkillFiles
+from infra.cell.mind.skills import SkillStatus
 from infra.shared.clock import moment
-from infra.shared.mind.beliefs import BELIEFS_FILE
-from infra.shared.mind.claims import BeliefStatus
-from infra.shared.mind.duties import MOST_BYTES, DutyState, UnreadableState, state_of
-from infra.shared.mind.duties import STATE as DUTIES
-from infra.shared.mind.event import MindEvent, each_event, lines_of
-from infra.shared.mind.event_log import event_files
-from infra.shared.mind.metrics import FILE, MOST_STATE_BYTES, STATE, DayTally, MetricsState, Samples, render, tally_of
-from infra.shared.mind.promoted import PROMOTIONS
-from infra.shared.mind.skills import SkillStatus
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 

@@ -13,14 +13,14 @@ from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import Answered, Event, RunResult
 from infra.cell.loop.registry import Position, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.event import ChainTip
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
 from infra.cell.mind.recall_of_run import RecallOfRun
 from infra.cell.mind.recorder import Recorder
 from infra.cell.mind.run_use import RunUse
+from infra.cell.mind.thresholds import Thresholds
 from infra.shared.conversation import Completion, Request
 from infra.shared.labels import EXPLORATION, TASK
-from infra.shared.mind.event import ChainTip
-from infra.shared.mind_settings import RunnerMind
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.requests import HeldHead
@@ -31,22 +31,23 @@ class MindContext(NamedTuple):
     git: Git
     """Of the clone at `places.mind`."""
     remote_url: str
-    settings: RunnerMind
+    thresholds: Thresholds
+    exploration_usd: float | None
     note: Callable[..., object]
     """Writes a line into the runner's log: `note("mind.pushed", commit=…)`."""
     ask: Callable[[Request], Completion]
     """One model call."""
     origins: Callable[[], tuple[str, ...]]
-    """Sites whose text the present work has read. Raises OSError when the keep does not say."""
+    """Sites whose text the run was served. Raises OSError when the keep does not say."""
+    is_tainted: Callable[[], bool]
+    """Whether the agent has read the web since the PM last trusted it. Raises OSError when the keep does not say."""
     now: Callable[[], float]
     """Wall-clock seconds."""
     interruption: Interruption
-    held: Callable[[], tuple[str, ...]] = tuple
-    """What of the mind waits for the PM's word (`requests.TaintedBy`), as the keep said when `origins` was asked."""
     toolbox_in: Callable[[str], Toolbox] | None = None
     """The dispatcher, for acts in this directory; the policy is asked, the PM is not. None where there is none."""
     heads: Callable[[int], tuple[HeldHead, ...] | None] = lambda below: None
-    """Heads of the chain of events that the keep holds, below this event; None of a keep that holds none to ask for.
+    """Heads of the chain of events that the keep holds, below this event; None where no keep is asked.
     Raises OSError when it does not say."""
     note_head: Callable[[str, ChainTip, int], str] = lambda run, tip, since: ""
     """Tells the keep, for a run, where the chain ends and from which event on its writer wrote it; gives why the keep
@@ -54,9 +55,17 @@ class MindContext(NamedTuple):
 
 
 def has_read_the_web(context: MindContext) -> bool:
-    """Whether the present work has; where the keep does not say, it counts as such."""
+    """Whether the run has; where the keep does not say, it counts as such."""
     try:
         return bool(context.origins())
+    except OSError:
+        return True
+
+
+def is_tainted(context: MindContext) -> bool:
+    """Whether the agent is; where the keep does not say, it counts as such."""
+    try:
+        return context.is_tainted()
     except OSError:
         return True
 
@@ -72,7 +81,6 @@ class MindRun:
         self._words = ""
         self._recorder: Recorder | None = None
         self._use = RunUse()
-        self._played = 0
         self._recall = RecallOfRun(context, self._notes.shown)
 
     def prepare(self) -> None:
@@ -96,10 +104,9 @@ class MindRun:
         self._notes.directed(words)
         self._words = words
 
-    def begin(self, ids: Sequence[str], resumed: bool = False, played: int = 0, label: str = TASK) -> None:
-        """The run has its name. `ids`: of its directives and tasks; its first `played` steps are another run's;
-        `label`: what it is for."""
-        context, self._played = self._context, played
+    def begin(self, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
+        """The run has its name. `ids`: of its directives and tasks; `label`: what it is for."""
+        context = self._context
         if not os.path.isdir(context.places.mind):  # an agent without a mind, whatever else has its name
             return
         self._recorder = Recorder(
@@ -113,7 +120,7 @@ class MindRun:
             context.note_head,
         )
         self._recorder.label = self._use.label = label
-        self._recorder.begin(self._words, ids, resumed, played)
+        self._recorder.begin(self._words, ids, resumed)
 
     def tools(self) -> tuple[Tool, ...]:
         """Beside the seed tools."""
@@ -141,7 +148,7 @@ class MindRun:
         """What the loop did: a line of events for each act. Raises NotRecorded."""
         self._notes.seen(event)
         self._recall.record(event)
-        if isinstance(event, Answered) and event.step > self._played:
+        if isinstance(event, Answered):
             self._use.add(event.completion)
         if self._recorder:
             if isinstance(event, Answered) and self._recorder.label.startswith(EXPLORATION):

@@ -19,10 +19,9 @@ from infra.cell.loop.loop import Acted, Event, Told
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import News
-from infra.shared.conversation import ToolSpec
-from infra.shared.mind.checks import control, named
-from infra.shared.mind.claims import Origin
-from infra.shared.mind.notes import (
+from infra.cell.mind.checks import control, named
+from infra.cell.mind.claims import Origin
+from infra.cell.mind.notes import (
     MOST_CHECK,
     MOST_NOTES,
     MOST_QUOTE,
@@ -32,7 +31,8 @@ from infra.shared.mind.notes import (
     NoteDetails,
     origin_of,
 )
-from infra.shared.mind.statements import key_of, normalised, problem_with_check, repeats, words_of
+from infra.cell.mind.statements import key_of, normalised, problem_with_check, repeats, words_of
+from infra.shared.conversation import ToolSpec
 from infra.shared.text import one_line
 
 CHECK_SECONDS = 60.0

@@ -14,17 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from infra.cell.loop.loop import Acting, Answered, Event, RunResult
+from infra.cell.mind.duties import Period
 from infra.cell.mind.files import read_regular
 from infra.cell.mind.reflections import tell_improvement
+from infra.cell.mind.search import Hit
+from infra.cell.mind.tiers import PlacedContext, tokens_of
+from infra.cell.run_states import StopReason
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Text
 from infra.shared.mind import layout
-from infra.shared.mind.duties import Period
-from infra.shared.mind.search import Hit
 from infra.shared.mind.sections import document_of
-from infra.shared.mind.tiers import PlacedContext, tokens_of
 from infra.shared.redacted_file import RedactedFile
-from infra.shared.run_states import StopReason
 
 LINES: Final = f"{layout.SCRATCH}/context-profile.jsonl"
 LEAST_LOADED: Final = 10

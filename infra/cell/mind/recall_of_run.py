@@ -12,7 +12,7 @@ from infra.cell.loop.registry import Tool
 if TYPE_CHECKING:
     from infra.cell.mind.mind import MindContext
     from infra.cell.mind.profile import RunProfile
-    from infra.shared.mind.search import Hit
+    from infra.cell.mind.search import Hit
 
 
 class RecallOfRun:
@@ -30,7 +30,7 @@ class RecallOfRun:
         from infra.cell.mind.assemble import opening
         from infra.cell.mind.profile import RunProfile
 
-        context, settings = self._context, self._context.settings.mind
+        context, settings = self._context, self._context.thresholds
         try:
             made = opening(context.places.mind, words, settings.context_tokens, settings.recall_results, context.now())
         except Exception as error:  # a run without its memory is better than none
@@ -56,7 +56,7 @@ class RecallOfRun:
     def forget_index(self) -> None:
         """It is made anew of the files: in this one, a page may have changed what they say."""
         from infra.cell.mind.assemble import INDEX
-        from infra.shared.mind.index import remove
+        from infra.cell.mind.index import remove
 
         remove(f"{self._context.places.mind}/{INDEX}")
 
@@ -64,7 +64,7 @@ class RecallOfRun:
         from infra.cell.mind.recall_tool import recall_tool
 
         context = self._context
-        results = context.settings.mind.recall_results
+        results = context.thresholds.recall_results
         return (recall_tool(context.places.mind, results, context.now, self._found),)
 
     def record(self, event: Event) -> None:

@@ -10,11 +10,11 @@ from infra.cell.loop.arguments import schema
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.cell.mind.assemble import RECALL, index_of
 from infra.cell.mind.files import CloneFiles
+from infra.cell.mind.rows import KINDS
+from infra.cell.mind.search import Hit, Query, problem_with, search, shown_all, since_day
+from infra.cell.mind.statements import key_of
 from infra.shared.clock import timestamp
 from infra.shared.conversation import ToolSpec
-from infra.shared.mind.rows import KINDS
-from infra.shared.mind.search import Hit, Query, problem_with, search, shown_all, since_day
-from infra.shared.mind.statements import key_of
 
 TIMEOUT_MS = 60_000
 MOST_CHARS = 12_000

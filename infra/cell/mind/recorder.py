@@ -16,12 +16,12 @@ from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, R
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind import acts
+from infra.cell.mind.event import ChainTip, EventContext, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.cell.mind.event_writer import EventWriter
+from infra.cell.mind.notes import NOTE, SHOWN
+from infra.cell.run_states import RunState
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import ChainTip, EventContext, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.shared.mind.layout import EVENTS, ROOT
-from infra.shared.mind.notes import NOTE, SHOWN
-from infra.shared.run_states import RunState
 from infra.shared.secret_shapes import redacted_and_cut
 
 DIRECTIVE_CHARS, END_CHARS = 1000, 1000
@@ -52,7 +52,7 @@ class Recorder:
         self._position = position
         self._ask_origins, self._now, self._note, self._note_head = origins, now, note, note_head
         self._has_begun = False
-        self._resumed, self._played = False, 0
+        self._resumed = False
         self._ids: tuple[str, ...] = ()
         self._words = ""
         self._shown = shown
@@ -62,10 +62,9 @@ class Recorder:
         self.label = "task"
         self.steps = self.written = 0
 
-    def begin(self, words: str, ids: Sequence[str] = (), resumed: bool = False, played: int = 0) -> None:
-        """The PM's words that the run is about, and the ids of its directives or tasks. The first `played` steps are
-        another run's, and told of already."""
-        self._words, self._ids, self._resumed, self._played = words, tuple(ids[:MOST_IDS]), resumed, played
+    def begin(self, words: str, ids: Sequence[str] = (), resumed: bool = False) -> None:
+        """The PM's words that the run is about, and the ids of its directives or tasks."""
+        self._words, self._ids, self._resumed = words, tuple(ids[:MOST_IDS]), resumed
         try:
             self._writer.make_place(timestamp(self._now()))
         except FileNotFoundError:
@@ -79,8 +78,6 @@ class Recorder:
 
     def record(self, event: Event) -> None:
         """Raises NotRecorded."""
-        if event.step <= self._played:
-            return
         if isinstance(event, Entered) and event.state is not RunState.PLAN:
             return
         if not self._has_begun:  # a resumed run may begin with an act that was cut short

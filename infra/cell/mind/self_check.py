@@ -1,4 +1,4 @@
-"""What the runner sees of its own sandbox: written once a day, judged by `shared/mind/health.py`."""
+"""What the runner sees of its own sandbox: written once a day, which the PM's `doctor` judges."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import platform
 
 import msgspec
 
+from infra.cell.mind.health import SELF_CHECK, SandboxFacts, problems_with_sandbox
 from infra.cell.mind.mind import MindContext
 from infra.shared.clock import timestamp
-from infra.shared.mind.health import SELF_CHECK, SandboxFacts, sandbox
 from infra.shared.mind.layout import ROOT
 from infra.shared.paths import CONTAINER
 from infra.shared.redacted_file import RedactedFile
@@ -21,7 +21,7 @@ def check_sandbox(context: MindContext) -> str:
     path = f"{context.places.mind}/{SELF_CHECK}"
     os.makedirs(os.path.dirname(path), exist_ok=True)
     RedactedFile(path).replace(msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n")
-    return sandbox(facts, facts.contained, context.places.mind).words
+    return "; ".join(problems_with_sandbox(facts, facts.contained, context.places.mind)) or "as it should be"
 
 
 def seen(context: MindContext) -> SandboxFacts:

@@ -10,21 +10,17 @@ from collections.abc import Mapping
 from typing import Final
 
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.procedures import draft, procedures
+from infra.cell.mind.recorder import UNKNOWN_ORIGIN
 from infra.cell.mind.reflections import tell_failure, tell_improvement
 from infra.cell.mind.skill_files import SkillFiles
+from infra.cell.mind.skill_gate import Gate, gate, is_to_be_disabled
+from infra.cell.mind.skill_graph import graph_problems
+from infra.cell.mind.skill_index import IndexLine, index_line, with_line
+from infra.cell.mind.skill_index import lines_of as index_lines
 from infra.cell.mind.skill_log import SkillLog
-from infra.cell.mind.skill_trials import SkillTrials, TrialPutOff
-from infra.cell.model_client import ModelFailure
-from infra.shared.branches import MIND
-from infra.shared.clock import timestamp
-from infra.shared.mind.layout import LEARNED, SKILLS_INDEX
-from infra.shared.mind.procedures import draft, procedures
-from infra.shared.mind.skill_gate import Gate, gate, is_to_be_disabled
-from infra.shared.mind.skill_graph import graph_problems
-from infra.shared.mind.skill_index import IndexLine, index_line, with_line
-from infra.shared.mind.skill_index import lines_of as index_lines
-from infra.shared.mind.skill_moves import move_of
-from infra.shared.mind.skill_record import (
+from infra.cell.mind.skill_moves import move_of
+from infra.cell.mind.skill_record import (
     COMPARISON,
     REGRESSION,
     REVIEW,
@@ -33,12 +29,16 @@ from infra.shared.mind.skill_record import (
     outcome_of,
     used_in,
 )
-from infra.shared.mind.skill_tally import TrialTally, is_next_with_skill, tally_of, verdict
-from infra.shared.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
-from infra.shared.mind.skills import SELF_TEST as SELF_TEST_SECTION
+from infra.cell.mind.skill_tally import TrialTally, is_next_with_skill, tally_of, verdict
+from infra.cell.mind.skill_trials import SkillTrials, TrialPutOff
+from infra.cell.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
+from infra.cell.mind.skills import SELF_TEST as SELF_TEST_SECTION
+from infra.cell.model_client import ModelFailure
+from infra.shared.branches import MIND
+from infra.shared.clock import timestamp
+from infra.shared.mind.layout import LEARNED, SKILLS_INDEX
 from infra.shared.people import AGENT
 from infra.shared.repository.git import GitError
-from infra.shared.taint.machine import UNKNOWN
 
 PUSHED: Final = f"refs/remotes/origin/{MIND}"
 MOST_REVIEWED: Final = 3
@@ -150,7 +150,7 @@ class SkillCare:
             index = with_line(index, IndexLine.of(skill, line.confidence if line else 0.5, hash))
             origins = self._context.origins()[:20]
             if not origins and self._pushed_by(skill) == AGENT.email:
-                origins = (UNKNOWN,)  # no run told of it: it came by another clone
+                origins = (UNKNOWN_ORIGIN,)  # no run told of it: it came by another clone
             self._log.drafted(skill, DraftDetails(skill.name, hash, origins))
         if index != text:
             self._files.write_index(index)
@@ -176,7 +176,7 @@ class SkillCare:
             if used is not None and skill.reference not in used:
                 continue
             record = records.of(skill.reference)
-            why = is_to_be_disabled(skill, record, self._context.settings.mind)
+            why = is_to_be_disabled(skill, record, self._context.thresholds)
             if not why:
                 continue
             move = move_of(skill, SkillStatus.FAILED, self._files.index())
@@ -227,7 +227,7 @@ class SkillCare:
             return []
         since = timestamp(self._context.now() - DRAFTED_DAYS * 86_400.0)[:10]
         events = ((line.place, line.event) for line in self._log.events(since) if line.event)
-        found = procedures(events, self._context.settings.mind.skill_successes)
+        found = procedures(events, self._context.thresholds.skill_successes)
         taken = {name for state in STATUS_OF for name in self._files.names(state)}
         names = [each for each in found if each.name not in taken][:MOST_DRAFTS]
         for each in names:
@@ -239,10 +239,9 @@ class SkillCare:
         return [each.name for each in names]
 
     def judged(self, skill: Skill, hash: str, skills: Skills) -> Gate:
-        settings = self._context.settings
         record = self._log.records().of(skill.reference)
-        explores = settings.exploration.usd is not None
-        return gate(skill, hash, record, self._files.index(), skills, settings.mind, explores)
+        explores = self._context.exploration_usd is not None
+        return gate(skill, hash, record, self._files.index(), skills, self._context.thresholds, explores)
 
     def _tried(
         self, skill: Skill, hash: str, skills: Skills, folders: Mapping[str, Mapping[str, bytes]], may_try: bool
@@ -278,7 +277,7 @@ class SkillCare:
     def _compare(self, skill: Skill, hash: str, trials: SkillTrials) -> bool:
         """The held-out task with the skill and without, by turns, until that decides; what is left waits for the next
         review, and nothing is made twice. Whether anything was tried."""
-        was_tried, most, before = False, self._context.settings.mind.skill_trials, TrialTally()
+        was_tried, most, before = False, self._context.thresholds.skill_trials, TrialTally()
         while verdict(tally := tally_of(self._log.records().of(skill.reference), hash), most) is None:
             self._context.interruption.check()
             if was_tried and tally == before:

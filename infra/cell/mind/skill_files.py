@@ -6,11 +6,10 @@ import os
 import stat
 from typing import Final
 
-from infra.shared.mind import skill_index
-from infra.shared.mind.layout import CANDIDATES, SKILLS_INDEX
-from infra.shared.mind.problems import MindProblem
-from infra.shared.mind.skill_moves import SkillMove
-from infra.shared.mind.skills import (
+from infra.cell.mind import skill_index
+from infra.cell.mind.problems import MindProblem
+from infra.cell.mind.skill_moves import SkillMove
+from infra.cell.mind.skills import (
     FILE,
     MOST_BYTES,
     MOST_FOLDER_BYTES,
@@ -21,6 +20,7 @@ from infra.shared.mind.skills import (
     Skills,
     skills_of,
 )
+from infra.shared.mind.layout import CANDIDATES, SKILLS_INDEX
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below, Entry
 

@@ -6,13 +6,10 @@ import functools
 from collections.abc import Iterator
 from typing import Final
 
+from infra.cell.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.vouched_events import VouchedEvents
-from infra.shared.clock import timestamp
-from infra.shared.labels import EXPLORATION, MAINTENANCE
-from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
-from infra.shared.mind.skill_record import (
+from infra.cell.mind.skill_record import (
     COMPARISON,
     DRAFTED,
     MOVED,
@@ -22,7 +19,10 @@ from infra.shared.mind.skill_record import (
     TrialDetails,
     records_of,
 )
-from infra.shared.mind.skills import Skill
+from infra.cell.mind.skills import Skill
+from infra.cell.mind.vouched_events import VouchedEvents
+from infra.shared.clock import timestamp
+from infra.shared.labels import EXPLORATION, MAINTENANCE
 
 OF_SKILLS: Final = "skills"
 """In the place of a run's name in the keep's record."""

@@ -7,17 +7,17 @@ from typing import Final
 
 import msgspec
 
+from infra.cell.mind.event import path_of
 from infra.cell.mind.learn import days_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skill_files import SkillFiles
+from infra.cell.mind.skill_graph import found_by
+from infra.cell.mind.skill_index import lines_of as index_lines
+from infra.cell.mind.skill_index import with_line
 from infra.cell.mind.skill_log import SkillLog
-from infra.shared.mind.event import path_of
-from infra.shared.mind.skill_graph import found_by
-from infra.shared.mind.skill_index import lines_of as index_lines
-from infra.shared.mind.skill_index import with_line
-from infra.shared.mind.skill_moves import move_of
-from infra.shared.mind.skill_record import SkillRecords
-from infra.shared.mind.skills import Skill, Skills, SkillStatus
+from infra.cell.mind.skill_moves import move_of
+from infra.cell.mind.skill_record import SkillRecords
+from infra.cell.mind.skills import Skill, Skills, SkillStatus
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 
@@ -48,7 +48,7 @@ class SkillScan:
                 continue
             count = counts.get(skill.reference, 0)
             count = 0 if skill.reference in used else count + (1 if lines else 0)
-            if count >= self._context.settings.mind.unused_reviews:
+            if count >= self._context.thresholds.unused_reviews:
                 move = move_of(skill, SkillStatus.DEPRECATED, self._files.index())
                 self._files.move(move)
                 self._log.moved(skill, move.skill, "", f"unused for {count} weekly reviews")

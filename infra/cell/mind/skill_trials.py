@@ -11,20 +11,21 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from infra.cell.clone_git import outside
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.loop import Answered, Event, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.skill_graph import found_by
+from infra.cell.mind.skill_record import TrialDetails
+from infra.cell.mind.skill_tally import STEPS, TOKENS, WITH
+from infra.cell.mind.skills import FILE, HELD_OUT, SELF_TEST, SKILLS, Skill, Skills, SkillStatus
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
 from infra.shared.labels import EXPLORATION, MAINTENANCE
 from infra.shared.mind.layout import IDENTITY, INVARIANTS, PM_ONLY, PRINCIPLES, SCRATCH
-from infra.shared.mind.skill_graph import found_by
-from infra.shared.mind.skill_record import TrialDetails
-from infra.shared.mind.skill_tally import STEPS, TOKENS, WITH
-from infra.shared.mind.skills import FILE, HELD_OUT, SELF_TEST, SKILLS, Skill, Skills, SkillStatus
-from infra.shared.run_states import StopReason
 from infra.shared.safe_files import Below, Entry
 from infra.shared.secret_shapes import redacted_and_cut
 
@@ -142,8 +143,9 @@ class SkillTrials:
         with self._place(name) as root:
             checkout = f"{root}/clone"
             source = self._context.places.main_checkout
-            self._context.git("clone", "--quiet", "--no-tags", "--depth=1", f"file://{source}", checkout)
-            self._context.git("-C", checkout, "remote", "remove", "origin")
+            git = outside(self._context.places, self._context.remote_url)
+            git("clone", "--quiet", "--no-tags", "--depth=1", f"file://{source}", checkout)
+            git("-C", checkout, "remote", "remove", "origin")
             if more:
                 self._lay_out(f"{root}/skill", self._skill)
                 more += f"\nIts files are in {root}/skill.\n"
@@ -154,7 +156,7 @@ class SkillTrials:
             live = TaskContext(self._context.ask, tools.call, record=record)
             ended = run_task(Task(request), RunConfig(TASK_STEPS, TASK_SECONDS), live)
             self._context.interruption.check()
-            if ended.reason in (StopReason.MODEL_UNAVAILABLE, StopReason.BUDGET):
+            if ended.reason is StopReason.MODEL_UNAVAILABLE:
                 raise TrialPutOff(f"the held-out task: {ended.failure}")
             checked = self._run(tools, self._skill.command(HELD_OUT), CHECK_SECONDS)
         passed = _is_zero(checked)

@@ -9,8 +9,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from infra.cell.mind.answers import ReadAnswer, TaskAnswer, TaskStatus, active_text, answer_text, read_answer
 from infra.shared.mind import questions
-from infra.shared.mind.answers import ReadAnswer, TaskAnswer, TaskStatus, active_text, answer_text, read_answer
 from infra.shared.mind.inbox import TASK_ID, Inbox, InboxProblem, TaskBlock, order, parse_inbox
 from infra.shared.mind.inbox_edits import without_task
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, OPEN_QUESTIONS

@@ -8,12 +8,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Iterator
 
+from infra.cell.mind.event import EventLine, EventProblem
+from infra.cell.mind.event_log import event_files, logged_in
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.reflections import tell_failure
+from infra.cell.mind.vouched import Vouched
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import EventLine, EventProblem
-from infra.shared.mind.event_log import event_files, logged_in
-from infra.shared.mind.vouched import Vouched
 from infra.shared.requests import MAX_HEADS, HeldHead
 from infra.shared.safe_files import Below
 from infra.shared.text import counted
@@ -32,8 +32,8 @@ class _Memory:
         self.newest: HeldHead | None = None
         """The last that the keep held."""
         self.told = set[EventProblem]()
-        self.is_of_before = False
-        """The keep knows no such question."""
+        self.is_unvouched = False
+        """There is no keep to be asked."""
 
 
 class VouchedEvents:
@@ -67,17 +67,17 @@ class VouchedEvents:
         """A line that is not vouched for is no event, and NOT_VOUCHED says so. Nothing of a file that is missing;
         others that cannot be read are one line that is no event."""
         lines = logged_in(self._below, path, is_wanted)
-        yield from lines if self._memory.is_of_before else self._memory.vouched.sifted(lines)
+        yield from lines if self._memory.is_unvouched else self._memory.vouched.sifted(lines)
 
     def _verify(self, heads: tuple[HeldHead, ...] | None, since: str) -> list[EventProblem]:
         memory = self._memory
         if heads is None:
-            if not memory.is_of_before:
-                self._context.note("mind.events_not_vouched_for", why="the keep of before does not say")
-            memory.is_of_before = True
+            if not memory.is_unvouched:
+                self._context.note("mind.events_not_vouched_for", why="no keep is asked")
+            memory.is_unvouched = True
             return []
-        memory.is_of_before = False
-        if memory.newest not in (None, *heads):  # the PM accepted a loss, or had something forgotten
+        memory.is_unvouched = False
+        if memory.newest not in (None, *heads):  # the PM has moved the record away
             memory.vouched, memory.settled = Vouched(), {}
         memory.newest = heads[-1] if heads else None
         stamps = {path: stamp for path in event_files(self._below, since) if (stamp := self._stamp(path))}
@@ -99,13 +99,13 @@ class VouchedEvents:
         self._context.note("mind.events_do_not_fit", first=str(new[0]), lines=len(new))
         text = (
             f"{timestamp(self._context.now())}: {words}.\n\nThe keep does not vouch for what stands there: no memory "
-            "and no skill rests on it. 'minifram events --verify' shows all that does not fit, and what to do."
+            "and no skill rests on it. 'minifram doctor' shows what does not fit, and what to do."
         )
         try:
             tell_failure(self._context.places.mind, f"Events that do not fit, {new[0].path}", text)
         except OSError as error:
             self._context.note("mind.failure_not_told", error=str(error))
-        return f"{words}; 'minifram events --verify' shows all"
+        return f"{words}; 'minifram doctor' shows what does not fit"
 
     def _stamp(self, path: str) -> _Stamp | None:
         status = self._below.status(path)

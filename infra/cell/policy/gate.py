@@ -10,17 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from infra.cell.loop.registry import Gate, Tool, Verdict
+from infra.cell.mind.notes import NOTE
 from infra.cell.policy.decide import FILE_TOOLS, Call, Decision, File, decide
 from infra.cell.policy.exploration import beyond
-from infra.cell.policy.steering import steering
-from infra.shared.mind.notes import NOTE
+from infra.cell.protocol.shapes import DENIED
 from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy, from_text
-from infra.shared.protocol.shapes import DENIED
 
 INSTEAD = "Do something else, or say in your report why it is needed"
-
-TAINTED = "tainted"
-"""Flag of a call that is asked about because the work has read the web."""
 
 EXPLORES = "exploration"
 """Flag of a call that the question of the run is not marked for."""
@@ -29,20 +25,14 @@ Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 """What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
 
 
-TaintedBy = Callable[[], Sequence[str]]
-"""Whose text the work under way has read, as the keep says."""
-
-
 def gate_of(
     text: str,
     checkout: str,
     ask: Ask,
-    tainted_by: TaintedBy = tuple,
     explores: Callable[[], str | None] = lambda: None,
 ) -> Gate:
-    """The gate for the policy in `text` (`policy.to_text`). `tainted_by` is asked only about calls that may change what
-    the agent is made of, when no rule of the PM's speaks of them. `explores`: what the question is marked for that
-    alone is worked on now; None for all other work."""
+    """The gate for the policy in `text` (`policy.to_text`). `explores`: what the question is marked for that alone is
+    worked on now; None for all other work."""
     try:
         policy = from_text(text)
     except ValueError as error:
@@ -54,10 +44,7 @@ def gate_of(
         calls, part = _calls(checkout, tool, given), explores()
         if part is not None and (why := next(filter(None, (beyond(part, call) for call in calls)), "")):
             return Verdict(False, why, DENIED, (EXPLORES, DENIED))
-        call, decision = _decided(policy, calls)
-        if decision.do == ALLOW and not decision.flags and (does := steering(call)) and (origins := tainted_by()):
-            why = f"this work has read the web ({', '.join(origins[:3])}), and the call {does}"
-            decision = Decision(ASK, why, (TAINTED,))
+        decision = _decided(policy, calls)
         if decision.do == ALLOW:
             return Verdict(True, flags=decision.flags)
         if decision.do == ASK:
@@ -78,10 +65,9 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
     return (Call(tool.name, tool.side_effect.value, dict(given), file),)
 
 
-def _decided(policy: Policy, calls: Sequence[Call]) -> tuple[Call, Decision]:
-    """The one that is least allowed, and among equals the last."""
-    both = [(call, decide(policy, call)) for call in calls]
-    return max(reversed(both), key=lambda each: (ALLOW, ASK, DENY).index(each[1].do))
+def _decided(policy: Policy, calls: Sequence[Call]) -> Decision:
+    """On the one that is least allowed, and among equals the last."""
+    return max((decide(policy, call) for call in reversed(calls)), key=lambda each: (ALLOW, ASK, DENY).index(each.do))
 
 
 def file_at(checkout: str, given: str) -> File:

@@ -7,15 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from infra.cell import door
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
 from infra.cell.policy.gate import INSTEAD
+from infra.cell.protocol.shapes import AWAITING, DENIED
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.retry import answered
-from infra.shared import door
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
-from infra.shared.protocol.shapes import AWAITING, DENIED
 from infra.shared.requests import Ask, Later, QuestionState, Refused
 
 ASKED, APPROVED = "asked", "approved"

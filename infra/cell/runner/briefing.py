@@ -110,6 +110,6 @@ def _last_words(context: RunnerContext) -> Iterator[str]:
 
 
 def _last_lines(clone: str, log: str, count: int) -> list[str]:
-    """None of a log that is no plain file: a version before may have left a pipe there, or closed the directory."""
+    """None of a log that is no plain file: the agent may have left a pipe there, or closed the directory."""
     tail = Below(clone).tail(log, TAIL_BYTES).decode(errors="replace")
     return [line[:1000] for line in tail.splitlines()[-count:]]

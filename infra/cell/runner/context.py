@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.cell import door
+from infra.cell.clone_git import CloneGit
 from infra.cell.loop.interruption import Interruption
 from infra.cell.model_client import ActsNow, acts_now, complete
 from infra.cell.runner.control import LiveHeartbeat
@@ -15,12 +17,10 @@ from infra.cell.runner.page import Page
 from infra.cell.runner.state import State
 from infra.cell.runner.status import StatusFile
 from infra.cell.services.supervisor import Services
-from infra.shared import door
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.paths import LIFE_FILE
-from infra.shared.people import AGENT
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
 from infra.shared.requests import AgentReport, Reply
@@ -84,7 +84,7 @@ class RunnerContext(NamedTuple):
 
 
 def ask_seconds(boot: Boot) -> float:
-    return min(ASK_SECONDS, boot.limits.unit_seconds)
+    return min(ASK_SECONDS, boot.limits.run_seconds)
 
 
 def runner_context(
@@ -101,8 +101,8 @@ def runner_context(
         link_signals(boot, checkout)
     except OSError as error:
         log.warning("signals.not_linked", error=str(error))
-    git = Git(checkout, AGENT, env={"GIT_CONFIG_GLOBAL": boot.places.cell_git_config})
-    state = State(boot.places.bot, checkout, log)
+    git = CloneGit(checkout, boot.places, boot.remote_url)
+    state = State(boot.places.bot, log)
 
     def ask_door(request: Request) -> Completion:
         with interruption:

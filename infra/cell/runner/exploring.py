@@ -1,5 +1,5 @@
 """When the agent may follow a question of its own: with nothing else to do, within what the PM allows for a UTC day.
-Money, tokens and calls are counted by the model door, time is counted here."""
+Money is counted by the model door, time is counted here."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Final
 from infra.cell.model_client import ModelFailure
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, exploration_job
-from infra.cell.runner.job_run import say_work
 from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
-from infra.shared import mind_settings
-from infra.shared.labels import EXPLORATION
+from infra.shared.labels import EXPLORATION, SHARES
 from infra.shared.mind.questions import OpenQuestion
-from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.repository.git import GitError
-from infra.shared.requests import RequestError
 
 USED_UP: Final = "exploration_exhausted"
 """The model door's word: of all exploration, or of the label's share."""
+DAY_SECONDS = 3600.0
+"""Of exploration in a UTC day: a model that costs nothing has no other bound."""
 
 
 class Exploring:
@@ -33,28 +31,16 @@ class Exploring:
 
     def next_job(self) -> Job | None:
         context, today = self._context, self._context.now()[:10]
-        settings = mind_settings.from_json(context.boot.mind).exploration
         waits = {label for label, day in self._waits.items() if day == today}
-        if settings.usd is None or EXPLORATION in waits:
+        if context.boot.exploration_usd is None or EXPLORATION in waits:
             return None
         try:
             questions = self._desk.questions()
         except GitError as error:
             context.log.error("exploration.failed", error=str(error))
             return None
-        question = next_question(questions, context.state.explored(today), waits, settings)
-        return exploration_job(question) if question and self._begins_untainted(question.id) else None
-
-    def _begins_untainted(self, question: str) -> bool:
-        """When not, the watcher starts the runner again as soon as the work before is over."""
-        try:
-            origins = say_work(self._context, question)
-        except (OSError, RequestError) as error:
-            self._context.log.error("exploration.failed", question=question, error=str(error))
-            return False
-        if origins:
-            self._context.log.info("exploration.put_off", question=question, has_read=origins)
-        return not origins
+        question = next_question(questions, context.state.explored(today), waits)
+        return exploration_job(question) if question else None
 
     def wait(self, job: Job, failure: ModelFailure | None) -> None:
         """A run on this job came to nothing: until the day is over no more is explored, or, when what its label may
@@ -68,7 +54,7 @@ def next_question(
     questions: Iterable[OpenQuestion],
     explored: Collection[Explored],
     waits: Collection[str],
-    settings: ExplorationSettings,
+    day_seconds: float = DAY_SECONDS,
 ) -> OpenQuestion | None:
     """The first that was not tried on this day, and for which there is time. `waits`: labels whose share is used up.
     Pure."""
@@ -76,9 +62,9 @@ def next_question(
 
     def has_time(label: str) -> bool:
         of_label = sum(each.seconds for each in explored if each.label == label)
-        return of_label < settings.seconds * settings.share(label)[1]
+        return of_label < day_seconds * SHARES.get(label, 1.0)
 
-    if sum(each.seconds for each in explored) >= settings.seconds:
+    if sum(each.seconds for each in explored) >= day_seconds:
         return None
     return next(
         (each for each in questions if each.id not in tried and each.label not in waits and has_time(each.label)), None

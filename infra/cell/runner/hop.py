@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from infra.cell import door
 from infra.cell.runner import examination
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.examination import Examined
 from infra.cell.runner.make_way import signal_main
 from infra.cell.runner.retry import refused, retried, words_of
-from infra.shared import door, report_titles
+from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
@@ -43,7 +44,7 @@ class MainMoved(Exception):
 def prove_and_hand_over(context: RunnerContext) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
     branch = context.boot.branch
-    context.status.show(VALIDATING, unit=branch)
+    context.status.show(VALIDATING, about=branch)
     context.heartbeat.beat("validating", TENDING_SECONDS)
     try:
         title, text = prove(context)

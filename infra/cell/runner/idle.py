@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.job_run import tell_work
 from infra.cell.runner.wakes import Wakes
 from infra.shared.branches import MAIN
-from infra.shared.mind.duties import DAILY_SUMMARY, DEPRECATION_SCAN, WEEKLY_REVIEW
-from infra.shared.requests import NO_TASK
 
 if TYPE_CHECKING:
     from infra.cell.mind.maintain import Maintenance
@@ -38,22 +34,14 @@ class IdleTime:
             return False
         if not os.path.isdir(f"{context.boot.places.mind}/.git"):
             return False
-        # A run on a question that was cut off is not gone on with; and what this runner began after was over.
-        tell_work(context, NO_TASK)
-        return not self._maintain(ticked, is_quiet=self._is_quiet)
+        return not self._maintain(ticked)
 
     def _is_quiet(self) -> bool:
         until = time.time() + self._quiet_seconds
         self._context.heartbeat.beat("waiting for quiet", self._quiet_seconds)
         return not self._wakes.sleep(until)
 
-    def make_up(self) -> None:
-        """What waited while the work before had read the web, before new work begins that may read it as well: the
-        summaries, and what was noted into memory. Raises Interrupted."""
-        if self._maintenance is not None and self._maintenance.is_put_off:
-            self._maintain(False, (DAILY_SUMMARY, DEPRECATION_SCAN, WEEKLY_REVIEW))
-
-    def _maintain(self, ticked: bool, only: tuple[str, ...] = (), is_quiet: Callable[[], bool] | None = None) -> bool:
+    def _maintain(self, ticked: bool) -> bool:
         from infra.cell.mind.maintain import Maintenance  # an agent without a mind pays nothing for it
         from infra.cell.runner.mind import mind_context
 
@@ -62,10 +50,9 @@ class IdleTime:
             self._maintenance = Maintenance(context.heartbeat.beat)
         try:
             mind = mind_context(context)
-            if is_quiet and self._maintenance.is_due(mind) and not is_quiet():
+            if self._maintenance.is_due(mind) and not self._is_quiet():
                 return False
-            has_work = (lambda: False) if only else self._wakes.moved
-            return self._maintenance.tend(mind, ticked, has_work, only)
+            return self._maintenance.tend(mind, ticked, self._wakes.moved)
         except Exception as error:  # the runner's work is not to end for it
             context.log.error("mind.maintenance_failed", exc_info=error)
             return True

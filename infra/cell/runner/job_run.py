@@ -8,45 +8,22 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from infra.cell.loop.loop import Event, RunResult
+from infra.cell.mind.answers import TaskEvidence, TaskStatus
+from infra.cell.run_states import StopReason
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, directive_ids, is_job
 from infra.cell.runner.page import PageSeen
-from infra.cell.runner.run_start import RunStart, StartMode
+from infra.cell.runner.run_start import RunStart
 from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import COUNTED, MOST_TRIES, stops_of_task
-from infra.shared import door
+from infra.cell.runner.web_reads import WebReads
 from infra.shared.comms import Directive
 from infra.shared.conversation import Request
-from infra.shared.mind.answers import TaskEvidence, TaskStatus
 from infra.shared.repository.git import GitError
-from infra.shared.requests import NO_TASK, AskTaint, Refused, RequestError, TaintedBy
-from infra.shared.run_states import StopReason
-from infra.shared.taint.machine import UNKNOWN
 
 if TYPE_CHECKING:
     from infra.cell.runner.task_desk import TaskDesk
     from infra.cell.runner.task_record import TaskRecord
-
-SAY_SECONDS = 20.0
-
-
-def say_work(context: RunnerContext, task: str) -> tuple[str, ...]:
-    """Tell the keep on what the cell works now; gives whose text that work has read. Raises OSError, RequestError."""
-    match door.ask(context.boot.places.request_socket, AskTaint(task), SAY_SECONDS):
-        case TaintedBy(origins):
-            return origins
-        case Refused():  # a keep of the version before knows no questions
-            return ()
-        case other:
-            raise OSError(f"the git door: {other}")
-
-
-def tell_work(context: RunnerContext, task: str) -> None:
-    """The same where nothing hangs on the answer; what is not told, the work is tainted for longer by."""
-    try:
-        say_work(context, task)
-    except (OSError, RequestError) as error:
-        context.log.warning("task.not_said", task=task, error=str(error))
 
 
 class JobRun:
@@ -60,7 +37,7 @@ class JobRun:
 
     def asked(self, request: Request) -> Request:
         job = self._job
-        return request._replace(label=job.label, task=job.id if job.task else "") if job else request
+        return request._replace(label=job.label) if job else request
 
     def pm_words(self, tasks: Sequence[Directive]) -> str:
         """What the PM says in this work: neither our words around a task, nor a question of the agent's own."""
@@ -95,14 +72,12 @@ class JobRun:
 
     def begin(self, start: RunStart) -> None:
         self._run = start.name
-        self._say_task()
         if self._job is None or self._desk is None:
             return
         if self._job.task:
             from infra.cell.runner.task_record import TaskRecord
 
-            is_resumed = start.before and start.mode is StartMode.RESUME
-            before = [found for _, found in sorted(start.before.done.items())] if start.before and is_resumed else []
+            before = [found for _, found in sorted(start.before.done.items())] if start.before else []
             self._record = TaskRecord(self._context, start.name, ((each.call, each.result) for each in before))
         self._desk.begin(self._job, start.name)
 
@@ -110,7 +85,14 @@ class JobRun:
         if self._record:
             self._record.add(event)
 
-    def report(self, result: RunResult, tasks: Sequence[Directive], answers: Collection[str], began_at: str) -> bool:
+    def report(
+        self,
+        result: RunResult,
+        tasks: Sequence[Directive],
+        answers: Collection[str],
+        began_at: str,
+        reads: WebReads,
+    ) -> bool:
         """Write what the job came to, and queue its report; False when the run is to be reported like any other.
         `answers`: directives that are done with the run as well."""
         job, desk, context = self._job, self._desk, self._context
@@ -119,7 +101,7 @@ class JobRun:
         if job.task is None:
             took = time.monotonic() - self._began
             context.state.explores(context.now()[:10], Explored(job.id, job.label, took))
-            desk.end_exploration(job, result, self._run, self._origins(job))
+            desk.end_exploration(job, result, self._run, reads)
             return not directive_ids(tasks)  # those that came meanwhile are reported as ever
         try:
             evidence = self._record.evidence() if self._record else TaskEvidence()
@@ -150,20 +132,6 @@ class JobRun:
     def send(self) -> None:
         if self._job:
             self._context.page.send()
-            if self._job.task is None:
-                tell_work(self._context, NO_TASK)
-
-    def _say_task(self) -> None:
-        """Tell the keep on which task the run is, before it can read the web."""
-        if os.path.isdir(self._context.boot.places.mind):
-            tell_work(self._context, self._job.id if self._job else NO_TASK)
-
-    def _origins(self, job: Job) -> tuple[str, ...]:
-        """Whose text the run has read."""
-        try:
-            return say_work(self._context, job.id)
-        except (OSError, RequestError):
-            return (UNKNOWN,)
 
     def _is_last_try(self, reason: StopReason, id: str) -> bool:
         if reason not in COUNTED:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.cell.report_requests import report_of
 from infra.cell.runner.log import Log
 from infra.cell.runner.retry import answered, retried
 from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
@@ -18,7 +19,7 @@ from infra.shared import approvals, comms
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
-from infra.shared.report_requests import report_of
+from infra.shared.report_titles import about as about_line
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
@@ -72,20 +73,30 @@ class Page:
         missing = (PAGE,) if document is None else tuple(_missing_sections(document))
         return PageSeen(commit, comms.with_sections(document or ""), missing)
 
-    def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
-        """Report, and tick directives with it; True when all reports are on main.
+    def report(self, title: str, text: str, ticks: tuple[str, ...] = (), about: tuple[str, ...] = ()) -> bool:
+        """Report, and tick directives with it; True when all reports are on main. `about`: directives that stay open.
 
         What cannot be sent now is sent by a later `send`."""
-        self.add(title, text, ticks)
+        self.add(title, text, ticks, about=about)
         return self.send()
 
-    def add(self, title: str, text: str, ticks: tuple[str, ...] = (), tasks: tuple[str, ...] = ()) -> None:
+    def add(
+        self,
+        title: str,
+        text: str,
+        ticks: tuple[str, ...] = (),
+        tasks: tuple[str, ...] = (),
+        about: tuple[str, ...] = (),
+    ) -> None:
         """Put a report into the queue, on the disk; `tasks` of the inbox are done with it."""
         unsent, at = self._state.memory.unsent, self._wall_seconds()
         while timestamp(at) in (report.at for report in unsent):
             at += 0.001
+        text = f"{self._preface}{text}"
+        if ids := (*ticks, *about):
+            text = f"{about_line(ids)}\n\n{text}"
         # A model may speak half a character, which UTF-8 cannot hold.
-        title, text = (words.encode(errors="replace").decode() for words in (title, f"{self._preface}{text}"))
+        title, text = (words.encode(errors="replace").decode() for words in (title, text))
         report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16), tasks)
         self._state.change(unsent=tuple(sorted((*unsent, report))))
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from infra.cell.loop.recorded import Recorded, recorded
+from infra.cell.run_states import StopReason
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
 from infra.cell.runner.tries import seconds_of
-from infra.shared.run_states import StopReason
 from infra.shared.safe_files import whole_file
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
@@ -56,8 +56,6 @@ def why_not_resumed(run: Recorded, open_directives: Collection[str], machine: st
         return "the model had not answered"
     if not run.directives or not set(run.directives) <= set(open_directives):
         return "its directives are not open any more"
-    if run.forked_steps and run.forked_steps not in run.told:
-        return "its beginning was not copied whole"
     if run.resumed >= MOST_TIMES:
         return f"it was resumed {run.resumed} times, and no runner got as far as the model"
     if not 0 <= wall_now - seconds_of(run.at) <= MOST_AGE_SECONDS:

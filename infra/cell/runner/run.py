@@ -22,6 +22,7 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
 from infra.cell.mind.mind import MindRun
 from infra.cell.policy.gate import gate_of
+from infra.cell.run_states import StopReason
 from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
@@ -33,23 +34,22 @@ from infra.cell.runner.mind import mind_context
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
-from infra.cell.runner.run_start import RunStart, StartMode, start_of
+from infra.cell.runner.run_start import RunStart, start_of
 from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, stops_of_task, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
-from infra.cell.runner.web_taint import WebTaint
+from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
 from infra.shared import report_titles
 from infra.shared.boot import OPERATIONS
-from infra.shared.clock import timestamp
+from infra.shared.clock import began, timestamp
 from infra.shared.comms import Directive
 from infra.shared.control import TENDING_SECONDS
 from infra.shared.paths import HANDOVER_NOTE
 from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
 from infra.shared.repository.word import pm_has_moved
-from infra.shared.run_states import StopReason
 from infra.shared.status_file import WORKING
 
 MOST_NAMED = 20
@@ -57,8 +57,8 @@ HANDOVER_CHARS = 4000
 """Of a hand-over note, so much stands in a report."""
 
 _WHY_STOPPED = {
-    StopReason.MAX_STEPS: "it used up its {steps} steps (limits.unit_steps)",
-    StopReason.MAX_WALL_TIME: "it used up its time (limits.unit_seconds)",
+    StopReason.MAX_STEPS: "it used up its {steps} steps (limits.run_steps)",
+    StopReason.MAX_WALL_TIME: "it used up its time (limits.run_seconds)",
     StopReason.MAX_TOKENS: "its replies were cut {broken} times in a row; smaller pieces or a higher model.max_tokens "
     "help",
     StopReason.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a "
@@ -68,9 +68,8 @@ _WHY_STOPPED = {
     "the step before",
     StopReason.MAX_FAILURES: "{failed} calls in a row failed",
     StopReason.POLICY_DENIED: "in {denied} steps in a row, the policy denied every call",
-    StopReason.CONTEXT: "its conversation grew over limits.context_tokens, or what the model takes, again and again",
+    StopReason.CONTEXT: "its conversation grew over what the runner or the model takes, again and again",
     StopReason.AWAITING_APPROVAL: "a call waits for your approval",
-    StopReason.BUDGET: "it used up what one run may cost (budget.unit_usd, budget.unit_tokens)",
     StopReason.NOT_RECORDED: "what it did could not be written into the mind's events",
 }
 
@@ -89,16 +88,14 @@ def work_on(
     started_at = time.time()
     approvals = Approvals(context, seen)
     jobs = jobs or JobRun(context)
-    taint = WebTaint(context.boot.places.request_socket, context.log.info)
-    gate = gate_of(
-        context.boot.policy, context.checkout, approvals.ask, taint.origins, lambda: jobs.explores(directives.tasks)
-    )
+    reads = WebReads(context.boot.places.request_socket)
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, lambda: jobs.explores(directives.tasks))
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
 
     position = Position()
-    mind = MindRun(mind_context(context, taint), position)
+    mind = MindRun(mind_context(context, reads), position)
     mind.prepare()
 
     def toolbox_for(acts: str) -> Toolbox:
@@ -117,21 +114,21 @@ def work_on(
     start = start_of(context, seen, tasks, toolbox_for, look_back, mind.reads)
     start = start._replace(request=jobs.asked(start.request))
     position.run = start.name
+    reads.began = began(start.name) or reads.began
     mind.directed(jobs.pm_words(start.tasks))
     ids = [task.id for task in start.tasks]
-    played = start.steps if start.mode is StartMode.FORK else 0
-    mind.begin(ids, start.mode is StartMode.RESUME, played, start.request.label)
-    facts = {"directives": ids, "main": seen.commit, "mode": start.mode.value, "steps_on_record": start.steps}
+    mind.begin(ids, start.before is not None, start.request.label)
+    facts = {"directives": ids, "main": seen.commit, "steps_on_record": start.steps}
     context.log.info("run.started", run=start.name, **facts)
-    context.status.show(WORKING, unit=first_line(start.tasks[0].text))
+    context.status.show(WORKING, about=first_line(start.tasks[0].text))
     transcript = Transcript(start.transcript, start.name, context.log)
     other_news = jobs.with_news(approvals.news)
-    directives = NewDirectives(context, wakes, start.tasks, other_news, start.mode is StartMode.RESUME)
-    if start.before and start.mode is StartMode.RESUME:
+    directives = NewDirectives(context, wakes, start.tasks, other_news, start.before is not None)
+    if start.before:
         transcript.resumed(context.boot.id, context.boot.commit)
         approvals.recall(start.before)
     else:
-        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.steps, start.acts)
+        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.acts)
 
     jobs.begin(start)
     result = _conversation(
@@ -142,14 +139,11 @@ def work_on(
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
     failure = str(result.failure) if result.failure else None
     context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(result.text))
-    done = {task.id for task in directives.tasks}
     if result.reason is StopReason.CONTEXT:
         handover_note.leave(context, start.name, directives.tasks, result.text)
     elif result.reason is StopReason.COMPLETED:
         handover_note.drop(context)
-        if not done.isdisjoint(context.state.memory.forked):  # the same words later are another directive
-            context.state.change(forked=tuple(id for id in context.state.memory.forked if id not in done))
-    if not jobs.report(result, directives.tasks, approvals.lines, seen.commit):
+    if not jobs.report(result, directives.tasks, approvals.lines, seen.commit, reads):
         _report(context, result, directives.tasks, approvals.lines, seen.commit)
     jobs.rest()
     mind.end(result, [task.id for task in directives.tasks])
@@ -212,17 +206,15 @@ def _conversation(
             processes.reap(context.services.pids)
         return news_of(News(pm=directives.news()), budgets.news(), problems.news()) or None
 
-    task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.unit_seconds)
-    until = time.monotonic() + limits.unit_seconds
+    task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.run_seconds)
+    until = time.monotonic() + limits.run_seconds
     seeing = context._replace(ask=Loader(context.checkout).loaded(context.ask))
     ask = PatientModel(seeing, directives.wait, transcript.model_failed, until).complete
     room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
     live = TaskContext(ask, toolbox.call, news, record, files.changed, approvals.awaits, room)
     if start.before is None:
         return run_task(task, config, live)
-    played = Player(start.before, live, start.told).context
-    # A new run has no record of its own yet: what is played goes into it.
-    return run_task(task, config, played if start.mode is StartMode.RESUME else played._replace(record=record))
+    return run_task(task, config, Player(start.before, live, start.told).context)
 
 
 def _report(
@@ -252,7 +244,7 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
     title = result.reason.value
     if result.reason is StopReason.AWAITING_APPROVAL:
         then = "Its directives stay open and are tried again when you have answered or pushed to main."
-    elif result.reason in (StopReason.BUDGET, StopReason.NOT_RECORDED):
+    elif result.reason is StopReason.NOT_RECORDED:
         then = "Its directives stay open and are tried again when you push to main, at a restart, and at a later tick."
     else:
         task = tasks[0].id if is_job(tasks[0].id) else ""
@@ -263,7 +255,7 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
     if result.reason is StopReason.CONTEXT:
         more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
         words = clip(words, HANDOVER_CHARS)
-    report_end(context, _subject(tasks), title, f"The run ended because {why}. {then}{more}\n\n{words}")
+    report_end(context, tasks, title, f"The run ended because {why}. {then}{more}\n\n{words}")
 
 
 def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task: str) -> Stops:
@@ -282,9 +274,10 @@ def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task:
     return Stops(before.runs + 1, time.time(), reason.value)
 
 
-def report_end(context: RunnerContext, subject: str, why: str, text: str) -> None:
-    """Report that work on a directive stopped, and why."""
-    context.page.report(report_titles.stopped(context.boot.branch, context.head_or_boot(), subject, why), text)
+def report_end(context: RunnerContext, tasks: Sequence[Directive], why: str, text: str) -> None:
+    """Report that work on directives stopped, and why."""
+    title = report_titles.stopped(context.boot.branch, context.head_or_boot(), _subject(tasks), why)
+    context.page.report(title, text, about=directive_ids(tasks))
 
 
 def _subject(tasks: Sequence[Directive]) -> str:

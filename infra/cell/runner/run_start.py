@@ -1,20 +1,18 @@
-"""How a run starts: new, with the runner's briefing; resumed, where the last runner was cut short; or forked, when the
-PM says so, from an earlier run as it stood after one of its steps."""
+"""How a run starts: new, with the runner's briefing; or resumed, where the last runner was cut short."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.actions import ToolResult as ActResult
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
-from infra.cell.loop.replay import problem_with_step
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ActsNow
+from infra.cell.protocol.guide import guide
 from infra.cell.runner import briefing, resume
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
@@ -23,10 +21,8 @@ from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.shared.paths import TRANSCRIPTS
-from infra.shared.protocol.guide import guide
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file
-from infra.shared.resume import GO_ON_FROM
 
 _CUT_SHORT = "The run was cut short at "
 _RESUMED = (
@@ -34,11 +30,6 @@ _RESUMED = (
     + "{at}, and everything that it had started has ended; it continues here, from {branch} at {commit}. What "
     "stands above was done. Before you continue, look at the state of the checkout and the branches, and at the end of "
     "logs/errors.log."
-)
-_FORKED = (
-    "What stands above is the run {run} up to its step {step}; the steps after that are not shown here, but they have "
-    "happened. The PM continues the run from there, now from {branch} at {commit}. Before you continue, look at the "
-    "state of the checkout and the branches. The directives now are:\n\n{directives}"
 )
 
 
@@ -53,23 +44,14 @@ class NoPrompt(Exception):
     """There is nothing to tell the model who it is; carries what to do."""
 
 
-class StartMode(Enum):
-    NEW = "new"
-    RESUME = "resume"
-    """The same run continues, in the same record."""
-    FORK = "fork"
-    """A new run begins with the record of another."""
-
-
 class RunStart(NamedTuple):
     name: str
-    mode: StartMode
     transcript: str
     """Path of its record."""
     tasks: tuple[Directive, ...]
     request: Request
     before: Recorded | None = None
-    """What is on record."""
+    """What is on record of the run, when it is resumed."""
     told: str = ""
     """To the model, after the record."""
     acts: str = TOOLS
@@ -80,12 +62,10 @@ class RunStart(NamedTuple):
         return self.before.steps if self.before else 0
 
     def most_steps(self, limits: Limits) -> int:
-        """With those on record: a fork has as many as any run after them, a resumed run what it had."""
-        if self.mode is StartMode.FORK:
-            return self.steps + limits.unit_steps
+        """With those on record."""
         if self.before and self.before.most_steps:
-            return min(self.before.most_steps, self.steps + limits.unit_steps)
-        return limits.unit_steps
+            return min(self.before.most_steps, self.steps + limits.run_steps)
+        return limits.run_steps
 
 
 def start_of(
@@ -102,30 +82,23 @@ def start_of(
     now = context.acts()
     directory = os.path.join(context.checkout, TRANSCRIPTS)
     here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
-    name, model, told = f"{context.now().replace(':', '')}-{context.boot.id[:8]}", "", ""
+    name, told = f"{context.now().replace(':', '')}-{context.boot.id[:8]}", ""
     before = resume.cut_short(context, directory, [task.id for task in tasks]) if look_back else None
     if before and _problem_with_acts(before, now):
         context.log.warning("run.not_resumed", run=before.run_id, why=_problem_with_acts(before, now))
         before = None
     if before:
-        mode, name, messages, model = StartMode.RESUME, before.run_id, before.request.messages, before.request.model
+        name, messages = before.run_id, before.request.messages
         tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
         told = "" if _was_told_of_a_cut(before) else _RESUMED.format(at=before.at, **here)
-    elif fork := _asked_for(context, directory, tasks, now):
-        mode, (before, model), messages = StartMode.FORK, fork, fork[0].request.messages
-        every = "\n\n".join(f"{task.id}: {task.text}" for task in tasks)
-        told = _FORKED.format(run=before.run_id, step=before.steps, directives=every, **here)
     else:
-        mode, messages = (
-            StartMode.NEW,
-            _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back, reads),
-        )
+        messages = _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back, reads)
     acts = before.acts if before else now.begin
     tools = toolbox_for(acts).tools if acts == TOOLS else ()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
-    request = Request((system, seen.document), messages, tools, name, model)
+    request = Request((system, seen.document), messages, tools, name)
     path = os.path.join(directory, name + SUFFIX)
-    return RunStart(name, mode, path, tuple(tasks), request, before, told, acts)
+    return RunStart(name, path, tuple(tasks), request, before, told, acts)
 
 
 def _was_told_of_a_cut(run: Recorded) -> bool:
@@ -142,36 +115,6 @@ def _was_told(run: Recorded, task: Directive) -> bool:
 def _problem_with_acts(run: Recorded, now: ActsNow) -> str:
     """Why the run cannot go on; text can be said to any model."""
     return "it called tools, and one of the models cannot" if run.acts == TOOLS and now.lacks_tools else ""
-
-
-def _asked_for(
-    context: RunnerContext, directory: str, tasks: Sequence[Directive], now: ActsNow
-) -> tuple[Recorded, str] | None:
-    """The run that a directive names, as it stood, and the model that it names, if any.
-
-    Where that cannot be done the model reads the directive like any other."""
-    for task in tasks:
-        found = GO_ON_FROM.match(task.text)
-        if not found:
-            continue
-        step = int(found[2])
-        try:
-            run = resume.read(directory, found[1])
-            problem = problem_with_step(run, step) or _problem_with_acts(run, now) or _note_fork(context, task.id)
-        except Exception as error:  # a transcript may hold anything; the directive is work in any case
-            problem = f"{type(error).__name__}: {error}"
-        if not problem:
-            return run.until(step), found[3] or ""
-        context.log.warning("run.not_forked", run=found[1], why=problem)
-    return None
-
-
-def _note_fork(context: RunnerContext, id: str) -> str:
-    """Remember that this directive forks a run now; gives why it may not."""
-    forked = context.state.memory.forked
-    if id in forked:
-        return "it was forked before, and the new run has ended"
-    return "" if context.state.change(forked=(*forked, id)) else "the disk does not take a note of it"
 
 
 def _opening(

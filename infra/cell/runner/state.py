@@ -10,7 +10,6 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from infra.cell.runner import state_before
 from infra.cell.runner.log import Log
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
@@ -50,8 +49,6 @@ class Memory(NamedTuple):
     """Reports that the keep will never take, for people to look at; the newest only."""
     handover: tuple[str, ...] = ()
     """Ids of the directives that the hand-over note is about."""
-    forked: tuple[str, ...] = ()
-    """Ids of open directives that had a run forked: each does so once, or its new run would be forgotten."""
     made_way: str = ""
     """The commit that last made way, and for which code on main."""
     awaiting: str = ""
@@ -68,17 +65,11 @@ class Memory(NamedTuple):
 class State:
     """The memory as it is now, and its file."""
 
-    def __init__(self, bot: str, checkout: str, log: Log) -> None:
+    def __init__(self, bot: str, log: Log) -> None:
         self._path = os.path.join(bot, STATE_FILE)
         self._log = log
         self._saved = True
         self.memory = self._load()
-        old = state_before.read(bot, checkout, log)
-        if old.files or old.fields:
-            unsent = tuple(sorted({*self.memory.unsent, *(UnsentReport(*report) for report in old.unsent)}))
-            kept = {name: value for name, value in old.fields.items() if not getattr(self.memory, name)}
-            if self.change(unsent=unsent, **kept):
-                state_before.remove(old, log)
 
     def change(self, **fields: Any) -> bool:
         """Remember these fields; False when the disk has not taken them yet."""
@@ -129,14 +120,12 @@ def _decoded(content: bytes) -> Memory:
     if raw["schema"] != SCHEMA:
         raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA!r}")
     fields: dict[str, Any] = {name: tuple(_report(each) for each in raw[name]) for name in ("unsent", "refused")}
-    fields |= {name: tuple(map(str, raw[name])) for name in ("handover", "forked")}
-    fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at")}
-    # A version before this one did not write these.
-    fields |= {name: str(raw.get(name, "")) for name in ("inbox_told", "explored_on")}
-    runs = (Explored(str(run["question"]), str(run["label"]), float(run["seconds"])) for run in raw.get("explored", ()))
+    fields["handover"] = tuple(map(str, raw["handover"]))
+    fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at", "inbox_told", "explored_on")}
+    runs = (Explored(str(run["question"]), str(run["label"]), float(run["seconds"])) for run in raw["explored"])
     return Memory(**fields, explored=tuple(runs))
 
 
 def _report(raw: dict[str, Any]) -> UnsentReport:
     at, title, text, id = (str(raw[name]) for name in ("at", "title", "text", "id"))
-    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id, tuple(map(str, raw.get("tasks", ()))))
+    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id, tuple(map(str, raw["tasks"])))

@@ -7,9 +7,9 @@ import threading
 import time
 from typing import Any
 
+from infra.cell.run_states import RunState
 from infra.cell.runner.log import Log
 from infra.shared.clock import timestamp
-from infra.shared.run_states import RunState
 from infra.shared.status_file import LEAVING, SLEEPING, WORKING, RunnerStatus, write_status
 
 STEP_SECONDS = 1.0

@@ -12,23 +12,25 @@ from typing import NamedTuple
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.registry import Position
+from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, question_in
 from infra.cell.mind.mind import MindRun
+from infra.cell.mind.recorder import UNKNOWN_ORIGIN
 from infra.cell.mind.tasks import TaskFiles, TasksSeen
+from infra.cell.run_states import StopReason
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, named_task, task_job
 from infra.cell.runner.mind import mind_context
 from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import may_begin, next_try_at, stops_of_task
+from infra.cell.runner.web_reads import WebReads
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
-from infra.shared.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, question_in
 from infra.shared.mind.inbox import MOST_BYTES, InboxProblem, TaskBlock, parse_inbox
 from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import OpenQuestion, new_question, open_questions, with_answer
 from infra.shared.repository.git import GitError, TooMuch
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.run_states import StopReason
 
 REPORT_CHARS = 2000
 MOST_PROBLEMS = 20
@@ -184,25 +186,29 @@ class TaskDesk:
         return TaskEnd(status, f"{word}: {subject}", f"{shown}\n\n{where}")
 
     def questions(self) -> list[OpenQuestion]:
-        """Those that the branch has as well, where no work that had read the web asks any. Raises GitError."""
+        """Those that the branch has as well, where no tainted agent asks any. Raises GitError."""
         text = read_file(self._context.git, self.commit, OPEN_QUESTIONS) if self.commit else None
         pushed = set(open_questions(text or ""))
         return [each for each in open_questions(self._files.questions()) if each in pushed]
 
-    def end_exploration(self, job: Job, result: RunResult, run: str, origins: Sequence[str]) -> None:
-        """Write the answer below the question; `origins`: whose text the run has read. Never raises."""
+    def end_exploration(self, job: Job, result: RunResult, run: str, reads: WebReads) -> None:
+        """Write the answer below the question. Never raises."""
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             self._context.log.info("exploration.ended", question=job.id, end=result.reason.value)
             return
         today, text = self._context.now()[:10], self._files.questions()
-        if origins:
+        try:
+            origins, is_tainted = reads.origins(), reads.is_tainted()
+        except OSError:
+            origins, is_tainted = (UNKNOWN_ORIGIN,), True
+        if is_tainted:
             text = self._without_new_questions(text, run)
         text = with_answer(text, job.id, result.text, today, run, origins)
         self._try(lambda: self._files.write_questions(text))
         self._context.log.info("exploration.answered", question=job.id)
 
     def _without_new_questions(self, text: str, run: str) -> str:
-        """Work that has read the web asks nothing anew: what it wrote goes aside, or the answer could not be pushed."""
+        """A tainted agent asks nothing anew: what it wrote goes aside, or the answer could not be pushed."""
         try:
             pushed = read_file(mind_context(self._context).git, f"refs/remotes/origin/{MIND}", OPEN_QUESTIONS) or ""
         except GitError:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.loop.loop import Acted, Event
+from infra.cell.mind.answers import MOST_COMMITS, Commit, RunCommand, TaskEvidence
 from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MIND
-from infra.shared.mind.answers import MOST_COMMITS, Commit, RunCommand, TaskEvidence
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError
 

@@ -39,12 +39,9 @@ class Transcript:
         self._entered: list[str] = []
         """States of the run that no line tells of yet."""
 
-    def opened(
-        self, request: Request, directives: Sequence[str], most_steps: int, forked_steps: int = 0, acts: str = TOOLS
-    ) -> None:
-        """`directives`: ids of those that the run is about; it begins with `forked_steps` steps of another."""
+    def opened(self, request: Request, directives: Sequence[str], most_steps: int, acts: str = TOOLS) -> None:
+        """`directives`: ids of those that the run is about."""
         facts = {"schema": SCHEMA, "machine": machine_boot(), "directives": list(directives), "most_steps": most_steps}
-        facts |= {"taken_up": forked_steps} if forked_steps else {}
         self._append(OPENED[acts], facts | to_plain(request))
 
     def resumed(self, boot_id: str, commit: str) -> None:

@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from infra.cell.run_states import StopReason, stop_reason_of
 from infra.cell.runner.state import UnsentReport
 from infra.shared.repository.git import Git
 from infra.shared.repository.word import LOOKED_BACK, is_the_pms
-from infra.shared.run_states import StopReason, stop_reason_of
 
 MOST_TRIES = 3
 DISTANCES_TICKS = (1, 6)

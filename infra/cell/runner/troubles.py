@@ -16,9 +16,8 @@ from infra.shared.comms import Directive
 
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
-    "budget_exhausted": "Raise budget.daily_usd or budget.daily_tokens in minifram.yaml and restart the agent: it "
+    "budget_exhausted": "Raise budget.daily_usd in minifram.yaml and restart the agent: it "
     "goes on at once; or wait for the next UTC day.",
-    "unit_budget_exhausted": "Raise budget.unit_usd or budget.unit_tokens in minifram.yaml and restart the agent.",
     "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
     "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
 }
@@ -67,9 +66,9 @@ class Troubles:
         context.status.note_error(str(missing))
         if not self._reported_no_prompt:
             self._reported_no_prompt = True
-            report_end(context, tasks[0].text, "no SYSTEM.md", str(missing))
+            report_end(context, tasks[:1], "no SYSTEM.md", str(missing))
 
-    def report_failure(self, failure: ModelFailure, seen: PageSeen, subject: str, failures: int) -> None:
+    def report_failure(self, failure: ModelFailure, seen: PageSeen, tasks: Sequence[Directive], failures: int) -> None:
         """Report an exhausted budget once a day, another failure once while it goes on: by then the run has waited for
         what may pass, and for the rest there is nothing to wait for."""
         why = f"model {failure.type}"
@@ -80,4 +79,4 @@ class Troubles:
         elif failures > 1 or f"stopped ({why})" in "".join(comms.reports(seen.document)[-1:]).partition("\n")[0]:
             return
         text = f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}"
-        report_end(self._context, subject, why, text)
+        report_end(self._context, tasks, why, text)

@@ -13,6 +13,7 @@ import time
 from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
+from infra.cell.run_states import StopReason
 from infra.cell.runner import make_way, run
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.exploring import Exploring
@@ -37,7 +38,6 @@ from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
 from infra.shared.repository.version import body_of
 from infra.shared.repository.word import pm_has_moved
-from infra.shared.run_states import StopReason
 from infra.shared.status_file import SLEEPING
 from infra.shared.subreaper import become_subreaper
 
@@ -71,7 +71,6 @@ def until_handed_over(context: RunnerContext) -> Exit:
 def _until_handed_over(context: RunnerContext) -> Exit:
     wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
     work = Work(context, wakes)
-    work.set_origin()
     idle = IdleTime(context, wakes)
     interval = context.boot.limits.work_seconds
     ticked, returned, tick = False, False, next_tick(time.time(), interval)
@@ -94,7 +93,6 @@ def _until_handed_over(context: RunnerContext) -> Exit:
             ticked, returned = True, False
             await_model_door(context)
         tick = next_tick(now, interval) if ticked else tick
-        idle.make_up()
     wakes.close()
     return Exit.OK
 
@@ -128,14 +126,6 @@ class Work:
         self._is_without_model = False
         """The last run ended for want of one, and the clock has not ticked since."""
         self._exploring = Exploring(context, self._desk)
-
-    def set_origin(self) -> None:
-        """The clone is the agent's to change, but not where the PM speaks to it: it could never be told again."""
-        context = self._context
-        try:
-            context.git("config", "--replace-all", "remote.origin.url", context.boot.remote_url)
-        except GitError as error:
-            context.log.warning("origin.not_set", error=str(error))
 
     def look(self, ticked: bool) -> Next:
         """Look at main and its page, and work if there is work; `ticked` says that the clock woke us.
@@ -308,7 +298,7 @@ class Work:
             wait = next_run_seconds(failure.type, failure.retry_after_seconds, tick)
             self._put_off_until = time.monotonic() + wait if wait else 0.0
             context.status.note_error(str(failure))
-            self._troubles.report_failure(failure, seen, job.words if job else seen.open[0].text, self._failures)
+            self._troubles.report_failure(failure, seen, job.directives if job else seen.open[:1], self._failures)
             return Next.SLEEP
         if result.reason is not StopReason.INTERRUPTED:
             self._failures = 0

@@ -53,7 +53,7 @@ def walled(one: Canary) -> Canary:
     return one._replace(rejection=_HOST_UNREACHABLE[one.family])
 
 
-class Verdict(Enum):
+class CanaryVerdict(Enum):
     """How the canary's connection ended."""
 
     REJECTED = "rejected by the rules"
@@ -63,13 +63,13 @@ class Verdict(Enum):
 
 
 class Proof(NamedTuple):
-    verdict: Verdict
+    verdict: CanaryVerdict
     detail: str
     """What was found, in words; empty when it was rejected."""
 
     @property
     def holds(self) -> bool:
-        return self.verdict is Verdict.REJECTED
+        return self.verdict is CanaryVerdict.REJECTED
 
 
 class CanaryError(Exception):
@@ -105,7 +105,7 @@ def canaries() -> tuple[Canary, ...]:
 def prove(one: Canary = V4, answer_seconds: float = ANSWER_SECONDS) -> Proof:
     """Ask the canary. Raises OSError only when there is no socket to ask with."""
     if not _is_here(one):
-        return Proof(Verdict.NO_CANARY, f"{one.address} is not an address of this network namespace")
+        return Proof(CanaryVerdict.NO_CANARY, f"{one.address} is not an address of this network namespace")
     with socket.socket(one.family, socket.SOCK_STREAM) as caller:
         caller.setblocking(False)
         caller.setsockopt(socket.IPPROTO_IP, _IP_BIND_ADDRESS_NO_PORT, 1)
@@ -117,9 +117,9 @@ def prove(one: Canary = V4, answer_seconds: float = ANSWER_SECONDS) -> Proof:
             return _judged(one, caller, answer_seconds)
         except OSError as error:
             # All ports taken, which is the cell's doing, is not the same as no way to the canary.
-            verdict = Verdict.NO_ANSWER if error.errno == errno.EADDRNOTAVAIL else Verdict.NO_CANARY
+            verdict = CanaryVerdict.NO_ANSWER if error.errno == errno.EADDRNOTAVAIL else CanaryVerdict.NO_CANARY
             return Proof(verdict, f"a connection to {one.address} could not be tried: {error.strerror}")
-    return Proof(Verdict.NOT_REJECTED, f"a connection to {one.address} was accepted; expected a rejection")
+    return Proof(CanaryVerdict.NOT_REJECTED, f"a connection to {one.address} was accepted; expected a rejection")
 
 
 _IP_BIND_ADDRESS_NO_PORT = 24
@@ -130,17 +130,18 @@ def _judged(one: Canary, caller: socket.socket, answer_seconds: float) -> Proof:
     waiting = select.poll()
     waiting.register(caller, select.POLLOUT)
     if not waiting.poll(answer_seconds * 1000):
-        return Proof(Verdict.NO_ANSWER, f"a connection to {one.address} got no answer in {answer_seconds:g} s")
+        return Proof(CanaryVerdict.NO_ANSWER, f"a connection to {one.address} got no answer in {answer_seconds:g} s")
     # What the kernel was told, word for word: a blocking connect would learn of an IPv6 rejection a second later, and
     # could not tell it from other errors.
     if one.rejection in _told(caller):
-        return Proof(Verdict.REJECTED, "")
+        return Proof(CanaryVerdict.REJECTED, "")
     status = caller.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if status in (0, errno.ECONNREFUSED):
         return Proof(
-            Verdict.NOT_REJECTED, f"a connection to {one.address} reached the kernel; the egress rules are not in force"
+            CanaryVerdict.NOT_REJECTED,
+            f"a connection to {one.address} reached the kernel; the egress rules are not in force",
         )
-    return Proof(Verdict.NO_ANSWER, f"a connection to {one.address} ended unexpectedly: {os.strerror(status)}")
+    return Proof(CanaryVerdict.NO_ANSWER, f"a connection to {one.address} ended unexpectedly: {os.strerror(status)}")
 
 
 def _told(caller: socket.socket) -> list[tuple[int, int, int]]:

@@ -1,6 +1,5 @@
-"""The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and behind it what the
-mode adds: for the allowlist `nftables/allowlist.nft` and for each name `nftables/listed.nft`, for the doors
-`nftables/door.nft`.
+"""The egress rules as one text, and loading it: a few defines in front of `nftables/egress.nft`, and in mode `door`
+`nftables/door.nft` behind it.
 
 What is loaded replaces what was there in a single transaction, so that there is no moment without rules. Whether
 they hold is proved elsewhere (`canary`)."""
@@ -9,13 +8,12 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import re
 import subprocess
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, get_args
 
+from infra.keep.settings import EgressMode
 from infra.shared.paths import ROOT
-from infra.shared.settings import EgressMode
 
 FOLDER = f"{ROOT}/nftables"
 LOAD_SECONDS = 30.0
@@ -35,10 +33,6 @@ class Exits(NamedTuple):
     upstreams: tuple[str, ...]
     """Addresses of the resolvers that the keep's own asks; private ones are fine."""
     mode: EgressMode = "open"
-    listed: int = 0
-    """allowlist only: how many names the cell is bound to."""
-    ipv6: bool = True
-    """False: nothing leaves by IPv6."""
     host: tuple[str, ...] = ()
     """The machine's own addresses or networks, for those that are public: a rootless network reaches them."""
 
@@ -55,7 +49,6 @@ def prelude(exits: Exits) -> str:
     for version in (4, 6):
         lines.append(f"define upstream{version} = {_set(one for one in upstreams if one.version == version)}")
         lines.append(f"define host{version} = {_set(one for one in host if one.version == version)}")
-    lines.append(f"define v6_world = {'2000::/3' if exits.ipv6 else '::/128'}")
     return "\n".join(lines) + "\n"
 
 
@@ -63,40 +56,11 @@ def rules_text(exits: Exits, folder: str = FOLDER) -> str:
     """Everything that is given to nft. Raises ValueError, also for a mode that there is not, and RulesError for a file
     that cannot be read."""
     parts = [prelude(exits), _read(folder, "egress.nft")]
-    if exits.mode == "allowlist":
-        parts.append(_read(folder, "allowlist.nft"))
-        name = _read(folder, "listed.nft")
-        for number in range(exits.listed):
-            sets = listed_sets(number)
-            parts.append(name.replace("listed4", sets[0]).replace("listed6", sets[1]))
-    elif exits.mode == "door":
+    if exits.mode == "door":
         parts.append(_read(folder, "door.nft"))
     elif exits.mode != "open":
         raise ValueError(f"egress.mode is {exits.mode!r}; expected one of {', '.join(get_args(EgressMode))}")
     return "\n".join(parts)
-
-
-def listed_sets(number: int) -> tuple[str, str]:
-    """The sets of one listed name, for IPv4 and for IPv6."""
-    return f"listed4_{number}", f"listed6_{number}"
-
-
-def closed_networks(host: Sequence[str] = (), folder: str = FOLDER) -> tuple[str, ...]:
-    """All that the rules close by its address, `host` as in Exits. Raises ValueError, RulesError."""
-    text = _read(folder, "egress.nft")
-    found = list[ipaddress.IPv4Network | ipaddress.IPv6Network]()
-    for members in re.findall(r"(?:map closed|set public_resolvers)[46] \{.*?elements = \{(.*?)\}", text, re.DOTALL):
-        for member in members.split(","):
-            first, _, last = member.partition(" : ")[0].strip().partition("-")
-            if last:
-                found += ipaddress.summarize_address_range(ipaddress.ip_address(first), ipaddress.ip_address(last))
-            elif first:
-                found.append(ipaddress.ip_network(first))
-    found += ipaddress.IPv6Network("::/0").address_exclude(ipaddress.IPv6Network("2000::/3"))
-    found += [ipaddress.ip_network(address.partition("%")[0], strict=False) for address in host]
-    four = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv4Network))
-    six = ipaddress.collapse_addresses(each for each in found if isinstance(each, ipaddress.IPv6Network))
-    return tuple(map(str, [*four, *six]))
 
 
 def _read(folder: str, name: str) -> str:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from infra.keep.egress import canary
 from infra.keep.egress.rules import Exits, RulesError, load_rules
+from infra.keep.settings import EgressSettings
 from infra.shared.identity import OURS, Identity
-from infra.shared.settings import EgressSettings
 
 
 class Users(NamedTuple):
@@ -31,7 +31,7 @@ def put_on(
     if resolver is None or web is None or cell is None:
         raise ValueError("the resolver, the web door and the cell need users of their own; the image makes them")
     upstreams = (upstream,) if isinstance(upstream, str) else tuple(upstream)
-    exits = Exits(resolver, web, upstreams, egress.mode, len(egress.allow), egress.ipv6, tuple(host))
+    exits = Exits(resolver, web, upstreams, egress.mode, tuple(host))
     birds = canary.canaries()
     # In the keep's own group: the rules always tell that one of a refusal.
     walled = Identity(cell, os.getegid()) if egress.mode == "door" else None

@@ -128,7 +128,7 @@ def _until_over(pid: int, limits: PipLimits) -> str:
         poll.register(pidfd, select.POLLIN)
         while True:
             if time.monotonic() >= limits.until:
-                return "it took longer than it may (limits.install_seconds)"
+                return "it took longer than it may (ten minutes)"
             if is_short_of_space(limits.disk, limits.free_bytes):
                 return f"fewer than {limits.free_bytes} bytes are free in {limits.disk}; make room"
             if poll.poll(LOOK_SECONDS * 1000):

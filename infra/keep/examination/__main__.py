@@ -12,17 +12,17 @@ from collections.abc import Sequence
 import msgspec
 
 from infra.keep.examination import examiner, plan
-from infra.keep.examination.plan import Plan, Settings
+from infra.keep.examination.plan import ExaminationSettings, Plan
+from infra.keep.verdicts import records, refs, trees, verdict
+from infra.keep.verdicts.findings import ANSWER_BYTES, Findings
+from infra.keep.verdicts.paths import is_setting
+from infra.keep.verdicts.reach import acts_elsewhere
+from infra.keep.verdicts.selection import select
 from infra.shared.branches import MAIN
 from infra.shared.exit_codes import Exit
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, GitError, TooMuch, resolve_commit
 from infra.shared.repository.merge import MergeConflict
-from infra.shared.verdicts import records, refs, trees, verdict
-from infra.shared.verdicts.findings import ANSWER_BYTES, Findings
-from infra.shared.verdicts.paths import is_setting
-from infra.shared.verdicts.reach import acts_elsewhere
-from infra.shared.verdicts.selection import select
 
 LOOK_SECONDS = 60.0
 SETTING_BYTES = 1 << 20
@@ -38,7 +38,9 @@ def main(words: list[str]) -> int:
     try:
         match given.part:
             case "prepare":
-                wanted = Settings(not given.unrehearsed, given.rehearsed, given.rehearsal_seconds, given.seconds)
+                wanted = ExaminationSettings(
+                    not given.unrehearsed, given.rehearsed, given.rehearsal_seconds, given.seconds
+                )
                 sys.stdout.buffer.write(prepare(given.remote, given.branch, given.commit, wanted, given.python))
             case "examine":
                 return examiner.main(given.apart)
@@ -53,7 +55,9 @@ def main(words: list[str]) -> int:
     return Exit.OK
 
 
-def prepare(remote: str, branch: str, commit: str, settings: Settings, python: str = sys.executable) -> bytes:
+def prepare(
+    remote: str, branch: str, commit: str, settings: ExaminationSettings, python: str = sys.executable
+) -> bytes:
     """The plan and its objects. Raises Impossible, MergeConflict, GitError."""
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(LOOK_SECONDS)
     main = resolve_commit(git, f"refs/heads/{MAIN}")

@@ -19,10 +19,10 @@ from infra.keep.examination.plan import Plan
 from infra.keep.rehearsal import scratch
 from infra.keep.rehearsal import verdict as rehearsals
 from infra.keep.services.processes import sweep
+from infra.keep.verdicts.findings import Findings, Run
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.git import Git, GitError
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.verdicts.findings import Findings, Run
 
 GIT_SECONDS = 60.0
 OURS_OF_FIVE = 2

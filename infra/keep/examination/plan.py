@@ -6,12 +6,12 @@ import sys
 
 import msgspec
 
-from infra.shared.verdicts.selection import Selection
+from infra.keep.verdicts.selection import Selection
 
 CLEAR_SECONDS = 30.0
 
 
-class Settings(msgspec.Struct, frozen=True):
+class ExaminationSettings(msgspec.Struct, frozen=True):
     """The PM's, as far as they matter here."""
 
     rehearse: bool = True
@@ -36,7 +36,7 @@ class Plan(msgspec.Struct, frozen=True):
     mains: str
     """Main as it is."""
     selection: Selection
-    settings: Settings
+    settings: ExaminationSettings
     python: str = sys.executable
     """Starts the candidate's runner in the rehearsal."""
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Collection
 
+from infra.keep.taint import look, problem_with_guarded
+from infra.keep.verdicts import refs, steps, trees
 from infra.shared.branches import MAIN
 from infra.shared.control import KNOWN_GOOD
 from infra.shared.paths import Paths
@@ -13,9 +15,6 @@ from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.changes import changes
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
-from infra.shared.taint import state_file
-from infra.shared.taint.machine import problem_with_guarded
-from infra.shared.verdicts import refs, steps, trees
 
 SINCE = "refs/minifram/since"
 """Where main was when the keep first looked after examinations: what main went through before proves nothing."""
@@ -32,7 +31,7 @@ def begin(remote: str) -> None:
         update_refs(git, f"update {SINCE} {main}")
 
 
-def problem(places: Paths, seen: str, made: str, target: str) -> str:
+def problem(places: Paths, seen: str, made: str, target: str, web_taints: bool = True) -> str:
     """Why main may not move from `seen` to `made`, which has the tree of `target`; empty when it may.
 
     Raises GitError, LookupError."""
@@ -45,7 +44,8 @@ def problem(places: Paths, seen: str, made: str, target: str) -> str:
         raise LookupError(f"{target[:12]} has more files than can be looked through; choose another commit") from None
     there = steps.names_in_tests(git, seen)
     change = steps.first_needing(found.values(), there)
-    if tainted := problem_with_guarded(state_file.present(places.var, time.time()), found):
+    taint = look(places.var, git, time.time()) if web_taints else None
+    if tainted := problem_with_guarded(taint, found):
         return f"{tainted}, so the PM rolls back to it: minifram rollback {target[:12]}"
     good = git("for-each-ref", "--format=%(objectname)", KNOWN_GOOD).split()
     if not change or target in good or _may_lead(git, made) or _has_led(git, seen, target, there):

@@ -18,8 +18,8 @@ from typing import Any
 
 from infra.keep.services.children import KEEPS_GIT
 from infra.keep.services.processes import how_it_ended
+from infra.keep.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 from infra.shared.text import plain
-from infra.shared.verdicts.findings import ANSWER_BYTES, FAILED, SKIPPED, Run, run_of
 
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
 MANY_FILES = 20

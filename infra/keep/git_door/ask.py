@@ -13,24 +13,24 @@ from typing import Literal
 
 import msgspec
 
+from infra.keep import questions
+from infra.keep.depth import MAX_LEVELS, is_too_deep
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.taint_of_work import line_under_report
-from infra.shared import approvals, comms, questions
+from infra.keep.known_secrets import read_known
+from infra.keep.questions import MOST_OPEN, Question
+from infra.keep.repository.page import reported, write_reports
+from infra.keep.taint import Taint, line_under_report
+from infra.shared import approvals, comms
 from infra.shared.approvals import ID_DIGITS, State
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.depth import MAX_LEVELS, is_too_deep
 from infra.shared.files import sync_directory, write_whole
-from infra.shared.known_secrets import read_known
 from infra.shared.people import AGENT
-from infra.shared.questions import MOST_OPEN, Question
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page import reported, write_reports
-from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
+from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut, redacted_value
-from infra.shared.taint.machine import UNTAINTED, TaintState
 
 SHOWN_CHARS = 4000
 """Of the arguments on the page, which stands in every prompt."""
@@ -39,7 +39,7 @@ WHY_CHARS = 300
 _one_at_a_time = threading.Lock()
 
 
-def ask(context: DoorContext, request: Ask, taint: TaintState = UNTAINTED) -> Reply:
+def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> Reply:
     if is_too_deep(dict(request.input)):
         return Refused(f"the arguments are nested over {MAX_LEVELS} levels deep")
     git = context.git()
@@ -134,8 +134,7 @@ def _show(context: DoorContext, git: Git, question: Question, record: str) -> No
     known = read_known(context.places.secrets)
     text = redacted(_text(question, known), known)
     entry = ReportEntry(question.asked_at, redacted(title, known), "", "\n\n".join(filter(None, (text, record))))
-    bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
-    write_reports(git, f"approval wanted [{question.id}]", [entry], [question.report], (), bounds)
+    write_reports(git, f"approval wanted [{question.id}]", [entry], [question.report], ())
 
 
 def _text(question: Question, known: tuple[bytes, ...]) -> str:

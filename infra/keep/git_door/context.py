@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from structlog.typing import FilteringBoundLogger
 
 from infra.keep.git_door.witness import Witness
+from infra.keep.same_trouble import SameTrouble
+from infra.keep.settings import Settings
+from infra.keep.taint import Taint, look
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-from infra.shared.same_trouble import SameTrouble
-from infra.shared.settings import Settings
 
 GIT_SECONDS = 50.0
 """For all git calls of one report or question; its client waits a little longer."""
@@ -48,6 +49,9 @@ class DoorContext:
     """What the keep saw itself of the work that a report is about; stands under the report's words."""
     trouble: SameTrouble = field(default_factory=SameTrouble)
     allowance: Allowance = field(default_factory=lambda: Allowance(AT_ONCE, SECONDS_EACH))
+
+    def taint(self) -> Taint | None:
+        return look(self.places.var, self.git(), self.wall_seconds()) if self.settings.web.taints else None
 
     def git(self) -> Git:
         """The bare repository, in the agent's name."""

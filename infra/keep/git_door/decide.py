@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from infra.keep.folding import folded
 from infra.keep.git_door.entries import problem_with_top, shown
 from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
 from infra.keep.git_door.pages import Wrong
 from infra.keep.git_door.rules import Autonomy, Rules
 from infra.keep.git_door.tags import TAGS, problem_with_tag
+from infra.keep.protection import protecting
+from infra.keep.taint import TRAILER, Taint, refusal_on_main
+from infra.keep.verdicts.refs import VerdictStatus
 from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
-from infra.shared.folding import folded
 from infra.shared.people import AGENT, WATCHER, Person
-from infra.shared.protection import protecting
 from infra.shared.repository.page_text import PAGE, PAGES
-from infra.shared.taint.machine import UNTAINTED, TaintState, refusal_on_main
-from infra.shared.verdicts.refs import VerdictStatus
 
 MAX_REFS = 50
 """Refs in one push."""
@@ -107,15 +107,15 @@ class Update(NamedTuple):
     main_change: MainChange = MainChange()
     """main only."""
     mind: MindChange = MindChange()
-    tainted: tuple[str, ...] = ()
-    """main only: commits that would come onto it and that work pushed which had read the web."""
+    trusting: str = ""
+    """A new commit whose message has a line `Trust: …`, which is the PM's to write."""
     wrong_page: Wrong | None = None
     """A commit that changes COMMS.md or its archive."""
     unseen: str = ""
     """Why git's answer is not whole; empty when it is."""
 
 
-def refusal(update: Update, rules: Rules, taint: TaintState = UNTAINTED) -> str | None:
+def refusal(update: Update, rules: Rules, taint: Taint | None = None) -> str | None:
     """Why this update may not land, and what to do instead; None when it may."""
     return (
         _problem_with_name(update, rules.protected_branches)
@@ -230,6 +230,8 @@ def _problem_with_content(update: Update, rules: Rules) -> str | None:
                 f"the path {shown(path)} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} "
                 f"bytes, and {MAX_NAME_BYTES} in each name"
             )
+    if update.trusting:
+        return f"commit {update.trusting[:12]} has a line '{TRAILER}: …', which only the PM writes; reword it {_AMEND}"
     # The oldest commit first: a rebase that mends it mends those above.
     people = filter(None, map(_problem_with_people, reversed(update.new_commits)))
     return _problem_with_leaks(update.leaks) or next(people, None)
@@ -292,7 +294,7 @@ def _problem_with_pages(wrong: Wrong | None) -> str | None:
     )
 
 
-def _problem_with_main(update: Update, protected: tuple[str, ...], taint: TaintState) -> str | None:
+def _problem_with_main(update: Update, protected: tuple[str, ...], taint: Taint | None) -> str | None:
     if update.ref != MAIN_REF:
         return None
     for path in update.changed:
@@ -306,7 +308,7 @@ def _problem_with_main(update: Update, protected: tuple[str, ...], taint: TaintS
         if is_second_page(path):
             return f"{shown(path)} would be taken for {PAGE} where capital letters count for nothing; rename it"
     change = update.main_change
-    return _problem_without_verdict(change) or refusal_on_main(taint, update.changed, change.branch, update.tainted)
+    return _problem_without_verdict(change) or refusal_on_main(taint, update.changed, change.branch)
 
 
 def _problem_without_verdict(change: MainChange) -> str | None:

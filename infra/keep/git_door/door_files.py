@@ -12,6 +12,7 @@ import stat
 import sys
 
 from infra.keep.git_door import rules
+from infra.keep.settings import Settings
 from infra.shared.files import write_whole
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import ROOT, Paths
@@ -19,7 +20,6 @@ from infra.shared.people import AGENT
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git_environment import safe_environment
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings
 
 PUSH_SECONDS = 300
 """The longest a whole push may take, unpacking included."""
@@ -58,8 +58,8 @@ def _rules(places: Paths, settings: Settings) -> rules.Rules:
         protected_files=settings.protected.files,
         protected_branches=settings.protected.branches,
         secrets=places.secrets,
-        requests=places.request_socket,
         var=places.var,
+        web_taints=settings.web.taints,
     )
 
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from infra.shared.folding import folded
+from infra.keep.folding import folded
 from infra.shared.people import AGENT
 from infra.shared.text import cut
 

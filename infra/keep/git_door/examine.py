@@ -8,21 +8,21 @@ import time
 from typing import Any
 
 from infra.keep.git_door.context import DoorContext
+from infra.keep.taint import Taint, problem_with_guarded
+from infra.keep.verdicts import refs, steps, trees
 from infra.shared.branches import MAIN
 from infra.shared.people import WATCHER
 from infra.shared.repository.changes import changes
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.merge import MergeConflict
 from infra.shared.requests import Examination, Examine, Later, Refused, Reply
-from infra.shared.taint.machine import UNTAINTED, TaintState, problem_with_guarded
-from infra.shared.verdicts import refs, steps, trees
 
 GIT_SECONDS = 20.0
 OUTAGE_SECONDS = 60.0
 """So old must a verdict be that says nothing of the branch, before it is examined again."""
 
 
-def examine(context: DoorContext, request: Examine, taint: TaintState = UNTAINTED) -> Reply:
+def examine(context: DoorContext, request: Examine, taint: Taint | None = None) -> Reply:
     """Raises GitError."""
     remote, branch = context.places.remote, request.branch
     git = Git(remote, WATCHER, {"GIT_DIR": remote}).within(GIT_SECONDS)
@@ -47,9 +47,9 @@ def examine(context: DoorContext, request: Examine, taint: TaintState = UNTAINTE
     return Examination("waiting")
 
 
-def _with_taint(verdict: dict[str, Any], taint: TaintState, git: Git, main: str, merged: str) -> dict[str, Any]:
-    """The verdict is on a tree, whoever made it; what tainted work makes of main needs the PM's word beside it."""
-    if not verdict.get("passed") or (taint.now is None and not taint.held):
+def _with_taint(verdict: dict[str, Any], taint: Taint | None, git: Git, main: str, merged: str) -> dict[str, Any]:
+    """The verdict is on a tree, whoever made it; what a tainted agent makes of main needs the PM's word beside it."""
+    if taint is None or not verdict.get("passed"):
         return verdict
     problem = problem_with_guarded(taint, changes(git, main, merged))
     return verdict | {"needs_word": [*verdict.get("needs_word", ()), problem]} if problem else verdict

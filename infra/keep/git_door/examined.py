@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from infra.keep.git_door.decide import HEADS, MAIN_REF, MainChange, Update
+from infra.keep.verdicts import refs, steps
+from infra.keep.verdicts.paths import TESTS
+from infra.keep.verdicts.trees import key_of
 from infra.shared.branches import MIND
 from infra.shared.repository.changes import Change
 from infra.shared.repository.git import Git, GitError
-from infra.shared.verdicts import refs, steps
-from infra.shared.verdicts.paths import TESTS
-from infra.shared.verdicts.trees import key_of
 
 if TYPE_CHECKING:
     from infra.keep.git_door.inspection import Pushed

@@ -20,6 +20,7 @@ from infra.keep.git_door.objects import Suspects, TooLarge
 from infra.keep.git_door.pages import wrong_in
 from infra.keep.git_door.rules import Rules
 from infra.keep.git_door.tags import TAGS
+from infra.keep.taint import TRAILER
 from infra.shared.people import Person
 from infra.shared.repository.changes import COMPARE, changes, parse_raw
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, TooMuch
@@ -193,10 +194,13 @@ def _inspect(repository: Pushed, update: Update, new: str, suspects: Suspects, n
     arrived = (DirectoryEntry(int(change.mode, 8), change.path.rpartition("/")[2]) for change in present)
     odd += [problem for entry in arrived if (problem := problem_with_entry(entry))]
 
+    grep = f"--grep=^[[:space:]]*{TRAILER}[[:space:]]*:"
+    trusting = git("rev-list", "--max-count=1", "-i", grep, new, "--not", "--all", "--") if commits else ""
     touched = {each.id: not each.touched.isdisjoint(PAGES) for each in new_commits}
     return update._replace(
         descends=old is None or git.ok("merge-base", "--is-ancestor", old, new),
         new_commits=new_commits,
+        trusting=trusting,
         changed=tuple(changed),
         present=tuple(change.path for change in present),
         large_files=tuple(File(paths[id], suspects.large.pop(id)) for id in [*suspects.large] if id in paths),

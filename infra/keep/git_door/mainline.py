@@ -55,7 +55,7 @@ def read_main(remote: str) -> str | None:
 
 
 def read_mind(remote: str) -> str:
-    """The commit of the mind, by files alone: most agents of before have none, and git would be asked at each move of
+    """The commit of the mind, by files alone: an agent may have none, and git would be asked at each move of
     main. Empty when there is none, or it cannot be told."""
     for name, pattern in ((MIND_REF, rb"([0-9a-f]{40})\n?"), ("packed-refs", rb"(?:.*\n)?([0-9a-f]{40}) %b\n.*")):
         try:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from infra.keep.folding import folded
 from infra.keep.git_door.entries import shown
+from infra.keep.taint import Taint, refusal_on_mind, words
 from infra.shared.branches import MIND
-from infra.shared.folding import folded
 from infra.shared.mind.layout import (
     INBOX,
     MOST_FILE_BYTES,
@@ -18,8 +19,6 @@ from infra.shared.mind.layout import (
     is_below,
 )
 from infra.shared.mind.loss import AT_MOST, MindLoss
-from infra.shared.taint.machine import TaintState, origins_words
-from infra.shared.taint.mind import refusal_on_mind
 
 MIND_REF = f"refs/heads/{MIND}"
 
@@ -40,10 +39,12 @@ class MindChange(NamedTuple):
     """Id of an open question that was not asked before, or not in these words; empty for none."""
     foreign: str = ""
     """A commit that has its history in common with the other side: main's, for the mind; the mind's, for others."""
+    noted: tuple[str, ...] = ()
+    """Changed files of the memory that rest on notes of runs which had read no page (`notes`)."""
 
 
 def problem_with_mind(
-    ref: str, changed: Iterable[str], present: Iterable[str], change: MindChange, taint: TaintState
+    ref: str, changed: Iterable[str], present: Iterable[str], change: MindChange, taint: Taint | None
 ) -> str | None:
     """`present`: the changed files that would be there."""
     if ref != MIND_REF:
@@ -74,19 +75,18 @@ def problem_with_mind(
         _problem_with_size(change)
         or _problem_with_losses(change)
         or _problem_with_orders(change, taint)
-        or refusal_on_mind(taint, changed)
+        or refusal_on_mind(taint, [path for path in changed if path not in change.noted])
     )
 
 
-def _problem_with_orders(change: MindChange, taint: TaintState) -> str | None:
+def _problem_with_orders(change: MindChange, taint: Taint | None) -> str | None:
     """What makes a later run begin: a task is the PM's word, and a question must not be a page's."""
     if change.inbox:
         return f"{change.inbox}; put the file back (git checkout origin/{MIND} -- {INBOX})"
-    if change.new_question and taint.now:
+    if change.new_question and taint:
         return (
-            f"{OPEN_QUESTIONS} asks {change.new_question} anew, which later work would follow, and this work has read "
-            f"the web ({origins_words(taint.now.origins)}); put it back (git checkout origin/{MIND} -- "
-            f"{OPEN_QUESTIONS}), and ask in your report"
+            f"{OPEN_QUESTIONS} asks {change.new_question} anew, which later work would follow, and {words(taint)}; "
+            f"put it back (git checkout origin/{MIND} -- {OPEN_QUESTIONS}), and ask in your report"
         )
     return None
 

@@ -6,12 +6,12 @@ import functools
 from collections.abc import Mapping
 
 from infra.keep.git_door.mind import MIND_REF, MindChange
+from infra.keep.mind.snapshot_tags import SnapshotKind, snapshots
 from infra.shared.clock import timestamp
 from infra.shared.mind.inbox_edits import problem_with_agents_inbox
 from infra.shared.mind.layout import BELIEFS, INBOX, LONG_TERM, MOST_FILE_BYTES, OPEN_QUESTIONS
 from infra.shared.mind.loss import NOTHING, MindHoldings, holdings, losses
 from infra.shared.mind.questions import new_question
-from infra.shared.mind.snapshots import SnapshotKind, snapshots
 from infra.shared.people import AGENT
 from infra.shared.repository.changes import Change
 from infra.shared.repository.git import Git, GitError

@@ -10,7 +10,6 @@ import contextlib
 import os
 import selectors
 import socket
-from collections.abc import Callable
 from functools import partial
 
 import structlog
@@ -28,11 +27,8 @@ class Notifier:
         remote: str,
         poll_seconds: float,
         request_socket: str = "",
-        on_move: Callable[[], None] = lambda: None,
     ) -> None:
-        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again.
-        `on_move` is called when one of them has moved, and must not wait."""
-        self._on_move = on_move
+        """`request_socket`: where the door's other half listens; when it is gone, this one ends to be started again."""
         self._request_socket = request_socket
         self._server, self._remote, self._poll_seconds = server, remote, poll_seconds
         self._log = structlog.get_logger().bind(remote=remote)
@@ -102,7 +98,6 @@ class Notifier:
             for client in list(self._clients):
                 self._tell(client)
             self._log.info(event, main=main, clients=len(self._clients), **({"mind": mind} if mind else {}))
-            self._on_move()
 
     def _welcome(self) -> None:
         for _ in range(MAX_CLIENTS):  # all who wait, but nobody may keep the door at it

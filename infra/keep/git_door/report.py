@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 
-from infra.keep.git_door import work
 from infra.keep.git_door.ask import close_questions
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
-from infra.keep.git_door.taint_of_work import line_under_report, work_is_done
+from infra.keep.known_secrets import read_known
+from infra.keep.repository.page import reported, write_reports
+from infra.keep.taint import Taint, line_under_report
 from infra.shared import comms
 from infra.shared.approvals import agents_title
-from infra.shared.branches import MAIN
-from infra.shared.known_secrets import read_known
+from infra.shared.branches import MAIN, MIND
+from infra.shared.mind.inbox import parse_inbox
+from infra.shared.mind.layout import INBOX
 from infra.shared.people import AGENT
-from infra.shared.repository.git import GitError
-from infra.shared.repository.page import reported, write_reports
-from infra.shared.repository.page_text import PAGE, PageBounds, ReportEntry
+from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
-from infra.shared.requests import NO_TASK, AgentReport, Done, Later, Refused, Reply
+from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
 from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.taint.machine import UNTAINTED, TaintState
 
-QUESTION = "approval wanted ["
-"""How titles begin of reports in which runners of the version before ask the PM."""
 _COUNTED = "stopped ("
 """How titles begin that report trouble which comes again at each tick."""
 
 _one_at_a_time = threading.Lock()
 
 
-def report(context: DoorContext, request: AgentReport, taint: TaintState = UNTAINTED) -> Reply:
+def report(context: DoorContext, request: AgentReport, taint: Taint | None = None) -> Reply:
     if not request.title.strip():
         return Refused("the report has no title; say in a few words what it is about")
     git = context.git()
@@ -52,29 +49,29 @@ def report(context: DoorContext, request: AgentReport, taint: TaintState = UNTAI
                 )
             entry = _entry(context, request, again, line_under_report(taint))
             subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
-            bounds = PageBounds(context.settings.comms.keep_reports, context.settings.comms.page_bytes)
             # A claim of ticks alone, of what is not open, closes no question and begins no new record.
             ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
-            ends_task = bool(request.tasks) and work.is_done(context.places.var, git, request.tasks)
-            main = write_reports(git, subject, [entry], [request.id], request.ticks, bounds)
+            ends_task = bool(request.tasks) and not {*request.tasks} & _inbox(git)
+            main = write_reports(git, subject, [entry], [request.id], request.ticks)
         except (GitError, TipBusy, OSError, ValueError) as error:
             context.log.warning(
                 "report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000)
             )
             return Later(f"the report could not be written onto main: {error}")
-        if ends_task:
-            with contextlib.suppress(OSError):  # the next task takes its place
-                work.begin(context.places.var, NO_TASK)
         if ends_work or ends_task:
-            _end_work(context, taint)
+            _end_work(context)
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
 
 
-def _end_work(context: DoorContext, taint: TaintState) -> None:
+def _inbox(git: Git) -> set[str]:
+    """The tasks that stand in the inbox of the branch `mind`. Raises GitError."""
+    return {task.id for task in parse_inbox(read_file(git, f"refs/heads/{MIND}", INBOX) or "").tasks}
+
+
+def _end_work(context: DoorContext) -> None:
     """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
     close_questions(context)
-    work_is_done(context, taint)
     try:
         if context.witness:
             context.witness.work_done()
@@ -92,8 +89,8 @@ def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = 
         # What the keep knows is a help beside the report, and must not keep it from the PM.
         context.log.exception("report.without_record", title=title)
         record = ""
-    whole, record = request.title.startswith(QUESTION), "\n".join(filter(None, (taint, record)))
-    return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record, whole)
+    record = "\n".join(filter(None, (taint, record)))
+    return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record)
 
 
 def _again(context: DoorContext, main: str, request: AgentReport) -> str | None:

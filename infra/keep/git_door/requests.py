@@ -6,10 +6,11 @@ from infra.keep.git_door.ask import ask
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.examine import examine
 from infra.keep.git_door.report import report
-from infra.keep.git_door.taint_of_work import look_at_taint, work_begins
 from infra.keep.mind import heads
-from infra.shared.mind.kept import changes_in_words, read_kept
+from infra.keep.mind.kept import changes_in_words, read_kept
+from infra.keep.taint import served
 from infra.shared.requests import (
+    MAX_ORIGINS,
     AgentReport,
     Ask,
     AskHeads,
@@ -23,7 +24,6 @@ from infra.shared.requests import (
     TaintedBy,
 )
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.taint.mind import held_of_mind
 
 
 def answer(context: DoorContext, request: Request) -> Reply:
@@ -34,7 +34,7 @@ def answer(context: DoorContext, request: Request) -> Reply:
             return heads.held(context.places.var, request)
         case AskMind():
             return _state_of_mind(context)
-    taint = look_at_taint(context)
+    taint = context.taint()
     match request:
         case AgentReport():
             return report(context, request, taint)
@@ -42,9 +42,10 @@ def answer(context: DoorContext, request: Request) -> Reply:
             return ask(context, request, taint)
         case Examine():
             return examine(context, request, taint)
-        case AskTaint(task):
-            taint = work_begins(context, task, taint) if task else taint
-            return TaintedBy(taint.now.origins if taint.now else (), held_of_mind(taint))
+        case AskTaint(since):
+            pages = served(context.places.web_trace, context.wall_seconds(), since)
+            origins = dict.fromkeys(page.origin for page in reversed(pages) if page.at >= since)
+            return TaintedBy(tuple(origins)[:MAX_ORIGINS], taint is not None)
 
 
 def _state_of_mind(context: DoorContext) -> MindState:

@@ -29,10 +29,9 @@ class Rules(NamedTuple):
     """Patterns of branches that the agent may neither create nor move."""
     secrets: str
     """The directory of the secrets that no push may carry; one that is not there holds none."""
-    requests: str
-    """The socket that takes what a runner of the version before pushes onto the page."""
     var: str
-    """The directory of the keep's state, where the taint of the work under way stands."""
+    """The directory of the keep's state, where the web door's trace stands."""
+    web_taints: bool
 
 
 def to_json(rules: Rules) -> str:
@@ -48,11 +47,14 @@ def from_json(text: str) -> Rules:
     blob_bytes = raw["blob_bytes"]
     if not isinstance(blob_bytes, int) or isinstance(blob_bytes, bool) or blob_bytes <= 0:
         raise ValueError(f"blob_bytes is {blob_bytes!r}; expected a whole number above 0")
-    for name in ("secrets", "requests", "var"):
+    for name in ("secrets", "var"):
         if not isinstance(raw[name], str) or not raw[name].startswith("/"):
             raise ValueError(f"{name} is {raw[name]!r}; expected a path from the root")
+    if not isinstance(raw["web_taints"], bool):
+        raise ValueError(f"web_taints is {raw['web_taints']!r}; expected true or false")
     files, branches = (_patterns(name, raw[name]) for name in ("protected_files", "protected_branches"))
-    return Rules(Autonomy(raw["autonomy"]), blob_bytes, files, branches, raw["secrets"], raw["requests"], raw["var"])
+    fixed = raw | {"autonomy": Autonomy(raw["autonomy"]), "protected_files": files, "protected_branches": branches}
+    return Rules(**fixed)
 
 
 def _patterns(name: str, value: object) -> tuple[str, ...]:

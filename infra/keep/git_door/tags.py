@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from infra.keep.folding import folded
 from infra.keep.git_door.entries import shown
+from infra.keep.mind.snapshot_tags import OF_THE_KEEP
 from infra.shared.branches import MAX_PARTS
-from infra.shared.folding import folded
-from infra.shared.mind.snapshots import OF_THE_KEEP
 
 TAGS, SNAPSHOTS = "refs/tags/", "refs/tags/snapshot/"
 _SNAPSHOT = re.compile(rf"{SNAPSHOTS}[A-Za-z0-9][A-Za-z0-9._+/-]{{0,199}}")

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from infra.keep import watcher_file
 from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
 from infra.keep.ledger.ledger import Opened, line_of, opening_cost, settled_cost
-from infra.shared import watcher_file
+from infra.keep.verdicts import records
+from infra.keep.verdicts.refs import VERDICTS
 from infra.shared.branches import MAIN, RESCUE
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
@@ -23,8 +25,6 @@ from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGES
 from infra.shared.requests import AgentReport
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.verdicts import records
-from infra.shared.verdicts.refs import VERDICTS
 
 SCHEMA = "minifram.witness/1"
 SECONDS = 10.0

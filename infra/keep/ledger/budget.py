@@ -1,8 +1,7 @@
-"""A budget as a value, of a day or of one unit of work, and the decisions on it: whether a call may be made, and what
-it took in the end.
+"""The day's budget as a value, and the decisions on it: whether a call may be made, and what it took in the end.
 
 A call is admitted only when everything spent, everything reserved and its own worst case together stay within
-both limits; so no order of calls, ends and crashes passes them, as long as no call uses more than its worst case.
+the limit; so no order of calls, ends and crashes passes them, as long as no call uses more than its worst case.
 Days are UTC days. Which calls there were is the ledger's to know."""
 
 from __future__ import annotations
@@ -21,16 +20,15 @@ class Cost(NamedTuple):
     def plus(self, other: Cost) -> Cost:
         return Cost(self.nano_usd + other.nano_usd, self.tokens + other.tokens)
 
-    def within(self, limit: Cost) -> bool:
-        return self.nano_usd <= limit.nano_usd and self.tokens <= limit.tokens
+    def within(self, nano_usd: int) -> bool:
+        return self.nano_usd <= nano_usd
 
 
 class Budget(NamedTuple):
-    """One day, or one unit as far as it began on that day or the day before."""
-
     day: str
     """`2026-01-31`"""
-    limit: Cost
+    limit: int
+    """Nano-dollars."""
     spent: Cost = Cost()
     open: Mapping[str, Cost] = {}
     """Worst cases of the calls that were begun and not settled. A call whose end was never recorded stays."""
@@ -48,36 +46,20 @@ class Budget(NamedTuple):
 
     @property
     def share(self) -> float:
-        """How much of it is spent, from 0 to 1: of money or of tokens, whichever is nearer to its end."""
-        return max(self.spent.nano_usd / max(1, self.limit.nano_usd), self.spent.tokens / max(1, self.limit.tokens))
+        """How much of it is spent, from 0 to 1."""
+        return self.spent.nano_usd / max(1, self.limit)
 
 
 def problem_with_call(budget: Budget, worst: Cost) -> str | None:
     """Why a call with this worst case may not be made within the day; None when it may."""
-    problem = _problem("the daily budget", budget, worst, "budget.daily_usd and budget.daily_tokens")
-    return f"{problem}; the day ends at {day_end(budget.day)}.{_alone(budget, worst)}" if problem else None
-
-
-def problem_with_unit(budget: Budget, worst: Cost) -> str | None:
-    """The same of the unit of work that the call belongs to."""
-    problem = _problem("what one unit of work may cost", budget, worst, "budget.unit_usd and budget.unit_tokens")
-    return f"{problem}.{_alone(budget, worst)}" if problem else None
-
-
-def _problem(what: str, budget: Budget, worst: Cost, settings: str) -> str | None:
     if budget.spent.plus(budget.reserved).plus(worst).within(budget.limit):
         return None
+    alone = "" if worst.within(budget.limit) else " This call alone could pass it: raise it or make the call smaller."
     return (
-        f"{what} would be passed: spent {_shown(budget.spent)}, reserved for calls under way "
-        f"{_shown(budget.reserved)}, this call could take {_shown(worst)}, limit {_shown(budget.limit)} "
-        f"({settings} in minifram.yaml)"
+        f"the daily budget would be passed: spent {_shown(budget.spent.nano_usd)}, reserved for calls under way "
+        f"{_shown(budget.reserved.nano_usd)}, this call could take {_shown(worst.nano_usd)}, limit "
+        f"{_shown(budget.limit)} (budget.daily_usd in minifram.yaml); the day ends at {day_end(budget.day)}.{alone}"
     )
-
-
-def _alone(budget: Budget, worst: Cost) -> str:
-    if worst.within(budget.limit):
-        return ""
-    return " This call alone could pass the limit: raise it or make the call smaller."
 
 
 def opened(budget: Budget, call: str, worst: Cost) -> Budget:
@@ -99,5 +81,5 @@ def day_end(day: str) -> str:
     return f"{following.isoformat()}T00:00:00Z"
 
 
-def _shown(cost: Cost) -> str:
-    return f"${cost.nano_usd / NANO:.4f} and {cost.tokens} tokens"
+def _shown(nano_usd: int) -> str:
+    return f"${nano_usd / NANO:.4f}"

@@ -63,9 +63,7 @@ def check(lines: Iterable[bytes]) -> Checked:
             torn += bool(line)
             continue
         if match is None and head:
-            findings.append(
-                f"line {number} has no hash, and lines before it have one: it was put in, or an older version wrote it"
-            )
+            findings.append(f"line {number} has no hash, and lines before it have one: it was put in")
         elif match is None:
             unlinked += 1
         elif match[2].decode() != _hash(match[1], head):

@@ -36,8 +36,6 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     day: str
     """The UTC day that the call counts on, its end as well."""
     id: str
-    unit: str
-    """Whose budget it counts on (`asked`); what the runner said in versions before this one."""
     provider: str
     model: str
     worst_usd: Dollars
@@ -45,7 +43,7 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     run: str = ""
     """As the runner names the run that it belongs to; nothing is counted by it."""
     label: str = TASK
-    """What the call is for, by the runner's word (`labels`). Lines of versions before have none."""
+    """What the call is for, by the runner's word (`labels`)."""
     chain: str = ""
     """Over this line and the one before it; filled in by who appends."""
 
@@ -56,7 +54,6 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     time: str
     day: str
     id: str
-    unit: str
     provider: str
     model: str
     input_tokens: Tokens
@@ -133,7 +130,7 @@ class Ledger:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def budget(self, day: str, limit: Cost) -> Budget:
+    def budget(self, day: str, limit: int) -> Budget:
         """What the lines of `day` come to. Raises OSError."""
         with open(self._path, "rb") as file:
             return replay(lines_of_day(file.fileno(), day), day, limit)
@@ -143,19 +140,12 @@ class Ledger:
         with open(self._path, "rb") as file:
             return lines_of_day(file.fileno(), day)
 
-    def unit(self, unit: str, day: str, limit: Cost) -> Budget:
-        """What the lines of this unit come to, on `day` and the day before. Raises OSError."""
-        before = (datetime.date.fromisoformat(day) - datetime.timedelta(days=1)).isoformat()
-        with open(self._path, "rb") as file:
-            lines = [*lines_of_day(file.fileno(), before), *lines_of_day(file.fileno(), day)]
-        return replay([line for line in lines if line.unit == unit], day, limit, any_day=True)
-
 
 def _head(descriptor: int) -> str:
     """The chain's end: the hash in the last line that is whole and has one."""
     for content in _lines_from_end(descriptor):
         line = line_of(content)
-        if line and line.chain:  # a door of before there was a chain may have written meanwhile
+        if line and line.chain:
             return line.chain
     return ""
 
@@ -176,13 +166,12 @@ def settled_cost(line: Settled) -> Cost:
     return Cost(nano_dollars(line.usd), sum(line.usage))
 
 
-def replay(lines: list[Line], day: str, limit: Cost, any_day: bool = False) -> Budget:
-    """The budget that these lines lead to, oldest first; without `any_day` those of other days are passed over."""
+def replay(lines: list[Line], day: str, limit: int) -> Budget:
+    """The budget that these lines lead to, oldest first; those of other days are passed over."""
     budget = Budget(day, limit)
     for line in lines:
-        if line.day != day and not any_day:
-            continue
-        budget = replayed(budget, line)
+        if line.day == day:
+            budget = replayed(budget, line)
     return budget
 
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from infra.keep.model_settings import Price
 from infra.shared.conversation import Usage
-from infra.shared.model_settings import Price
 
 NANO = 1_000_000_000
 _MILLION = 1_000_000

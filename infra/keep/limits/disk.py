@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits.values import Finding, Remedy, Rule, Sample, Volume
-from infra.shared.settings import LimitSettings
+from infra.keep.limits.values import Bounds, Finding, Remedy, Rule, Sample, Volume
 
 INODES = 0.05
 NEAR = 4
@@ -26,7 +25,7 @@ class DiskHistory(NamedTuple):
 
 
 def judge(
-    history: DiskHistory, last: Sample | None, sample: Sample, limits: LimitSettings
+    history: DiskHistory, last: Sample | None, sample: Sample, limits: Bounds
 ) -> tuple[DiskHistory, list[Finding]]:
     """First room is made, then the PM is told, once each; the agent is ended as soon as it is what grows."""
     before, findings = dict(history.short), []
@@ -46,7 +45,7 @@ def judge(
     return DiskHistory(tuple(counts.items()), near, seconds), findings
 
 
-def is_short(volume: Volume, limits: LimitSettings, times: int = 1) -> bool:
+def is_short(volume: Volume, limits: Bounds, times: int = 1) -> bool:
     few_files = volume.inodes > 0 and volume.inodes_free < times * INODES * volume.inodes
     return volume.free < times * limits.free_bytes or few_files
 
@@ -62,9 +61,9 @@ def agent_grows(last: Sample, sample: Sample) -> bool:
     return by_size or (files >= LEAST_FILES and files * 2 >= then.inodes_free - now.inodes_free)
 
 
-def _text(remedy: Remedy, volume: Volume, seconds: float, limits: LimitSettings) -> str:
+def _text(remedy: Remedy, volume: Volume, seconds: float, limits: Bounds) -> str:
     owner = "agent's" if volume.name == BOT else "keep's"
-    text = f"The disk of the {owner} directory has {volume.free} bytes free (limits.free_bytes is {limits.free_bytes})"
+    text = f"The disk of the {owner} directory has {volume.free} bytes free, and {limits.free_bytes} are needed"
     if volume.inodes:
         text += f" and room for {volume.inodes_free} of {volume.inodes} files (the minimum is 5 %)"
     if remedy is Remedy.TIDY:

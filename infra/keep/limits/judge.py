@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from infra.keep.limits import disk, idle, logs
-from infra.keep.limits.values import Finding, Progress, Rule, Sample
+from infra.keep.limits.values import Bounds, Finding, Progress, Rule, Sample
 from infra.keep.limits.windows import Window, judge_cpu, judge_spending
-from infra.shared.settings import LimitSettings
 
 GAP_SAMPLES = 4.0
 """So many times the usual time between two looks, and more, is a gap."""
@@ -35,12 +34,12 @@ class Memory(NamedTuple):
         return self.last is not None and self.last.runner is not None and self.disk.near
 
 
-def next_due(memory: Memory, limits: LimitSettings) -> float:
+def next_due(memory: Memory, limits: Bounds) -> float:
     """Monotonic: when the next look counts. One before that is passed over."""
     return memory.last.monotonic + limits.sample_seconds if memory.last else 0.0
 
 
-def judge(memory: Memory, sample: Sample, limits: LimitSettings) -> tuple[Memory, list[Finding]]:
+def judge(memory: Memory, sample: Sample, limits: Bounds) -> tuple[Memory, list[Finding]]:
     """The next memory, and what has to be done."""
     last = memory.last
     is_same_boot = last is not None and last.runner == sample.runner
@@ -65,7 +64,7 @@ def judge(memory: Memory, sample: Sample, limits: LimitSettings) -> tuple[Memory
     return following, [*windowed, *others]
 
 
-def belong_together(last: Sample, sample: Sample, limits: LimitSettings) -> bool:
+def belong_together(last: Sample, sample: Sample, limits: Bounds) -> bool:
     """What happened between these two looks of one boot can be told from them."""
     awake, passed = sample.monotonic - last.monotonic, sample.boottime - last.boottime
     return (

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from infra.keep.limits.values import Finding, Log, Remedy, Rule, Sample
+from infra.keep.limits.values import Bounds, Finding, Log, Remedy, Rule, Sample
 from infra.shared.paths import OUTPUTS
 from infra.shared.safe_files import OLDER
-from infra.shared.settings import LimitSettings
 
 LARGEST = 3
 """Times `limits.log_bytes`: a log of this size is cut, however slowly it got there."""
@@ -23,9 +22,7 @@ class LogHistory(NamedTuple):
     seconds: float = 0.0
 
 
-def judge(
-    history: LogHistory, last: Sample | None, sample: Sample, limits: LimitSettings
-) -> tuple[LogHistory, list[Finding]]:
+def judge(history: LogHistory, last: Sample | None, sample: Sample, limits: Bounds) -> tuple[LogHistory, list[Finding]]:
     """The first time the log that grew most is cut, so that its end can be read; the runner is ended when that did not
     help, or only records grow."""
     large = _large(sample, limits)
@@ -57,7 +54,7 @@ def judge(
     return history, [finding, *(other for other in large if other.path != path)]
 
 
-def _large(sample: Sample, limits: LimitSettings) -> list[Finding]:
+def _large(sample: Sample, limits: Bounds) -> list[Finding]:
     largest, found = LARGEST * limits.log_bytes, []
     excess = [log for log in sample.logs if log.size > largest and not log.is_record]
     for log in sorted(excess, key=lambda log: log.changed):  # the oldest first

@@ -8,8 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
+from infra.keep.limits.values import Bounds
 from infra.shared.branches import MAIN
-from infra.shared.settings import LimitSettings
 
 DAY = 86_400.0
 QUIET_SECONDS = DAY
@@ -74,7 +74,7 @@ class Removal(NamedTuple):
     """Of a rescue branch: for the report, and so that nothing else is deleted."""
 
 
-def choose(found: Found, limits: LimitSettings, now: float) -> list[Removal]:
+def choose(found: Found, limits: Bounds, now: float) -> list[Removal]:
     """What to remove, what is least missed first. `now` is wall time."""
     return [
         *(Removal(thing.kind, thing.name) for thing in _things(found, now)),
@@ -83,7 +83,7 @@ def choose(found: Found, limits: LimitSettings, now: float) -> list[Removal]:
     ]
 
 
-def overdue(found: Found, limits: LimitSettings, now: float) -> list[str]:
+def overdue(found: Found, limits: Bounds, now: float) -> list[str]:
     """What is more than there should be and stays all the same, and why, in words for the PM; oldest first."""
     words = []
     if len(found.clones) - len(_clones(found, limits, now)) > limits.branch_dirs:
@@ -109,7 +109,7 @@ def _things(found: Found, now: float) -> list[Thing]:
     return [thing for thing in chosen if not thing.stays]
 
 
-def _clones(found: Found, limits: LimitSettings, now: float) -> list[Clone]:
+def _clones(found: Found, limits: Bounds, now: float) -> list[Clone]:
     """Those over the count, merged ones first, then the oldest; when room is short, every merged one."""
     free = [
         clone

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
+from infra.keep.active import Runner
 from infra.keep.limits import growth, processor, progress
 from infra.keep.limits.values import Log, Process, Sample
-from infra.shared.active import Runner
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError

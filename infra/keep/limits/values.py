@@ -9,10 +9,33 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from infra.shared.active import Runner
+from infra.keep.active import Runner
 
 TICKS = os.sysconf("SC_CLK_TCK")
 """The kernel counts processor time, and when a process started, in this part of a second."""
+
+
+class Bounds(NamedTuple):
+    """What the judge goes by: the PM's `limits.log_bytes` and `limits.bash_seconds`, and constants."""
+
+    log_bytes: int = 20 * 1024 * 1024
+    bash_seconds: float = 600.0
+    validation_seconds: float = 900.0
+    sample_seconds: float = 30.0
+    """How often the watcher looks at what the agent uses of the machine: a look costs milliseconds."""
+    cpu_seconds: float = 1800.0
+    """All processors busy for so long, twice in a row, without a model call or a push: the runner is stopped."""
+    cpu_fraction: float = 0.95
+    """The share of processor time that counts as all of it."""
+    free_bytes: int = 256 * 1024 * 1024
+    """With less free on a disk, or fewer than 5 % of its inodes, room is made: a clone with its environment fits."""
+    tokens_per_hour: int = 5_000_000
+    """More than this without a push, without cached ones, twice in a row: the runner is stopped. A hard hour takes a
+    tenth of it."""
+    steps_per_hour: int = 3000
+    """One call every 1.2 s is a loop that waits for nothing."""
+    branch_dirs: int = 20
+    """How many clones of branches are kept; beyond it the oldest that hold nothing of their own go."""
 
 
 class Process(NamedTuple):

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits.values import TICKS, Finding, Process, Progress, Remedy, Rule, Sample
-from infra.shared.settings import LEAST_CPU_SECONDS, LimitSettings
+from infra.keep.limits.values import TICKS, Bounds, Finding, Process, Progress, Remedy, Rule, Sample
 
 HOUR = 3600.0
 BUSY_WINDOWS = 8
@@ -31,18 +30,18 @@ class Window(NamedTuple):
 Judged = tuple[Window, Finding | None]
 
 
-def cpu_seconds(limits: LimitSettings) -> float:
+def cpu_seconds(limits: Bounds) -> float:
     """The window of the processor rule. A command or the tests of a branch may take all processors for as long as they
-    may run, without a model call: the settings refuse a shorter one (`settings_file`)."""
-    return limits.cpu_seconds or max(LEAST_CPU_SECONDS, limits.bash_seconds, limits.validation_seconds)
+    may run, without a model call."""
+    return max(limits.cpu_seconds, limits.bash_seconds, limits.validation_seconds)
 
 
-def judge_cpu(window: Window, last: Sample, sample: Sample, now: Progress, limits: LimitSettings) -> Judged:
+def judge_cpu(window: Window, last: Sample, sample: Sample, now: Progress, limits: Bounds) -> Judged:
     awake = window.awake + sample.monotonic - last.monotonic
     seconds = window.used + used(last, sample)
     if awake < cpu_seconds(limits):
         return window._replace(awake=awake, used=seconds), None
-    cores = min(limits.cpu_cores or sample.cores, sample.cores)
+    cores = sample.cores
     most = limits.cpu_fraction * cores * awake
     is_over = seconds >= most
     is_stuck = is_over and (now.calls, now.moves) == (window.start.calls, window.start.moves)
@@ -63,16 +62,11 @@ def judge_cpu(window: Window, last: Sample, sample: Sample, now: Progress, limit
         ending = f". It makes progress and continues; most of it: {_busiest(last, sample)}."
     else:
         return following, None
-    text = (
-        f"The agent used {seconds / awake:.2f} of {cores:g} processors, for {following.seconds:.0f} s so far"
-        f" (limits.cpu_fraction is {limits.cpu_fraction:g}){ending}"
-    )
+    text = f"The agent used {seconds / awake:.2f} of {cores:g} processors, for {following.seconds:.0f} s so far{ending}"
     return following, Finding(Rule.CPU, remedy, seconds, most, following.seconds, observations, text, sample.runner)
 
 
-def judge_spending(
-    rule: Rule, window: Window, last: Sample, sample: Sample, now: Progress, limits: LimitSettings
-) -> Judged:
+def judge_spending(rule: Rule, window: Window, last: Sample, sample: Sample, now: Progress, limits: Bounds) -> Judged:
     """Tokens or steps within an hour, as long as nothing is pushed."""
     if now.moves != window.start.moves:
         return Window(now), None
@@ -88,7 +82,7 @@ def judge_spending(
     # A window ends as soon as it is over the limit: fast spending is found out fast.
     following = Window(now, stuck=window.stuck + 1, seconds=window.seconds + awake)
     is_repeated = following.stuck > 1
-    text = f"The agent {what} and pushed nothing (limits.{rule.value}_per_hour is {most})."
+    text = f"The agent {what} and pushed nothing; at most {most} {rule.value} an hour are expected."
     text += "" if is_repeated else " It will be ended if it does so again."
     remedy = Remedy.END if is_repeated else Remedy.TELL
     return following, Finding(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from infra.shared.mind.kept import Baseline, BaselineChange, MindKept
+from infra.keep.mind.kept import Baseline, BaselineChange, MindKept
 from infra.shared.mind.layout import IDENTITY
 
 MUCH = 0.4

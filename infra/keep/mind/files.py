@@ -8,9 +8,9 @@ import stat
 from collections.abc import Iterable
 
 from infra.keep.mind.drift import ODD
+from infra.keep.mind.kept import Baseline
 from infra.shared.branches import MIND
 from infra.shared.identity import Identity
-from infra.shared.mind.kept import Baseline
 from infra.shared.mind.layout import PM_ONLY
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT

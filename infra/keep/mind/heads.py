@@ -9,14 +9,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from infra.shared.clock import timestamp
-from infra.shared.mind.heads import FILE, FORGOTTEN, Head, add, line_of, read_heads, standing
+from infra.shared.mind.heads import FILE, Head, add, line_of, read_heads
 from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
 
 TAIL_BYTES = 1 << 20
 """Read of the file's end: some thousand runs. The last head stands there."""
 
 MOST_BYTES = 64 << 20
-"""Of the file, since the PM last accepted a loss: the cell says how often something is added."""
+"""Of the file: the cell says how often something is added."""
 
 MOST_TORN = 100
 """Lines that power cuts tore, one behind the other."""
@@ -33,43 +33,42 @@ def note(var: str, request: NoteHead, now: float) -> Reply:
             return Refused(problem)
         if last and last.seq == request.seq and last.since <= request.since:  # a run without an event, or told twice
             return Done("")
-        if size > MOST_BYTES and FORGOTTEN not in _end_of(path, MOST_BYTES)[0]:
+        if size > MOST_BYTES:
             return Refused(
                 f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why, and "
-                "'minifram events --verify --accept' begins it anew"
+                "moves it away while the agent is down"
             )
         add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now), request.since)))
     return Done("")
 
 
 def held(var: str, request: AskHeads) -> Reply:
-    """The newest ones that stand, in their order. Raises OSError."""
-    content, _ = _end_of(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)
-    lines = content[max(0, content.rfind(FORGOTTEN)) :].split(b"\n")
+    """The newest ones, in their order. Raises OSError."""
+    lines = _end_of(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)[0].split(b"\n")
     end = bisect_left(range(len(lines)), request.below, key=lambda at: _seq_at(lines, at)) if request.below else None
     # A page for each 1,500 of many: not all of the file is read as JSON for each.
-    found = standing(read_heads(b"\n".join(lines[:end][-MAX_HEADS - MOST_TORN :])))
+    found = read_heads(b"\n".join(lines[:end][-MAX_HEADS - MOST_TORN :]))
     return Heads(tuple(HeldHead(head.since, head.seq, head.hash) for head in found[-MAX_HEADS:]))
+
+
+def noted_heads(var: str) -> list[Head]:
+    """All of them. Raises OSError."""
+    return read_heads(_end_of(f"{var}/{FILE}", MOST_BYTES)[0])
 
 
 def _seq_at(lines: Sequence[bytes], at: int) -> int:
     """Of the head of this line, or of the one before where it is torn. They go up."""
     for line in reversed(lines[max(0, at - MOST_TORN) : at + 1]):
-        if heads := standing(read_heads(line)):
+        if heads := read_heads(line):
             return heads[-1].seq
     return 0
 
 
 def _last_of(path: str) -> tuple[Head | None, int]:
     """The head that counts, and the size of the file."""
-    found, size = _standing(path, TAIL_BYTES)
+    content, size = _end_of(path, TAIL_BYTES)
+    found = read_heads(content)
     return found[-1] if found else None, size
-
-
-def _standing(path: str, most: int) -> tuple[list[Head], int]:
-    """Of so many bytes of the file's end; and the size of the file."""
-    content, size = _end_of(path, most)
-    return standing(read_heads(content)), size
 
 
 def _end_of(path: str, most: int) -> tuple[bytes, int]:
@@ -91,11 +90,11 @@ def _problem(last: Head | None, request: NoteHead) -> str:
     if request.seq < last.seq:
         return (
             f"the chain of events ends at {request.seq} and the keep has its head at {last.seq} (run {last.run}): "
-            "events are missing. Tell the PM in your report; 'minifram events --verify' shows which, and what to do"
+            "events are missing. Tell the PM in your report; 'minifram doctor' shows which, and what to do"
         )
     if request.seq == last.seq and request.hash != last.hash:
         return (
             f"event {request.seq} is not the one that the keep has on record (run {last.run}): the chain was "
-            "rewritten. Tell the PM in your report; 'minifram events --verify' shows from where"
+            "rewritten. Tell the PM in your report; 'minifram doctor' shows from where"
         )
     return ""

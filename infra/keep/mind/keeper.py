@@ -14,15 +14,14 @@ import structlog
 from msgspec.structs import replace
 
 from infra.keep.mind import drift, files, snapshots
+from infra.keep.mind.kept import FILE, Baseline, MindKept, encode_kept, read_kept
+from infra.keep.mind.snapshot_tags import Snapshot, SnapshotKind
+from infra.keep.mind.snapshot_tags import snapshots as listed
 from infra.shared.branches import MIND
 from infra.shared.clock import moment, timestamp
 from infra.shared.files import write_whole
 from infra.shared.identity import Identity
-from infra.shared.mind.kept import FILE, Baseline, MindKept, encode_kept, read_kept
 from infra.shared.mind.layout import IDENTITY
-from infra.shared.mind.snapshots import Snapshot, SnapshotKind
-from infra.shared.mind.snapshots import snapshots as listed
-from infra.shared.mind_settings import MindSettings
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git, GitError, GitLimits, resolve_commit
@@ -54,11 +53,13 @@ class MindKeeper:
         self,
         places: Paths,
         cell: Identity,
-        settings: MindSettings,
+        on_drift: str,
         log: structlog.stdlib.BoundLogger,
         wall: Callable[[], float] = time.time,
+        kept: snapshots.Kept = snapshots.USUAL,
     ) -> None:
-        self._places, self._cell, self._settings, self._log, self._wall = places, cell, settings, log, wall
+        self._places, self._cell, self._on_drift, self._log, self._wall = places, cell, on_drift, log, wall
+        self._snapshots_kept = kept
         self._due = 0.0
         self._seen: tuple[object, ...] = ()
         self._settled = ("", "")
@@ -71,7 +72,7 @@ class MindKeeper:
     @property
     def drifted(self) -> str:
         """Why safe mode is in place; empty when nothing drifted, or the PM wants no safe mode for that."""
-        if self._settings.on_drift != "safe_mode":
+        if self._on_drift != "safe_mode":
             return ""
         if self._drift is None:
             self._drift = self._kept().drift
@@ -106,7 +107,7 @@ class MindKeeper:
             return []
         found, day = list[MindFinding](), timestamp(now)[:10]
         if self._settled != (tip, day):
-            due = snapshots.due(listed(git), tip, now, self._settings)
+            due = snapshots.due(listed(git), tip, now, self._snapshots_kept)
             snapshots.make(git, due.make, now)
             if self._settled[0] != tip:
                 self._follow(git, tip, now)
@@ -173,7 +174,7 @@ class MindKeeper:
         self._write(replace(kept, drift=after, looked_at=timestamp(now)))
         if after and after != before:
             self._log.warning("mind.drifted", lines=list(after))
-            return [MindFinding("the mind has drifted", _report(after, self._settings))]
+            return [MindFinding("the mind has drifted", _report(after, self._on_drift))]
         if before and not after:
             self._log.info("mind.right_again")
         return []
@@ -212,10 +213,10 @@ def _status(path: str) -> tuple[int, int, int] | None:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _report(lines: tuple[str, ...], settings: MindSettings) -> str:
+def _report(lines: tuple[str, ...], on_drift: str) -> str:
     then = (
         "mind.on_drift is 'safe_mode': the image's own runner works until that is right."
-        if (settings.on_drift == "safe_mode")
+        if (on_drift == "safe_mode")
         else "The agent works on (mind.on_drift is 'report')."
     )
     listed_lines = "\n".join(f"- {line}" for line in lines)

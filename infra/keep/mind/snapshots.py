@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from infra.keep.mind.snapshot_tags import SCHEDULED, Snapshot, SnapshotKind, snapshot_of, tag_content
 from infra.shared.clock import timestamp
-from infra.shared.mind.snapshots import SCHEDULED, Snapshot, SnapshotKind, snapshot_of, tag_content
-from infra.shared.mind_settings import MindSettings
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git
 
@@ -22,14 +21,25 @@ class Due(NamedTuple):
     prune: tuple[Snapshot, ...] = ()
 
 
-def due(existing: Sequence[Snapshot], tip: str, now: float, settings: MindSettings) -> Due:
+class Kept(NamedTuple):
+    """So many snapshots of each kind: a week of days, a month of weeks, a year of months."""
+
+    daily: int = 7
+    weekly: int = 4
+    monthly: int = 12
+
+
+USUAL = Kept()
+
+
+def due(existing: Sequence[Snapshot], tip: str, now: float, kept: Kept = USUAL) -> Due:
     """What to do at this moment, `now` in seconds since the epoch, with the branch at `tip`.
 
     One of a kind in each of its periods in which the mind has changed; after a down time one, not many. When the clock
     is set back, nothing is made again of what is there, and what was made ahead of it counts as the newest."""
     make, prune = list[Snapshot](), list[Snapshot]()
     for kind in SCHEDULED:
-        keep = max(0, _kept(kind, settings))
+        keep = max(0, _kept(kind, kept))
         there = _in_order(each for each in existing if each.kind is kind)
         present = _period(kind, timestamp(now))
         current = [each for each in there if _period(kind, each.at) == present]
@@ -56,11 +66,11 @@ def beside_a_change(
     return None if any(each.name == made.name for each in there) else made
 
 
-def _kept(kind: SnapshotKind, settings: MindSettings) -> int:
+def _kept(kind: SnapshotKind, kept: Kept) -> int:
     return {
-        SnapshotKind.DAILY: settings.keep_daily,
-        SnapshotKind.WEEKLY: settings.keep_weekly,
-        SnapshotKind.MONTHLY: settings.keep_monthly,
+        SnapshotKind.DAILY: kept.daily,
+        SnapshotKind.WEEKLY: kept.weekly,
+        SnapshotKind.MONTHLY: kept.monthly,
     }[kind]
 
 

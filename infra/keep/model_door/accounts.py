@@ -11,22 +11,18 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from infra.keep.ledger.budget import Budget, Cost, day_end, opened, problem_with_call, problem_with_unit, settled
+from infra.keep.ledger.budget import Budget, Cost, day_end, opened, problem_with_call, settled
 from infra.keep.ledger.labels import labels_of, problem_with_exploration
 from infra.keep.ledger.ledger import Ledger, Opened, Settled, opening_cost, replay
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, tokens, worst_cost
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Spent, Usage, to_plain
+from infra.shared.conversation import Usage, to_plain
 from infra.shared.labels import TASK
-from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.secret_shapes import redacted_and_cut
 
 SCHEMA = "minifram.budget/1"
 RUN_CHARACTERS = 200
-NO_EXPLORATION = ExplorationSettings()
-UNITS_KEPT = 50
-"""In memory; the ledger knows the others."""
 
 
 Tariffs = Mapping[tuple[str, str], Tariff]
@@ -39,26 +35,25 @@ class Accounts:
     def __init__(
         self,
         ledger: Ledger,
-        limit: Cost,
-        unit_limit: Cost,
+        limit: int,
         tariffs: Tariffs,
         wall_clock: Callable[[], float],
         on_unsynced: Callable[[BaseException], None] = lambda error: None,
-        exploration: ExplorationSettings = NO_EXPLORATION,
+        exploration_usd: float | None = None,
     ) -> None:
-        """Reads today's sums; `on_unsynced` is told when the disk does not take a call's end. Raises OSError."""
+        """Reads today's sums. `limit`: nano-dollars; `on_unsynced` is told when the disk does not take a call's end.
+
+        Raises OSError."""
         self._on_unsynced = on_unsynced
         self._ledger = ledger
         self._limit = limit
-        self._unit_limit = unit_limit
-        self._units: dict[str, Budget] = {}
         self._tariffs = tariffs
         self._wall_clock = wall_clock
         self._lock = asyncio.Lock()
-        self._exploration = exploration
+        self._exploration_usd = exploration_usd
         self._budget, self._labels = self._of_day(self._now()[:10])
 
-    async def open(self, provider: str, model: str, unit: str, most: Usage, run: str = "", label: str = TASK) -> Opened:
+    async def open(self, provider: str, model: str, most: Usage, run: str = "", label: str = TASK) -> Opened:
         """Reserve and write down a call; `run` is what the caller names it by, and `label` what the caller says that it
         is for. Raises CallFailure when it may not be made."""
         worst = worst_cost(self._tariffs[provider, model], most)
@@ -68,19 +63,13 @@ class Accounts:
             problem = problem_with_call(budget, reservation)
             if problem:
                 raise CallFailure("budget_exhausted", problem, self._seconds_left(budget, reservation))
-            problem = problem_with_exploration(self._labels, label, reservation, self._exploration)
+            problem = problem_with_exploration(self._labels, label, reservation, self._exploration_usd)
             if problem:
                 raise CallFailure("exploration_exhausted", problem, self._seconds_left(budget, Cost()))
-            fits = reservation.within(self._unit_limit)  # else nobody need read what was spent
-            of_unit = await self._unit(unit, budget.day) if fits else Budget(budget.day, self._unit_limit)
-            problem = problem_with_unit(of_unit, reservation)
-            if problem:
-                raise CallFailure("unit_budget_exhausted", problem)
             line = Opened(
                 time=now,
                 day=budget.day,
                 id=uuid.uuid4().hex,
-                unit=unit,
                 run=redacted_and_cut(run, RUN_CHARACTERS),  # the runner chose it
                 provider=provider,
                 model=model,
@@ -95,13 +84,12 @@ class Accounts:
             self._budget = opened(budget, line.id, opening_cost(line))
             of_label = self._labels.get(label) or Budget(budget.day, self._limit)
             self._labels[label] = opened(of_label, line.id, opening_cost(line))
-            self._units[unit] = opened(of_unit, line.id, opening_cost(line))
         return line
 
-    def spent(self, unit: str) -> Spent:
-        """How much is used up of the day, and of what this unit may take."""
-        known = self._units.get(unit)
-        return Spent(round(self._budget.share, 4), round(known.share, 4) if known else 0.0)
+    @property
+    def spent(self) -> float:
+        """How much of the day's budget is used up."""
+        return round(self._budget.share, 4)
 
     async def settle(
         self,
@@ -126,7 +114,6 @@ class Accounts:
             time=self._now(),
             day=call.day,
             id=call.id,
-            unit=call.unit,
             run=call.run,
             provider=call.provider,
             model=call.model,
@@ -142,9 +129,6 @@ class Accounts:
             self._budget = settled(self._budget, call.id, Cost(nano, tokens(used)), failure is not None)
             if of_label := self._labels.get(call.label):
                 self._labels[call.label] = settled(of_label, call.id, Cost(nano, tokens(used)), failure is not None)
-            if call.unit in self._units:
-                of_unit = self._units[call.unit]
-                self._units[call.unit] = settled(of_unit, call.id, Cost(nano, tokens(used)), failure is not None)
             self._ledger.write(line)
         syncing = asyncio.get_running_loop().run_in_executor(None, self._ledger.sync)
         syncing.add_done_callback(self._synced)
@@ -167,8 +151,7 @@ class Accounts:
             "spent_tokens": budget.spent.tokens,
             "reserved_usd": dollars(budget.reserved.nano_usd),
             "reserved_tokens": budget.reserved.tokens,
-            "limit_usd": dollars(budget.limit.nano_usd),
-            "limit_tokens": budget.limit.tokens,
+            "limit_usd": dollars(budget.limit),
             "calls": budget.calls,
             "failed_calls": budget.failed,
             "open_calls": len(budget.open),
@@ -176,7 +159,7 @@ class Accounts:
                 label: {"usd": dollars(each.spent.nano_usd), "tokens": each.spent.tokens, "calls": each.calls}
                 for label, each in sorted(labels.items())
             },
-            "exploration_usd": self._exploration.usd,
+            "exploration_usd": self._exploration_usd,
         }
 
     async def _today(self) -> tuple[Budget, str]:
@@ -190,17 +173,6 @@ class Accounts:
         """Raises OSError."""
         lines = self._ledger.day(day)
         return replay(lines, day, self._limit), labels_of(lines, day)
-
-    async def _unit(self, unit: str, day: str) -> Budget:
-        """Of many names the oldest are forgotten here; what one may take is not: the ledger is asked again. So it is on
-        another day, when what a unit took before yesterday counts no more."""
-        known = self._units.pop(unit, None)
-        if known is None or known.day != day:
-            known = await asyncio.to_thread(self._ledger.unit, unit, day, self._unit_limit)
-        while len(self._units) >= UNITS_KEPT:
-            del self._units[next(iter(self._units))]
-        self._units[unit] = known
-        return known
 
     def _now(self) -> str:
         return timestamp(self._wall_clock())

@@ -11,10 +11,10 @@ from typing import Any
 
 from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OllamaModel
+from infra.keep.model_settings import ModelSettings
+from infra.keep.providers import PROVIDERS
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Request
-from infra.shared.model_settings import ModelSettings
-from infra.shared.providers import AUTO, PROVIDERS
 
 SHOW_SECONDS = 3.0
 """For one server's word on its model."""
@@ -24,7 +24,6 @@ class Acts:
     """Which of the models have tools: as the settings say, and as Ollama says of its own."""
 
     def __init__(self, settings: ModelSettings, models: Sequence[Model]) -> None:
-        self._wished = settings.acts
         self._models = models
         self._known = {
             (each.provider, each.name or PROVIDERS[each.provider].model): each.tools for each in settings.then
@@ -33,8 +32,6 @@ class Acts:
     async def chosen(self) -> str:
         """TOOLS or OPERATIONS, for a run that begins now. Without a word on the first model operations, which every
         model can say; a later one is asked when its turn comes."""
-        if self._wished != AUTO:
-            return self._wished
         first, *others = await asyncio.gather(*map(self._has_tools, self._models))
         return TOOLS if first and False not in others else OPERATIONS
 

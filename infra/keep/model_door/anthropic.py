@@ -21,8 +21,8 @@ from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.streaming import THINKING_SILENCE, Exchange, StreamingModel
 from infra.keep.model_door.thinking import Thoughts, with_thoughts
+from infra.keep.model_settings import Choice
 from infra.shared.conversation import TOOL_USE, Block, Completion, Image, Message, Request, Text, ToolResult, to_plain
-from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
     import httpx2

@@ -7,7 +7,7 @@ import os
 import stat
 from typing import NamedTuple
 
-from infra.shared.providers import variable_of
+from infra.keep.providers import variable_of
 from infra.shared.safe_files import opened_file
 from infra.shared.safe_steps import NotPlain
 

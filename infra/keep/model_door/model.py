@@ -98,7 +98,7 @@ class Model(Protocol):
 
 
 def takes_no_images(model: Model) -> CallFailure:
-    return CallFailure("tool_unavailable", f"{model.provider} {model.name} takes no images (see model.vision)")
+    return CallFailure("tool_unavailable", f"{model.provider} {model.name} takes no images")
 
 
 def counts_no_tokens(model: Model) -> CallFailure:

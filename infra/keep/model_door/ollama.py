@@ -8,8 +8,8 @@ from infra.keep.model_door.chat import functions, images_beside, result_text, te
 from infra.keep.model_door.connection import MAX_BYTES
 from infra.keep.model_door.ollama_stream import OllamaReply
 from infra.keep.model_door.streaming import NO_KEY, Exchange, StreamingModel, most_usage
+from infra.keep.model_settings import Choice
 from infra.shared.conversation import Image, Message, Request, Text, ToolResult, ToolUse
-from infra.shared.model_settings import Choice
 
 
 class OllamaModel(StreamingModel):
@@ -21,18 +21,15 @@ class OllamaModel(StreamingModel):
     path = "/api/chat"
     needs_key = False
 
-    def __init__(
-        self, choice: Choice, idle_seconds: float, context_tokens: int | None, most_bytes: int = MAX_BYTES
-    ) -> None:
+    def __init__(self, choice: Choice, idle_seconds: float, most_bytes: int = MAX_BYTES) -> None:
         super().__init__(choice, idle_seconds, NO_KEY, most_bytes)
-        self.context_tokens = context_tokens
 
     def exchange(self, request: Request) -> Exchange:
-        made = body(request, self.name, self.max_tokens, self.context_tokens)
+        made = body(request, self.name, self.max_tokens)
         return Exchange(made, OllamaReply(self.name, most_usage(made, self.max_tokens, request.images)))
 
 
-def body(request: Request, model: str, max_tokens: int, context_tokens: int | None) -> dict[str, Any]:
+def body(request: Request, model: str, max_tokens: int) -> dict[str, Any]:
     """What is posted. A conversation that is too long is refused there, never quietly cut."""
     system = "\n\n".join(text for text in request.system if text.strip())
     messages: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
@@ -40,7 +37,7 @@ def body(request: Request, model: str, max_tokens: int, context_tokens: int | No
     for message in request.messages:
         names |= {block.id: block.name for block in message.content if isinstance(block, ToolUse)}
         messages += _assistant(message) if message.role == "assistant" else _user(message, names)
-    options = {"num_predict": max_tokens} | ({"num_ctx": context_tokens} if context_tokens else {})
+    options = {"num_predict": max_tokens}
     return {
         "model": model,
         "messages": messages,

@@ -11,18 +11,16 @@ from infra.keep.ledger.prices import FREE, Tariff, tariff
 from infra.keep.model_door.anthropic import AnthropicModel
 from infra.keep.model_door.chat import ChatModel
 from infra.keep.model_door.keys import Key, read_key
-from infra.keep.model_door.manual import ManualModel
 from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OllamaModel
 from infra.keep.model_door.responses import ResponsesModel
 from infra.keep.model_door.script import read_script
 from infra.keep.model_door.scripted import DEMO, ScriptedModel
-from infra.shared.model_settings import RESPONSES, Choice, ModelSettings, choices
+from infra.keep.model_settings import RESPONSES, Choice, ModelSettings, choices
+from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
 from infra.shared.paths import Paths
-from infra.shared.providers import ANTHROPIC, KEYS, MANUAL, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
-from infra.shared.settings import BudgetSettings
 
-FREE_OF_COST = frozenset([SCRIPTED, OLLAMA, MANUAL])
+FREE_OF_COST = frozenset([SCRIPTED, OLLAMA])
 
 
 class ProviderContext(NamedTuple):
@@ -32,6 +30,8 @@ class ProviderContext(NamedTuple):
     places: Paths
     settings_directory: str
     """A script's path is relative to it."""
+    idle_seconds: float = 120.0
+    """A stream with no new content for so long is given up: models think for a minute without a word."""
 
     def key(self, provider: str) -> Key:
         return read_key(f"{self.places.secrets}/{PROVIDERS[provider].key}")
@@ -43,25 +43,21 @@ def make_models(around: ProviderContext) -> tuple[Model, ...]:
     return tuple(_MAKERS[choice.provider](choice, around) for choice in choices(around.settings, there))
 
 
-def price_of(model: Model, settings: ModelSettings, budget: BudgetSettings) -> Tariff | None:
-    """None when it is not known, and the PM does not allow that."""
-    if model.provider in FREE_OF_COST:
-        return FREE
-    return tariff(model.name, settings.prices) or (FREE if budget.unpriced else None)
+def price_of(model: Model, settings: ModelSettings) -> Tariff | None:
+    """None when it is not known."""
+    return tariff(model.name, settings.prices) or (FREE if model.provider in FREE_OF_COST else None)
 
 
 def no_price(model: Model) -> CallFailure:
     return CallFailure(
         "invalid_request",
         f"no price is known for the model {model.name!r}, so its calls cannot be kept within the budget; "
-        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output), or "
-        "budget.unpriced to have its tokens counted alone",
+        "set model.prices for it in minifram.yaml (US dollars per million tokens: input, output)",
     )
 
 
 def _scripted(choice: Choice, around: ProviderContext) -> Model:
-    script = around.settings.script
-    path = os.path.join(around.settings_directory, script) if script else DEMO
+    path = DEMO if choice.name == PROVIDERS[SCRIPTED].model else os.path.join(around.settings_directory, choice.name)
     return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
 
 
@@ -71,8 +67,7 @@ def _openai(choice: Choice) -> type[ResponsesModel | ChatModel]:
 
 _MAKERS: dict[str, Callable[[Choice, ProviderContext], Model]] = {
     SCRIPTED: _scripted,
-    ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.settings.idle_seconds, around.key(ANTHROPIC)),
-    OPENAI: lambda choice, around: _openai(choice)(choice, around.settings.idle_seconds, around.key(OPENAI)),
-    OLLAMA: lambda choice, around: OllamaModel(choice, around.settings.idle_seconds, around.settings.context_tokens),
-    MANUAL: lambda choice, around: ManualModel(choice, around.settings.answer_seconds, around.places),
+    ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.idle_seconds, around.key(ANTHROPIC)),
+    OPENAI: lambda choice, around: _openai(choice)(choice, around.idle_seconds, around.key(OPENAI)),
+    OLLAMA: lambda choice, around: OllamaModel(choice, around.idle_seconds),
 }

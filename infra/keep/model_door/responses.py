@@ -17,6 +17,7 @@ from infra.keep.model_door.responses_stream import ResponsesReply
 from infra.keep.model_door.streaming import THINKING_SILENCE, Exchange, StreamingModel, most_usage
 from infra.keep.model_door.thinking import Thoughts, with_thoughts
 from infra.keep.model_door.tool_calls import plain_id
+from infra.keep.model_settings import Choice
 from infra.shared.conversation import (
     TOOL_USE,
     Completion,
@@ -27,7 +28,6 @@ from infra.shared.conversation import (
     ToolResult,
     ToolUse,
 )
-from infra.shared.model_settings import Choice
 
 Items = list[dict[str, Any]]
 

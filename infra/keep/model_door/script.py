@@ -83,7 +83,7 @@ def read_script(path: str) -> Script:
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise ScriptError(f"the script {path} cannot be read ({error}); set model.script in minifram.yaml") from None
+        raise ScriptError(f"the script {path} cannot be read ({error}); set model.name in minifram.yaml") from None
     return parse_script(text, path)
 
 

@@ -36,8 +36,8 @@ from infra.keep.model_door.errors import (
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
 from infra.keep.model_door.tool_calls import known_ids
+from infra.keep.model_settings import Choice
 from infra.shared.conversation import Completion, Image, Request, Usage, VisionRequest
-from infra.shared.model_settings import Choice
 
 if TYPE_CHECKING:
     import httpx2

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from infra.keep.depth import MAX_LEVELS, is_too_deep
 from infra.keep.model_door.errors import BrokenReply
 from infra.shared.conversation import Request, ToolUse
-from infra.shared.depth import MAX_LEVELS, is_too_deep
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 ID_LENGTH = 40

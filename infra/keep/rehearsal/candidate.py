@@ -16,13 +16,13 @@ from typing import Any
 
 import psutil
 
+from infra.keep.boot_files import boot_words, last_words, open_error_log
 from infra.keep.git_door.daemon import at_most
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.keep.rehearsal.verdict import ending
 from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
-from infra.shared.boot_files import boot_words, last_words, open_error_log
 from infra.shared.boot_log import FAILED, BootLine
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
@@ -84,11 +84,9 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
     places = scratch.places
     limits = Limits(
         bash_seconds=seconds,
-        output_chars=10_000,
-        unit_steps=20,
-        unit_seconds=seconds,
+        run_steps=20,
+        run_seconds=seconds,
         validation_seconds=seconds,
-        work_seconds=600.0,
         door_seconds=seconds,
         context_tokens=100_000,
     )

@@ -14,8 +14,8 @@ from infra.keep.ledger.ledger import Settled, line_of
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import Scratch
 from infra.keep.services.services import OPEN_SECONDS, Service, begin, doors
+from infra.keep.settings_file import read_settings
 from infra.shared.conversation import REFUSAL
-from infra.shared.settings_file import read_settings
 from infra.shared.sockets import connect
 
 ANSWER_SECONDS = 5.0

@@ -56,8 +56,7 @@ _SCRIPT = os.path.join(os.path.dirname(__file__), "script.yaml")
 _SETTINGS = """\
 # minifram writes this file for a rehearsal.
 autonomy: merge
-model: {{provider: scripted, script: {script}}}
-intervals: {{poll_seconds: 0.25}}
+model: {{provider: scripted, name: {script}}}
 protected: {{branches: []}}
 """
 

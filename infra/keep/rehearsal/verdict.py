@@ -9,8 +9,8 @@ import json
 import sys
 from typing import NamedTuple
 
+from infra.keep.programs import keep_command, keep_environment
 from infra.shared.exit_codes import Exit
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import plain
 

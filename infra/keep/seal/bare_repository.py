@@ -7,8 +7,8 @@ import os
 import stat
 from collections.abc import Iterator
 
+from infra.keep.repository.bare_config import EXPECTED_KEYS
 from infra.shared.branches import MAIN
-from infra.shared.repository.bare_config import EXPECTED_KEYS
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, Unseen
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import IO
 
+from infra.keep.boot_files import make_home
 from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
-from infra.shared.boot_files import make_home
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import ROOT
 from infra.shared.people import AGENT

@@ -6,10 +6,10 @@ import contextlib
 import os
 
 from infra.keep.git_door.door_files import write_door_files
+from infra.keep.settings import Settings
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings
 
 
 class DoorFiles:
@@ -25,7 +25,7 @@ class DoorFiles:
     def put(self) -> None:
         """Before anything is launched: without its configuration the agent's pushes would go past the door.
 
-        The agent's directory is opened up, which a version before may have closed. The files are written again only
+        The agent's directory is opened up, which the agent may have closed. The files are written again only
         when they are not what was written. Raises OSError."""
         bot, config = Below(self._places.bot, self._cell), self._places.cell_git_config
         with contextlib.suppress(FileNotFoundError):

@@ -26,32 +26,32 @@ LINE_SECONDS = 0.02
 ANSWER_BYTES = 4096
 
 
-class Question(NamedTuple):
+class HealthQuestion(NamedTuple):
     """What a door is asked, and what its answer begins with."""
 
     words: bytes
     answer: re.Pattern[bytes]
 
 
-OF_GIT_DOOR = Question(b"", re.compile(rb"main [^\n]*\n"))
+OF_GIT_DOOR = HealthQuestion(b"", re.compile(rb"main [^\n]*\n"))
 """It tells every caller where main is."""
-OF_MODEL_DOOR = OF_WEB_DOOR = Question(
+OF_MODEL_DOOR = OF_WEB_DOOR = HealthQuestion(
     f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n".encode(),
     re.compile(rb"HTTP/1\.1 200 "),
 )
 
 
-def of_git_daemon(path: str) -> Question:
+def of_git_daemon(path: str) -> HealthQuestion:
     """Which refs the repository at `path` has; the first bytes are enough, and a refusal is an answer too. The flush
     packet at the end ends the session, so nothing is logged."""
     request = f"git-upload-pack {path}\0host=127.0.0.1\0".encode()
-    return Question(b"%04x" % (len(request) + 4) + request + b"0000", re.compile(rb"[0-9a-f]{4}[^\n]"))
+    return HealthQuestion(b"%04x" % (len(request) + 4) + request + b"0000", re.compile(rb"[0-9a-f]{4}[^\n]"))
 
 
 class HealthCheck:
     """The questions to one process of one door, one at a time. Moments are monotonic."""
 
-    def __init__(self, address: str | tuple[str, int], question: Question) -> None:
+    def __init__(self, address: str | tuple[str, int], question: HealthQuestion) -> None:
         self._address = address
         self._question = question
         self._wire: socket.socket | None = None

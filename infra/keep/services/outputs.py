@@ -36,7 +36,7 @@ class Outputs:
 
 LOST = b"Lines that stood before this one may be lost.\n"
 """Begins a file whose older part may not be whole. Who reads the trace is to know that: a line there makes a difference
-(`shared.taint.trace`)."""
+(`keep.taint`)."""
 
 
 def _sync(path: str) -> None:

@@ -14,18 +14,18 @@ from functools import partial
 
 import structlog
 
+from infra.keep import arguments
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.services import health_checks, processes
 from infra.keep.services.activation import Listening, Place
 from infra.keep.services.backoff import HEALTHY_SECONDS, delay_seconds
 from infra.keep.services.children import begin_aside, dies_with_us, in_memory
 from infra.keep.services.elapsed import Elapsed
-from infra.keep.services.health_checks import HealthCheck, Question
+from infra.keep.services.health_checks import HealthCheck, HealthQuestion
 from infra.keep.services.outputs import Outputs
 from infra.keep.web_door.given import settings_of_web_door
-from infra.shared import arguments
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
-from infra.shared.programs import keep_command, keep_environment
 
 """The keep's own code: the image's copy, never a checkout's."""
 
@@ -55,7 +55,7 @@ class Service:
     """Where it can be reached, if that is a file."""
     port: int = 0
     """On loopback, if that is where it can be reached: nothing is launched that could not reach it."""
-    question: Question | None = None
+    question: HealthQuestion | None = None
     """What it is asked at its socket or port, to see that it answers."""
     output: str = "doors.log"
     """Where in the keep's state its words go."""
@@ -72,8 +72,6 @@ class Service:
     """It is down, and nobody waits."""
     env: dict[str, str] = field(default_factory=lambda: keep_environment())
     identity: Identity = OURS
-    once: bool = False
-    """It was started with rights that nobody has any more, so it is not started again."""
     check: HealthCheck | None = None
     stopped: Elapsed = field(default_factory=Elapsed)
     is_shut: bool = False
@@ -324,7 +322,7 @@ class Services:
         service.deaths, service.is_replaced = (1 if is_first else service.deaths + 1), False
         self._stop_asking(service)
         service.process, service.pidfd = None, -1
-        service.due = math.inf if service.once else now + delay_seconds(service.deaths, service.seed)
+        service.due = now + delay_seconds(service.deaths, service.seed)
         self._log.warning("door.died", door=service.name, how=how, deaths=service.deaths)
 
 

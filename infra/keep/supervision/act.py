@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.events import Action
@@ -12,7 +13,6 @@ from infra.keep.supervision.following import brief
 from infra.keep.supervision.launching import Candidate, NotLaunched
 from infra.keep.supervision.parts import Parts, now
 from infra.shared import report_titles
-from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
@@ -84,7 +84,7 @@ class Actor:
                 parts.reports.send(now(), at_last=True)
                 parts.remember(state)
                 parts.examining.cancel()
-                parts.services.end(min(parts.settings.limits.grace_seconds, DOORS_GRACE_SECONDS))
+                parts.services.end(min(parts.zones.timing.grace_seconds, DOORS_GRACE_SECONDS))
                 parts.wake.close()
                 parts.log.info("watcher.left")
 
@@ -163,9 +163,15 @@ class Actor:
     def _roll_back(self, target: str, state: State) -> None:
         parts = self._parts
         signal_file = state.request.identity if state.request else ""
-        autonomy, protected = parts.settings.autonomy, parts.settings.protected.files
+        autonomy, protected, taints = (
+            parts.settings.autonomy,
+            parts.settings.protected.files,
+            parts.settings.web.taints,
+        )
         try:
-            commit = main_branch.roll_back(parts.places, target, autonomy, signal_file, protected, state.pardoned)
+            commit = main_branch.roll_back(
+                parts.places, target, autonomy, signal_file, protected, state.pardoned, taints
+            )
         except (GitError, TipBusy, LookupError, OSError) as error:
             parts.log.error("rollback.failed", target=target, reason=brief(error))
             parts.enqueue(events.RolledBack(target, problem=brief(error)))

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import structlog
 
+from infra.keep import boot_files
 from infra.keep.supervision.decide.events import Event, LaunchFailed, TimeIsUp
 from infra.keep.supervision.decide.state import Instant, Phase, State
 from infra.keep.supervision.following import brief
-from infra.shared import boot_files
 from infra.shared.boot_log import BY, ENDED, FAILED, WATCHER, BootLine
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp

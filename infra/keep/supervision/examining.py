@@ -20,20 +20,20 @@ import structlog
 
 from infra.keep.environments import requirements, store
 from infra.keep.examination.plan import CLEAR_SECONDS
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.services import processes
 from infra.keep.services.children import KEEPS_GIT, Child
+from infra.keep.settings import Settings
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.zones import Zones
+from infra.keep.verdicts import refs
 from infra.shared.exit_codes import Exit
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import ROOT
 from infra.shared.people import WATCHER
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.settings import Settings
-from infra.shared.verdicts import refs
 
 PREPARE_SECONDS, CONCLUDE_SECONDS = 90.0, 90.0
 GRACE_SECONDS = 180.0
@@ -153,11 +153,11 @@ class Examining:
         branch, commit = waiting[0]
         self._wanted = _Wanted(branch, commit, time.time())
         self._runner = state.runner.pid if state.runner else 0
-        limits = self._settings.limits
+        timing = self._zones.timing
         words = [f"--remote={self._zones.places.remote}", f"--branch={branch}", f"--commit={commit}"]
-        words += [f"--rehearsal-seconds={limits.rehearsal_seconds:g}", f"--seconds={limits.validation_seconds:g}"]
+        words += [f"--rehearsal-seconds={timing.rehearsal_seconds:g}", f"--seconds={timing.validation_seconds:g}"]
         words += [f"--python={self._python(branch)}"]
-        words += [] if self._settings.rehearse else ["--unrehearsed"]
+        words += [] if timing.rehearse else ["--unrehearsed"]
         words += ["--rehearsed"] if self._is_fit(branch, commit) else []
         self._start("prepare", words, at + PREPARE_SECONDS)
         self._log.info("examination.began", branch=branch, commit=commit)
@@ -178,8 +178,8 @@ class Examining:
         match part:
             case "prepare" if status == Exit.OK:
                 self._plan = os.dup(output)
-                limits = self._settings.limits
-                longest = limits.validation_seconds + 4 * limits.rehearsal_seconds + 2 * CLEAR_SECONDS + GRACE_SECONDS
+                timing = self._zones.timing
+                longest = timing.validation_seconds + 4 * timing.rehearsal_seconds + 2 * CLEAR_SECONDS + GRACE_SECONDS
                 words = ["--apart"] if self._zones.examiner.uid and self._zones.scratch else []
                 self._start("examine", words, at + longest, self._zones.examiner, self._plan)
                 self._held_since = at

@@ -11,16 +11,17 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
+from infra.keep import boot_files
+from infra.keep.active import Level, Runner
 from infra.keep.services import children, processes
 from infra.keep.supervision.decide.events import Died
-from infra.shared import boot_files, boot_log
-from infra.shared.active import Level, Runner
+from infra.keep.watcher_file import WatcherFile
+from infra.shared import boot_log
 from infra.shared.boot_log import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.watcher_file import WatcherFile
 
 BRIEF_CHARS = 1000
 COUNT_SECONDS = 5.0

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import structlog
 
+from infra.keep.active import Runner
 from infra.keep.services import processes
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision import probe
@@ -16,7 +17,6 @@ from infra.keep.supervision.decide.events import Event, MustEnd, Probed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
 from infra.keep.supervision.probe import Probe
-from infra.shared.active import Runner
 from infra.shared.paths import Paths
 from infra.shared.repository.git import GitError
 from infra.shared.secret_shapes import redacted_and_cut

@@ -13,11 +13,11 @@ import zlib
 from typing import NamedTuple
 
 from infra.keep.supervision import unchanged
+from infra.keep.watcher_file import SignalRequest
 from infra.shared.identity import OURS, Identity
 from infra.shared.safe_files import Below
 from infra.shared.safe_steps import NotPlain
 from infra.shared.signals import MAX_BYTES, SignalName, read_signal
-from infra.shared.watcher_file import SignalRequest
 
 ORDER = (SignalName.ROLLBACK, SignalName.BOOTSTRAP)
 """Rollback beats bootstrap, so it is looked at first."""

@@ -13,10 +13,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from infra.keep import boot_files
+from infra.keep.active import Level, Runner
 from infra.keep.environments import store
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.services import children
 from infra.keep.services.services import Services
+from infra.keep.settings import Settings, runner_acts, runner_policy
 from infra.keep.supervision import checkouts
 from infra.keep.supervision.decide.events import Launch
 from infra.keep.supervision.decide.state import State
@@ -24,13 +27,10 @@ from infra.keep.supervision.decide.succession import pin_of
 from infra.keep.supervision.preparation import Preparation, Step
 from infra.keep.supervision.versions import candidate_of
 from infra.keep.supervision.zones import Zones
-from infra.shared import boot_files
-from infra.shared.active import Level, Runner
 from infra.shared.boot import Boot
 from infra.shared.paths import ROOT
 from infra.shared.repository.git import MACHINE_WORDS, GitError
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings, runner_acts, runner_limits, runner_mind, runner_policy
 
 VERSION_SECONDS = 30.0
 """For reading the tree of a branch's commit."""
@@ -77,7 +77,7 @@ class Launcher:
         version = "" if launch.level is Level.SAFE else known.get(launch.commit, "")
         wanted = Runner("", branch, launch.commit, 0, 0.0, launch.level, version, launch.launched_for)
         try:
-            self._services.await_ports(self._settings.limits.door_seconds)
+            self._services.await_ports(self._zones.timing.door_seconds)
             ready = checkouts.ready(self.clones, branch, wall, launch.commit)
             if launch.level is Level.BRANCH:
                 git = self.clones.git(self._places.checkout(branch)).within(VERSION_SECONDS)
@@ -94,9 +94,9 @@ class Launcher:
         boot = self._boot(launch, ready.commit)
         runner = replace(wanted, boot_id=boot.id, commit=ready.commit, version=version)
         python, first = self._interpreter(launch, runner)
-        is_rehearsed = launch.level is not Level.BRANCH or not self._settings.rehearse
+        is_rehearsed = launch.level is not Level.BRANCH or not self._zones.timing.rehearse
         if first is None and not is_rehearsed and not self._preparation.is_fit(branch, ready.commit):
-            checkout, seconds = self._places.checkout(branch), self._settings.limits.rehearsal_seconds
+            checkout, seconds = self._places.checkout(branch), self._zones.timing.rehearsal_seconds
             try:
                 first = self._preparation.rehearsing(checkout, branch, ready.commit, python, seconds)
             except OSError as error:
@@ -115,7 +115,7 @@ class Launcher:
         except OSError as error:
             raise NotLaunched(f"its requirements cannot be read: {error}") from error
         if python is None:
-            return "", self._preparation.installing(checkout, self._settings.limits.install_seconds)
+            return "", self._preparation.installing(checkout, self._zones.timing.install_seconds)
         return python, None
 
     def spawn(self, candidate: Candidate) -> tuple[subprocess.Popen[bytes], int]:
@@ -145,11 +145,11 @@ class Launcher:
             remote_url=self._zones.remote_url,
             autonomy=self._settings.autonomy,
             places=self._places,
-            limits=runner_limits(self._settings),
+            limits=self._zones.timing.limits_of(self._settings),
             instead_of=launch.instead_of,
             prompt=f"{ROOT}/SYSTEM.md" if launch.level is Level.SAFE else "",
             policy=runner_policy(self._settings),
-            mind=runner_mind(self._settings),
+            exploration_usd=self._settings.exploration.usd,
             acts=runner_acts(self._settings),
         )
 

@@ -12,7 +12,8 @@ import structlog
 from infra.keep.environments.requirements import NAMES, BadRequirements
 from infra.keep.environments.store import paths_of, wanted_hash, whole_ones
 from infra.keep.limits import judge, processor, room, sample
-from infra.keep.limits.values import Finding, Remedy
+from infra.keep.limits.values import Bounds, Finding, Remedy
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.services import children
 from infra.keep.services.children import begin_aside
 from infra.keep.supervision import clearing
@@ -20,11 +21,9 @@ from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.decide.events import Event, MustEnd, Observed
 from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.following import Following
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.settings import LimitSettings
 
 TIDY_SECONDS = 6 * 3600.0
 FIRST_TIDY_SECONDS = 900.0
@@ -39,7 +38,7 @@ class LimitWatch:
     def __init__(
         self,
         clones: Cell,
-        limits: LimitSettings,
+        limits: Bounds,
         following: Following,
         keep_pids: Callable[[], frozenset[int]],
         log: structlog.stdlib.BoundLogger,

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 from infra.keep.examination import returning
 from infra.keep.git_door.decide import is_second_page, protecting_on_main
+from infra.keep.repository import page
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
+from infra.keep.watcher_file import Report
 from infra.shared.branches import MAIN
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.repository import page
 from infra.shared.repository.changes import changes
 from infra.shared.repository.git import Git, GitLimits, TooMuch, resolve_commit
 from infra.shared.repository.page_text import USUAL, PageBounds, ReportEntry
 from infra.shared.repository.tip import BareTip, TreeEntry, advance, rollback_commit
-from infra.shared.watcher_file import Report
 
 _SIGNAL_FILE = "Signal-File"
 _LOOK_SECONDS = 30.0
@@ -37,6 +37,7 @@ def roll_back(
     signal_file: str,
     protected: tuple[str, ...] = (),
     pardoned: tuple[str, ...] = (),
+    web_taints: bool = True,
 ) -> str:
     """Give main the tree of `target`; gives the new commit, or the one that this same signal file led to before: a
     watcher that was killed in between must not go back twice. What the git door guards on main stays as it is.
@@ -59,7 +60,7 @@ def roll_back(
         version = version_of(git, made).id
         if version not in pardoned and version in Withdrawals(git).look(version_of(git, seen)):
             raise PermissionError(_TAKEN_BACK)
-        problem = returning.problem(places, seen, made, resolve_commit(git, target) or "")
+        problem = returning.problem(places, seen, made, resolve_commit(git, target) or "", web_taints)
         if problem:
             raise PermissionError(problem)
         return made

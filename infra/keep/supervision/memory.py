@@ -11,16 +11,16 @@ from typing import Any
 
 import structlog
 
+from infra.keep.active import Level
+from infra.keep.running_code import running_code
 from infra.keep.supervision.decide.events import Action, Launch, LookAtMain, Sweep, Tell
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.reports import Reports
-from infra.shared.active import Level
+from infra.keep.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
 from infra.shared.branches import problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.file_lock import lock_until
 from infra.shared.files import write_whole
-from infra.shared.running_code import running_code
-from infra.shared.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
 
 
 def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFile:

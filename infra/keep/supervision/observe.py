@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from infra.keep import taint
+from infra.keep.active import Level
 from infra.keep.services import processes
 from infra.keep.services.elapsed import next_beat
 from infra.keep.supervision import checkouts, inbox, memory
@@ -17,16 +19,19 @@ from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.state import Patience, Phase, State
 from infra.keep.supervision.decide.succession import KNOWN_GOOD_KEPT
 from infra.keep.supervision.parts import Parts, now
+from infra.keep.watcher_file import SignalRequest
 from infra.shared import report_titles
-from infra.shared.active import Level
 from infra.shared.branches import MAIN
+from infra.shared.repository.git import Git
+from infra.shared.safe_files import OLDER
 from infra.shared.signals import SignalName
 from infra.shared.subreaper import become_subreaper
-from infra.shared.watcher_file import SignalRequest
 
 LOOK_AGAIN_SECONDS = 1.0
 LONGEST_WAIT_SECONDS = 3600.0
 """poll(2) takes a C int of milliseconds, and settings may ask for more."""
+TRACE_SECONDS = 10.0
+"""For git, to find the PM's word on main."""
 FLOOD_SECONDS = 3600.0
 """How often a flood of signals is reported to the PM."""
 RECOVERED_SECONDS = 2.0
@@ -47,7 +52,7 @@ class Observer:
         """Noticed in this look, and not reported yet."""
         self._stop_told = False
         self._next_flood = 0.0
-        self._next_check = time.monotonic() + parts.settings.intervals.check_seconds
+        self._next_check = time.monotonic() + parts.zones.timing.check_seconds
         self._next_proof = time.monotonic() + parts.zones.proof_seconds
         self._looks: tuple[Callable[[State, float], None], ...] = (
             # Time in which the watcher was away counts for nobody: known before anything is measured.
@@ -60,7 +65,6 @@ class Observer:
             self._look_for_death,
             self._look_for_signals,
             self._look_at_main,
-            self._look_at_web_work,
             self._look_at_preparation,
             # While an examination holds the cell, the runner is neither asked nor measured.
             self._look_at_examination,
@@ -89,9 +93,9 @@ class Observer:
         except OSError as error:  # repeated at the next look, or before a launch
             parts.log.error("directories.not_made", reason=str(error))
         parts.wake.on_files_in(parts.places.signals, inbox.NAMES, at.monotonic)
-        limits = parts.settings.limits
+        timing = parts.zones.timing
         patience = Patience(
-            limits.boot_seconds, limits.grace_seconds, limits.probation_seconds, limits.hops, limits.make_way_seconds
+            timing.boot_seconds, timing.grace_seconds, timing.probation_seconds, timing.hops, timing.make_way_seconds
         )
         state = memory.from_file(file, patience, at)
         if problem:
@@ -161,7 +165,7 @@ class Observer:
 
     def _poll_seconds(self, state: State, at: float) -> float:
         if state.phase is not Phase.BOOTING:
-            return self._parts.settings.intervals.poll_seconds
+            return self._parts.zones.timing.poll_seconds
         first, last = BOOTING_POLL_SECONDS
         return min(max(first, (at - state.since.monotonic) * BOOTING_POLL_SHARE), last)
 
@@ -230,8 +234,15 @@ class Observer:
 
     def _look_at_main(self, state: State, at: float) -> None:
         self._parts.enqueue(*self._parts.main.look())
-        self._parts.taint_end.look()
+        self._look_at_trace()
         self._look_at_mind(state, at)
+
+    def _look_at_trace(self) -> None:
+        """When the web door's trace was cut short, that something was served is remembered before it is cut again."""
+        places, older = self._parts.places, self._parts.older_trace
+        if os.path.lexists(f"{places.web_trace}{OLDER}") and not older.is_it():
+            taint.look(places.var, Git(places.remote).within(TRACE_SECONDS), time.time())
+            older.looked()
 
     def _look_at_mind(self, state: State, at: float) -> None:
         mind, runner = self._parts.mind, state.runner
@@ -240,9 +251,6 @@ class Observer:
         is_wrong = bool(mind.drifted) and runner is not None and runner.level is not Level.SAFE and state.may_fail()
         if mind.drifted != state.drifted or is_wrong:
             self._parts.enqueue(events.MindDrifted(mind.drifted))
-
-    def _look_at_web_work(self, state: State, at: float) -> None:
-        self._parts.enqueue(*self._parts.web_work.look(self._parts.following.runner))
 
     def _look_at_preparation(self, state: State, at: float) -> None:
         parts = self._parts
@@ -293,7 +301,7 @@ class Observer:
         """The check every 10 minutes (seed 001): is the runner in the process table?"""
         if at < self._next_check:
             return
-        self._next_check = at + self._parts.settings.intervals.check_seconds
+        self._next_check = at + self._parts.zones.timing.check_seconds
         missing = self._parts.following.missing()
         self._parts.enqueue(*([missing] if missing else []))
         runner = self._parts.following.runner

@@ -15,6 +15,7 @@ from infra.keep.mind.keeper import MindKeeper
 from infra.keep.services import processes
 from infra.keep.services.front import DoorFiles
 from infra.keep.services.services import Services, outage
+from infra.keep.settings import Settings
 from infra.keep.supervision import inbox
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.attempts import Attempts
@@ -37,13 +38,11 @@ from infra.keep.supervision.preparation import Preparation
 from infra.keep.supervision.reports import Reports
 from infra.keep.supervision.shared_main import SharedMain
 from infra.keep.supervision.stale_locks import StaleLocks
-from infra.keep.supervision.taint_end import TaintEnd
+from infra.keep.supervision.unchanged import Unchanged
 from infra.keep.supervision.wake import Wake
-from infra.keep.supervision.web_work import WebWork
 from infra.keep.supervision.zones import Zones
 from infra.shared.control import longest_promise
-from infra.shared.repository.page_text import PageBounds
-from infra.shared.settings import Settings, runner_limits
+from infra.shared.safe_files import OLDER
 
 LAUNCHES = (Preparing, LaunchReady, LaunchFailed)
 """Answers to a launch."""
@@ -81,19 +80,20 @@ class Parts:
         self.main = SharedMain(zones.places, log)
         self.inbox = inbox.Inbox(zones.places.signals, zones.cell)
         self.following = Following(zones.places, log, zones.cell)
-        self.reports = Reports(zones.places, log, PageBounds(settings.comms.keep_reports, settings.comms.page_bytes))
+        self.reports = Reports(zones.places, log)
         self.memory = WatcherMemory(zones.places.watcher_state, self.reports, log)
         self.preparation = Preparation(zones.places, zones.cell, log, zones.also)
         self.launcher = Launcher(settings, zones, self.services, self.preparation)
-        longest = longest_promise(runner_limits(settings))
+        longest = longest_promise(zones.timing.limits_of(settings))
         self.health = Health(zones.places, self.following, longest, zones.pace, log)
         self.examining = Examining(settings, zones, self.preparation.is_fit, self.keep_pids, log)
-        self.limit_watch = LimitWatch(self.launcher.clones, settings.limits, self.following, self.keep_pids, log)
+        self.limit_watch = LimitWatch(
+            self.launcher.clones, zones.timing.bounds_of(settings), self.following, self.keep_pids, log
+        )
         self.attempts = Attempts(self.launcher.clones.files, zones.places, log)
         self.stale_locks = StaleLocks(zones.places, log)
-        self.web_work = WebWork(zones.places.var)
-        self.taint_end = TaintEnd(zones.places, zones.cell)
-        self.mind = MindKeeper(zones.places, zones.cell, settings.mind, log)
+        self.older_trace = Unchanged(f"{zones.places.web_trace}{OLDER}")
+        self.mind = MindKeeper(zones.places, zones.cell, settings.mind.on_drift, log)
         self.absence = Absence()
 
     def enqueue(self, *events: Event, claimed: inbox.Claimed | None = None) -> None:

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import structlog
 
+from infra.keep.active import Runner
 from infra.keep.environments import request, result
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.rehearsal import verdict
 from infra.keep.services.children import KEEPS_GIT, Child
 from infra.keep.supervision.decide.events import Launch, Preparing
-from infra.shared.active import Runner
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
 

@@ -11,7 +11,7 @@ import socket
 from math import inf
 from typing import NamedTuple
 
-from infra.shared.active import Runner
+from infra.keep.active import Runner
 from infra.shared.branches import MAIN
 from infra.shared.control import MAX_BYTES, REFS, ProbeQuestion, brief, question_line, read_answer
 from infra.shared.paths import Paths

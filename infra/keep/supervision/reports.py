@@ -11,20 +11,20 @@ from itertools import islice
 
 import structlog
 
+from infra.keep.repository import page
+from infra.keep.same_trouble import SameTrouble
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.decide.events import Tell
 from infra.keep.supervision.decide.state import Instant
+from infra.keep.watcher_file import Report
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
-from infra.shared.repository import page
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import USUAL, PageBounds
 from infra.shared.repository.tip import TipBusy
-from infra.shared.same_trouble import SameTrouble
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.watcher_file import Report
 
 LONGEST_DELAY = 10.0
 MOST_KEPT = 400

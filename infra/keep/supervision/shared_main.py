@@ -14,13 +14,13 @@ from infra.keep.supervision.following import brief
 from infra.keep.supervision.unchanged import Unchanged
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals
+from infra.keep.watcher_file import Version
 from infra.shared.branches import MAIN
 from infra.shared.control import KNOWN_GOOD, RETRY_REF
 from infra.shared.paths import Paths
 from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import Below
-from infra.shared.watcher_file import Version
 
 _COMMIT = re.compile(rb"[0-9a-f]{40}\n")
 

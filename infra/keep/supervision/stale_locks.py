@@ -7,7 +7,6 @@ import os
 import structlog
 
 from infra.shared.paths import Paths
-from infra.shared.repository.durable_refs import locks_of_refs
 
 HELD_SECONDS = 10.0
 """git holds such a lock for moments. One that was seen for so long, as the monotonic clock counts, has no holder."""
@@ -31,7 +30,7 @@ class StaleLocks:
     def look(self, at: float, wall: float) -> None:
         """Remove those that were seen long enough; what cannot be read or removed is left to the next look."""
         seen = {}
-        for path in locks_of_refs(self._remote):
+        for path in _locks_of_refs(self._remote):
             try:
                 status = os.lstat(path)
                 stamp = (status.st_ino, status.st_mtime_ns)
@@ -48,3 +47,11 @@ class StaleLocks:
                 self._log.error("lock.not_removed", path=path, reason=str(error))
         self._seen = seen
         self.due = at + (GLANCE_SECONDS if seen else LOOK_SECONDS)
+
+
+def _locks_of_refs(remote: str) -> list[str]:
+    """Where git may have left one; no branch's name ends so (git-check-ref-format(1))."""
+    found = [f"{remote}/{name}.lock" for name in ("packed-refs", "HEAD")]
+    for directory, _, names in os.walk(f"{remote}/refs"):
+        found += [f"{directory}/{name}" for name in names if name.endswith(".lock")]
+    return found

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
 from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git_environment import NO_DRIVERS
 from infra.shared.safe_files import Below, Entry, Unseen
 
 _FILES = re.compile(
@@ -26,7 +27,7 @@ _DIRECTORIES = re.compile("objects|refs|logs|info|hooks|branches|rebase-merge|re
 _USUAL = (
     ("hooks", re.compile(r".*\.sample"), "the hook "),
     ("branches", None, ""),
-    ("info", re.compile("exclude|refs"), ""),
+    ("info", re.compile("attributes|exclude|refs"), ""),
 )
 """Directory, the names that may be there, and how another one is reported."""
 _NO_LINKS = ("objects", "objects/info", "objects/pack", "refs", "refs/heads", "refs/remotes")
@@ -70,6 +71,8 @@ def _look(directory: str, remote_url: str, cell: Identity) -> Iterator[Tampering
         for name in git.names(where, _MOST_ENTRIES) if git.is_directory(where) else ():
             if not (allowed and allowed.fullmatch(name)):
                 yield Tampering((words or f".git/{where}/") + _shown(name))
+    if _content(git, "info/attributes") not in (b"", NO_DRIVERS.encode()):  # the runner's own
+        yield Tampering(".git/info/attributes")
     for line in _content(git, "info/exclude").splitlines():
         if line.strip() not in _EXCLUDED and not line.startswith(b"#"):
             yield Tampering("a line in .git/info/exclude", line.decode(errors="replace"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 
+from infra.keep.watcher_file import Version
 from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import PAGES
 from infra.shared.repository.version import TREE_BYTES, body_of
-from infra.shared.watcher_file import Version
 
 
 def version_of(git: Git, commit: str) -> Version:

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.keep.supervision.versions import version_of
+from infra.keep.watcher_file import Version
 from infra.shared.control import KNOWN_GOOD, REFS, REJECTED
 from infra.shared.paths import VERSION
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, Entry, Unseen
-from infra.shared.watcher_file import Version
 
 LOOK_SECONDS = 10.0
 TICK_SECONDS = 0.1

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from infra.keep.services.services import Service, doors
 from infra.keep.supervision.health import Pace
+from infra.keep.timing import Timing
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 
@@ -40,6 +41,7 @@ class Zones(NamedTuple):
     """In the environment of all that runs as the cell."""
     pace: Pace = Pace()
     """Of the questions to the runner that serves."""
+    timing: Timing = Timing()
 
 
 def plain_directories(settings_path: str, places: Paths) -> Zones:

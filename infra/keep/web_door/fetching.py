@@ -31,10 +31,11 @@ READ_TYPES = frozenset(
 
 
 class FetchLimits(NamedTuple):
-    seconds: float
-    """For the whole, with all redirects."""
-    page_bytes: int
-    """Unpacked."""
+    seconds: float = 30.0
+    """For the whole, with all redirects. With its turn and the reading twice as long and some: the cell waits for three
+    minutes (`cell/web_client`)."""
+    page_bytes: int = 8 << 20
+    """Unpacked; of a longer one the rest is left out, and the result says so."""
 
 
 class Fetched(NamedTuple):
@@ -76,7 +77,7 @@ class Fetcher:
             async with asyncio.timeout(self._limits.seconds):
                 return await self._page(target, tool)
         except TimeoutError:
-            words = f"{target.origin} did not give the page within {self._limits.seconds:g} s (web.fetch_seconds)"
+            words = f"{target.origin} did not give the page within {self._limits.seconds:g} s"
             raise late(words, "try again later, or use another source") from None
 
     async def _page(self, target: Target, tool: Tool) -> Fetched:

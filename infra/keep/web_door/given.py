@@ -1,12 +1,12 @@
-"""What of the PM's settings the web door is given: as much as it works with. The rest, such as the address that
-notifications are posted to, is often a key, and none is for who reads strangers' pages."""
+"""What of the PM's settings the web door is given: as much as it works with. The rest, such as the command that
+sends notifications, may hold a key, and none is for who reads strangers' pages."""
 
 from __future__ import annotations
 
 import yaml
 
+from infra.keep.settings_file import SettingsError, parse_settings
 from infra.shared.plain_yaml import parse_yaml
-from infra.shared.settings_file import SettingsError, parse_settings
 
 SECTIONS = ("policy", "web")
 

@@ -58,7 +58,7 @@ class Robots:
             self._keep(target.origin, rules)
         if not rules.allows(target.path):
             words = f"the robots.txt of {target.origin} asks robots not to read this page"
-            raise denied(words, "use another source; the PM may set web.robots to false", "robots")
+            raise denied(words, "use another source", "robots")
 
     def _known(self, origin: str) -> SiteRules | None:
         until, rules = self._kept.get(origin, (0.0, ALL))

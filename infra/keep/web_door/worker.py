@@ -14,10 +14,10 @@ from typing import Final
 
 import msgspec
 
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.content import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Content
 from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
 SECONDS: Final = 20.0

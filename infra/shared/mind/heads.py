@@ -6,15 +6,12 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from infra.shared.files import sync_directory
 
 FILE = "mind-heads.jsonl"
 """In the keep's var."""
-FORGOTTEN = b'{"forgotten"'
-"""Begins the line of a Forgotten, and no other."""
 
 
 class Head(NamedTuple):
@@ -25,37 +22,25 @@ class Head(NamedTuple):
     hash: str
     at: str
     """When the keep was told, as `clock.timestamp` gives it."""
-    since: int = 0
-    """The first event that whoever told it wrote itself, without a gap up to this one: the keep vouches for these. 0
-    where that was not said: then for all that leads to this event."""
+    since: int
+    """The first event that whoever told it wrote itself, without a gap up to this one: the keep vouches for these."""
 
 
-class Forgotten(NamedTuple):
-    """The PM had the mind forget something, so that the chain was made anew, or accepted what the chain has lost: the
-    heads before this do not count. The heads that follow at once are of the chain as it is then."""
-
-    at: str
+def line_of(head: Head) -> bytes:
+    return json.dumps(head._asdict()).encode() + b"\n"
 
 
-def line_of(entry: Head | Forgotten) -> bytes:
-    fields = entry._asdict() if isinstance(entry, Head) else {"forgotten": entry.at}
-    return json.dumps(fields).encode() + b"\n"
-
-
-def read_heads(content: bytes) -> list[Head | Forgotten]:
+def read_heads(content: bytes) -> list[Head]:
     """All of the file's lines that are whole, in order; what a power cut tore is passed over."""
-    found = list[Head | Forgotten]()
+    found = list[Head]()
     for line in content.split(b"\n"):
         try:
             fields = json.loads(line)
         except (ValueError, RecursionError):
             continue
         match fields:
-            case {"run": str(run), "seq": int(seq), "hash": str(hash), "at": str(at)}:
-                since = fields.get("since", 0)
-                found.append(Head(run, seq, hash, at, since if isinstance(since, int) else 0))
-            case {"forgotten": str(at)}:
-                found.append(Forgotten(at))
+            case {"run": str(run), "seq": int(seq), "hash": str(hash), "at": str(at), "since": int(since)}:
+                found.append(Head(run, seq, hash, at, since))
     return found
 
 
@@ -75,14 +60,3 @@ def add(var: str, lines: bytes) -> None:
         os.close(descriptor)
     if is_new:
         sync_directory(var)
-
-
-def standing(entries: Iterable[Head | Forgotten]) -> list[Head]:
-    """Those that the chain of today has to hold: all since the PM last had something forgotten."""
-    found = list[Head]()
-    for entry in entries:
-        if isinstance(entry, Forgotten):
-            found.clear()
-        else:
-            found.append(entry)
-    return found

@@ -20,7 +20,7 @@ INBOX, ACTIVE, COMPLETED, BLOCKED = "tasks/inbox.md", "tasks/active.md", "tasks/
 IMPROVEMENTS, FAILURES = "reflection/improvements.md", "reflection/failures.md"
 OPEN_QUESTIONS, DRIFT_REPORTS = "reflection/open_questions.md", "reflection/drift_reports.md"
 HELD = "reflection/held"
-"""Where the PM finds what work that has read the web wrote elsewhere in the mind."""
+"""Where the PM finds what a tainted agent wrote elsewhere in the mind."""
 METRICS, SCRATCH = "metrics", "scratch"
 FOLDERS: Final = (
     *("boot", "memory", ARCHIVE, CORE, CANDIDATES, LEARNED, DEPRECATED, FAILED, EVENTS, DAILY, WEEKLY, HEALTH),
@@ -38,14 +38,23 @@ MODIFIABLE_WHEN_TAINTED: Final = (
     *(HEALTH, INBOX, COMPLETED, BLOCKED, CANDIDATES, FAILED),
     *("reflection", METRICS),
 )
-"""What work that has read the web may change: nothing of it is placed before later runs, or is an order to them. Of the
-inbox and of the open questions such work only takes out (the git door)."""
+"""What may change while the agent is tainted by the web: nothing of it is placed before later runs, or is an order to
+them. Of the inbox and of the open questions a tainted agent only takes out (the git door)."""
+NOTED: Final = (LONG_TERM, BELIEFS)
+"""A tainted agent changes these alone by what rests on notes of runs that had read no page (the git door)."""
+READ_THE_WEB: Final = "has read the web"
+"""In a refusal of the git door for that reason, by which the runner knows it."""
 
 
 MOST_FILE_BYTES: Final = 1 << 20
 """A file of the mind may be no larger in the branch."""
 MOST_FILES: Final = 10_000
 """The branch may hold no more."""
+
+
+def is_guarded_in_mind(path: str) -> bool:
+    """Whether it may steer later work. A name that is written in other letters is none that may be changed."""
+    return not is_below(path, (*MODIFIABLE_WHEN_TAINTED, *NOT_COMMITTED))
 
 
 def is_below(path: str, roots: tuple[str, ...]) -> bool:

@@ -49,6 +49,19 @@ DRIVERS_OFF = {
 }
 """Commands that would run a program to show a change, and the options that forbid it."""
 
+NO_DRIVERS = "* !filter !merge !diff !text !ident !eol !working-tree-encoding\n"
+"""As `info/attributes` of a repository: no file has an attribute by which git would run a program or change its bytes,
+whatever any other file of attributes says (gitattributes(5))."""
+
+
+def with_settings(*settings: tuple[str, str]) -> dict[str, str]:
+    """The environment of git for these settings beside `SAFE_SETTINGS`; they win over a repository's own."""
+    every = (*SAFE_SETTINGS, *settings)
+    env = {"GIT_CONFIG_COUNT": str(len(every))}
+    for index, (key, value) in enumerate(every):
+        env |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return env
+
 
 def safe_environment(person: Person | None = None) -> dict[str, str]:
     """The whole environment of a git call: nothing of the caller's but PATH and LANG."""
@@ -67,11 +80,7 @@ def safe_environment(person: Person | None = None) -> dict[str, str]:
         "GIT_PROTOCOL_FROM_USER": "0",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_OPTIONAL_LOCKS": "0",
-        "GIT_CONFIG_COUNT": str(len(SAFE_SETTINGS)),
-    }
-    for index, (key, value) in enumerate(SAFE_SETTINGS):
-        env[f"GIT_CONFIG_KEY_{index}"] = key
-        env[f"GIT_CONFIG_VALUE_{index}"] = value
+    } | with_settings()
     if person:
         env |= {"GIT_AUTHOR_NAME": person.name, "GIT_AUTHOR_EMAIL": person.email}
         env |= {"GIT_COMMITTER_NAME": person.name, "GIT_COMMITTER_EMAIL": person.email}

@@ -39,7 +39,7 @@ class ReportEntry(NamedTuple):
 
 
 class PageBounds(NamedTuple):
-    """The settings `comms`; the defaults are theirs."""
+    """How much COMMS.md holds: it is part of every prompt. Older reports move to COMMS-ARCHIVE.md."""
 
     keep_reports: int = 12
     page_bytes: int = 24 * 1024

@@ -19,13 +19,11 @@ def body_of(git: Git, commit: str, *more: str) -> bytes:
     """git's listing of the body and of the files `more` in this commit: the same for the same version. Raises GitError.
 
     All of `infra` counts but the keep's part, whatever it is called: a package `infra/runner` is run in the place of
-    `infra/runner.py`. A tree from before there was such a part counts whole, as it did then."""
+    `infra/runner.py`."""
     bounded = git.saying_at_most(TREE_BYTES)
     words = ("ls-tree", "-z", "--full-tree", commit, "--")
     entries = bounded.raw(*words, f"{BODY[0]}/", *BODY[1:], *more).split(b"\0")[:-1]
     named = {entry.partition(b"\t")[2]: entry for entry in entries}
-    if KEEP not in named:
-        return bounded.raw(*words, *BODY, *more)
     inside = [entry for name, entry in named.items() if name.startswith(_INSIDE) and name not in _KEEPS]
     beside = [entry for name, entry in named.items() if not name.startswith(_INSIDE)]
     return b"".join(entry + b"\0" for entry in inside + beside)

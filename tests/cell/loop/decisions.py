@@ -20,6 +20,8 @@ from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import News
+from infra.cell.protocol.calls import call_of
+from infra.cell.protocol.shapes import Operation
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import (
@@ -31,8 +33,6 @@ from infra.shared.conversation import (
     Text,
     ToolUse,
 )
-from infra.shared.protocol.calls import call_of
-from infra.shared.protocol.shapes import Operation
 
 MOST_STEPS = 14
 SHOWN = 300

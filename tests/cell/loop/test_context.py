@@ -22,6 +22,7 @@ from infra.cell.loop.recorded import recorded
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import (
     MAX_TOKENS,
     Completion,
@@ -34,7 +35,6 @@ from infra.shared.conversation import (
     to_plain,
 )
 from infra.shared.conversation import ToolResult as Answer
-from infra.shared.run_states import StopReason
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
 from tests.shared.rows import each_row
@@ -268,8 +268,8 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     assert outcome.reason is StopReason.MAX_STEPS
     assert [summed.by_model for summed in of(Summarised, seen)] == [False]
     model = Worker(40, length=10, say=2000)
-    model.summary = fails("unit_budget_exhausted")
-    assert run(model, 20_000)[0].reason is StopReason.BUDGET
+    model.summary = fails("budget_exhausted")
+    assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE
 
 
 def test_a_provider_that_takes_less_is_given_half_once() -> None:

@@ -23,8 +23,8 @@ from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import ToolSpec, ToolUse
-from infra.shared.run_states import StopReason
 from tests.cell.loop.records import OPENING
 from tests.cell.loop.replies import Canned, calls, results, says
 

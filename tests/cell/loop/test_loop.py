@@ -14,6 +14,7 @@ from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -27,7 +28,6 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
-from infra.shared.run_states import RunState, StopReason
 from tests.cell.loop.replies import Canned, calls, results, says, texts
 from tests.shared.rows import each_row
 
@@ -239,20 +239,6 @@ def test_other_calls_or_other_results_are_not_the_same() -> None:
     assert run_task(Task(REQUEST), RunConfig(99, 99), TaskContext(model, box.call)).reason is StopReason.COMPLETED
     breaks = [calls(note("a"))] * (progress.IDLE_TO_END - 1) + [calls(note("b"))]
     assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).reason is StopReason.COMPLETED
-
-
-def test_a_unit_that_may_cost_no_more_ends_by_itself() -> None:
-    """It is no failure of the model's: there is nothing to wait for, and what was done counts."""
-    spent = ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
-
-    def then(request: Request) -> Completion:
-        raise spent
-
-    outcome = Bench().run(Canned([calls(note("done"), text="First this."), then]))
-    assert outcome == RunResult(StopReason.BUDGET, "First this.", 1, spent)
-    assert Bench().run(then) == RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, spent), (
-        "a first call that cannot be made is no unit"
-    )
 
 
 @each_row("where", ["model", "tool"])

@@ -19,9 +19,9 @@ from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
+from infra.cell.protocol.framing import REPLY_BYTES
+from infra.cell.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
 from infra.shared.policy import Policy, Rule, to_text
-from infra.shared.protocol.framing import REPLY_BYTES
-from infra.shared.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
 from tests.cell.loop.workbench import LIMIT, Workbench
 from tests.shared.protocol.shapes_seen import SHAPES
 

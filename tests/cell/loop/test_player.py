@@ -14,7 +14,8 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
 from infra.cell.loop.progress import IDLE_TO_END, RunConfig
-from infra.cell.loop.recorded import Recorded, Words, recorded
+from infra.cell.loop.recorded import Recorded, recorded
+from infra.cell.run_states import StopReason
 from infra.cell.runner.transcript import line_of
 from infra.shared import conversation
 from infra.shared.conversation import (
@@ -26,7 +27,6 @@ from infra.shared.conversation import (
     ToolUse,
     to_plain,
 )
-from infra.shared.run_states import StopReason
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -175,20 +175,6 @@ def test_counts_go_on_where_they_were() -> None:
     player = Player(before, TaskContext(model, call, changed=lambda: False))
     outcome = run_task(Task(OPENING), RunConfig(30, 99), player.context)
     assert (outcome.reason, outcome.steps) == (StopReason.NO_OP_LOOP, 1 + IDLE_TO_END)
-
-
-def test_a_run_can_be_taken_up_at_an_earlier_step() -> None:
-    """What came after it is as if it had not been."""
-    events: list[Event] = []
-    plan = [calls(ToolUse("1", "act", {"what": name})) for name in "abc"]
-    run(Model(plan), World(), Steer({1: "One.", 2: "Two."}), events)
-    cut = recorded(as_lines(events)).until(2)
-    assert (cut.steps, set(cut.done), cut.told, cut.end) == (
-        2,
-        {(1, 1), (2, 1)},
-        {1: Words("One.", "One."), 2: Words("Two.", "Two.")},
-        "",
-    )
 
 
 LINES = st.recursive(

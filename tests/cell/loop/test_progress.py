@@ -30,8 +30,8 @@ from infra.cell.loop.progress import (
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import Completion, ToolSpec, ToolUse
-from infra.shared.run_states import StopReason
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import Canned, calls, says, texts
 

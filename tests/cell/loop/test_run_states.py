@@ -33,10 +33,10 @@ from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import OUTSIDE, replay
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.model_client import ModelFailure
+from infra.cell.protocol.shapes import ERROR_TYPES, STATUSES
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
-from infra.shared.protocol.shapes import ERROR_TYPES, STATUSES
-from infra.shared.run_states import RunState, StopReason, stop_reason_of
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -235,18 +235,3 @@ def test_a_run_that_is_resumed_goes_on_from_state_to_state(
     passed = [RunState(state) for state in both.states if state != RunState.STOP.value]
     assert all(after in TRANSITIONS[before] for before, after in itertools.pairwise(passed))
     assert [each for each in replay(both).differences if each.where == "states"] == []
-
-
-@each_row(
-    "word, reason",
-    [
-        *((reason.value, reason) for reason in StopReason),
-        *(("stuck", StopReason.NO_OP_LOOP), ("max seconds", StopReason.MAX_WALL_TIME), ("completed ", None)),
-        *(("model failure", StopReason.MODEL_UNAVAILABLE), ("awaiting approval", StopReason.AWAITING_APPROVAL)),
-        *(("max steps", StopReason.MAX_STEPS), ("max tokens", StopReason.MAX_TOKENS), ("", None), ("Done", None)),
-        *(("handed over", StopReason.HANDED_OVER), ("invalid replies", StopReason.INVALID_REPLIES)),
-    ],
-)
-def test_reasons_are_known_by_their_words_of_now_and_before(word: str, reason: StopReason | None) -> None:
-    """A record or a title of the version before this one still stands."""
-    assert stop_reason_of(word) is reason

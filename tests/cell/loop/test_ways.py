@@ -24,9 +24,9 @@ from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
+from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
-from infra.shared.run_states import StopReason
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import Canned, bash, calls, says, texts
 from tests.cell.loop.workbench import Workbench

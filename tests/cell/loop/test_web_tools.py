@@ -18,9 +18,9 @@ from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import DETAILS, web_tools
 from infra.cell.policy.gate import gate_of
+from infra.cell.protocol.shapes import ERROR_TYPES
 from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.policy import Policy, Rule, to_text
-from infra.shared.protocol.shapes import ERROR_TYPES
 from infra.shared.web import STATUS_OF, WebError
 from tests.cell.loop.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.operations import carry_out
+from infra.cell.loop.operations import HANDED_OVER, calls_of, event_of
 from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Gate
 from infra.cell.loop.toolbox import Toolbox
-from infra.shared.protocol.read import Requested, read
-from infra.shared.protocol.shapes import Operation
+from infra.cell.protocol.read import Requested, read
+from infra.cell.protocol.shapes import Operation, ProtocolEvent, RefusedOperation
 
 LIMIT = 2000
+
+
+def carry_out(
+    items: Iterable[Operation | RefusedOperation], dispatch: Callable[[ToolCall], ToolResult]
+) -> Iterator[ProtocolEvent]:
+    """In the order of the list. One that fails stops no other; behind one that hands over nothing is done."""
+    handed_over = False
+    for call in calls_of(items):
+        result = HANDED_OVER if handed_over else dispatch(call)
+        handed_over = handed_over or result.hands_over
+        yield event_of(call, result)
 
 
 class Workbench:

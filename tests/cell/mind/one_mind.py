@@ -8,10 +8,11 @@ import shutil
 import tempfile
 from typing import Any
 
+from infra.cell.clone_git import CloneGit, disarm
 from infra.cell.loop.interruption import Interruption
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.thresholds import Thresholds
 from infra.shared.conversation import Completion, Request
-from infra.shared.mind_settings import ExplorationSettings, MindSettings, RunnerMind
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
@@ -23,20 +24,20 @@ class OneMind:
     def __init__(self, root: str, now: float) -> None:
         self._lies(root, now)
         shutil.copytree(_born(type(self)), root, dirs_exist_ok=True, copy_function=shutil.copy)
-        self.git("config", "remote.origin.url", self.places.remote)
+        disarm(f"{self.root}/.git", self.places.remote)  # its origin is not the one that it was copied from
 
     def _lies(self, root: str, now: float) -> None:
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
         self.root = self.places.mind
         self.now = now
         self.log: list[tuple[str, dict[str, Any]]] = []
-        self.bare, self.git = Git(self.places.remote, AGENT), Git(self.root, AGENT)
+        self.bare = Git(self.places.remote, AGENT)
+        self.git: Git = CloneGit(self.root, self.places, self.places.remote)
 
     def bear(self, root: str) -> None:
         """Make what lies below the root at first; done once for each class, as it takes many processes of git."""
         Git(root)("init", "--quiet", "--template=", "--bare", "--initial-branch=mind", "remote.git")
         Git(root)("init", "--quiet", "--template=", "--initial-branch=mind", "bot/mind")
-        self.git("remote", "add", "origin", self.places.remote)
         self.write(".gitignore", "logs/events/\nscratch/\n*.prom\n")
         self.saves("birth")
 
@@ -65,15 +66,17 @@ class OneMind:
     def notes(self, word: str) -> list[dict[str, Any]]:
         return [facts for each, facts in self.log if each == word]
 
-    def context(self, mind: MindSettings | None = None, exploration: ExplorationSettings | None = None) -> MindContext:
+    def context(self, thresholds: Thresholds | None = None, exploration_usd: float | None = None) -> MindContext:
         return MindContext(
             places=self.places,
             git=self.git,
             remote_url=self.places.remote,
-            settings=RunnerMind(mind or MindSettings(), exploration or ExplorationSettings()),
+            thresholds=thresholds or Thresholds(),
+            exploration_usd=exploration_usd,
             note=lambda word, **facts: self.log.append((word, facts)),
             ask=_no_model,
             origins=lambda: (),
+            is_tainted=lambda: False,
             now=lambda: self.now,
             interruption=Interruption(),
         )

@@ -17,16 +17,16 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Entered, NotRecorded, RunResult
 from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.event import path_of
 from infra.cell.mind.maintain import Maintenance
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall_tool import recall
+from infra.cell.mind.thresholds import Thresholds
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text
-from infra.shared.mind.event import path_of
-from infra.shared.mind_settings import MindSettings
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
-from infra.shared.run_states import RunState, StopReason
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_skill_care import TEXT
 from tests.shared.mind.notes import DAY, START
@@ -127,7 +127,7 @@ class Life:
         as_pm("commit", "--quiet", "--message", "the tree")
         as_pm("push", "--quiet", "origin", "HEAD:mind")
         self.maintenance = Maintenance(lambda what, seconds: None)
-        self.settings = MindSettings()
+        self.settings = Thresholds()
         self.runs = 0
         self.origins: tuple[str, ...] = ()
         self.refused_for_space = 0
@@ -193,7 +193,7 @@ class Life:
         with open(f"{self.mind.root}/{path_of(timestamp(self.mind.now))}", "ab") as file:
             file.write(b'{"timestamp":"2026-01-')
 
-    def hop(self, settings: MindSettings) -> None:
+    def hop(self, settings: Thresholds) -> None:
         """Another version takes over: nothing of the process is left, nor what can be made again."""
         self.settings, self.maintenance = settings, Maintenance(lambda what, seconds: None)
         for name in os.listdir(f"{self.mind.root}/scratch"):

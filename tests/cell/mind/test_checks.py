@@ -11,11 +11,11 @@ from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import Verdict
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.checks import control, named
+from infra.cell.mind.claims import Origin
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
+from infra.cell.mind.notes import NOTE, details_of, origin_of
 from infra.cell.policy.gate import gate_of
-from infra.shared.mind.checks import control, named
-from infra.shared.mind.claims import Origin
-from infra.shared.mind.notes import NOTE, details_of, origin_of
 from infra.shared.policy import Policy, Rule, to_text
 from tests.cell.mind.test_note_tool import Noting, found
 

@@ -15,7 +15,7 @@ from infra.shared.mind.layout import CORE, DRIFT_REPORTS, IDENTITY, INVARIANTS
 from infra.shared.mind.sections import document_of
 from infra.shared.requests import MindState
 from tests.cell.mind.one_mind import OneMind
-from tests.cell.runner.test_web_taint import Door
+from tests.cell.runner.test_web_reads import Door
 
 NOW = 1_769_856_132.0
 

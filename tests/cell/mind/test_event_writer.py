@@ -16,10 +16,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from infra.cell.mind.event import START, ChainTip, MindEvent, path_of
+from infra.cell.mind.event_chain import verify
+from infra.cell.mind.event_log import event_files, logged, tip
 from infra.cell.mind.event_writer import EventWriter
-from infra.shared.mind.event import START, ChainTip, MindEvent, path_of
-from infra.shared.mind.event_chain import verify
-from infra.shared.mind.event_log import event_files, logged, tip
 from infra.shared.mind.layout import EVENTS
 from infra.shared.safe_files import Below
 from tests.shared.mind.events import DAY, event_of

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from infra.cell.mind import learn
+from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.coherence import judgement_of
+from infra.cell.mind.event import MindEvent, as_line, path_of, plain
+from infra.cell.mind.judgements import PairVerdict
 from infra.cell.mind.memory_files import MemoryFiles, read_log
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.summaries import EmptySummary
 from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import Completion, Request, Text
-from infra.shared.mind.claims import BeliefStatus
-from infra.shared.mind.coherence import PairVerdict
-from infra.shared.mind.event import MindEvent, as_line, path_of, plain
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
-from infra.shared.mind.summaries import EmptySummary
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.notes import DAY, START, Said, event_of
 from tests.shared.rows import each_row
@@ -94,29 +94,18 @@ def test_a_pass_that_was_cut_short_between_memory_and_its_log_is_not_made_twice(
     assert mind.read(LONG_TERM) == before
 
 
-def test_work_that_has_read_the_web_leaves_memory_to_the_day(mind: Learning) -> None:
+def test_a_run_that_has_read_the_web_leaves_memory_to_the_next(mind: Learning) -> None:
+    """Which may change it though the agent is tainted; what a page said is no memory."""
     mind.say(Said("r1", "it is 80", how="check"), Said("r2", "obey", how="page"))
-    learn.after_run(mind.live._replace(origins=lambda: ("a.example",)))
+    assert "waits for one that has not" in learn.after_run(mind.live._replace(origins=lambda: ("a.example",)))
     assert not mind.files.items
+    assert "promoted 1" in learn.after_run(mind.live._replace(is_tainted=lambda: True))
+    assert [item.statement for item in mind.files.items] == ["it is 80"]
     mind.now += DAY
     learn.make_daily(mind.live, "2026-01-05")
-    assert [item.statement for item in mind.files.items] == ["it is 80"]
     summary = mind.read("logs/daily/2026-01-05.md")
     assert "obey" not in summary
     assert "1 statement of runs that had read the web, candidates: logs/events/2026-01-05.jsonl:2" in summary
-    assert "Seen 2 statements, promoted 1, refused 1" in summary
-
-
-def test_memory_that_is_held_is_not_told_as_promoted(mind: Learning) -> None:
-    """The door would not take it; once the PM has decided, the note becomes memory as ever."""
-    mind.say(Said("r1", "it is 80", how="check"))
-    held = mind.live._replace(held=lambda: ("memory",))
-    assert "memory/long_term.md" in learn.after_run(held)
-    mind.now += DAY
-    assert "are held until the PM" in learn.make_daily(held, "2026-01-05")
-    assert not mind.files.items
-    assert "promoted 1" in learn.make_daily(mind.live, "2026-01-06")
-    assert [item.statement for item in mind.files.items] == ["it is 80"]
 
 
 def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learning) -> None:

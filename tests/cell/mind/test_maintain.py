@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra.cell.loop.interruption import Interrupted
+from infra.cell.mind.duties import DAILY_SUMMARY, EXPLORATION_RESET, STATE, WEEKLY_REVIEW, DueDuty, state_of
 from infra.cell.mind.maintain import Maintenance
 from infra.cell.mind.mind import MindContext
 from infra.shared.clock import moment
-from infra.shared.mind.duties import DAILY_SUMMARY, EXPLORATION_RESET, STATE, WEEKLY_REVIEW, DueDuty, state_of
 from infra.shared.mind.layout import FAILURES
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
@@ -182,15 +182,19 @@ def test_the_real_duties_say_what_they_did(mind: OneMind) -> None:
     assert record.words == "no exploration (exploration.usd is not set)"
 
 
-def test_what_steers_waits_while_the_work_has_read_the_web(mind: OneMind) -> None:
-    """The door takes no summary and no memory of such work, so neither is made and told as done."""
+def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
+    """The door takes no summary and no memory of it, so neither is made and told as done."""
     played = Played(DAILY_SUMMARY, EXPLORATION_RESET)
     maintenance = played.maintenance()
-    tainted = mind.context()._replace(origins=lambda: ("evil.example",))
-    assert maintenance.tend(tainted, False, never)
+    assert maintenance.tend(mind.context()._replace(is_tainted=lambda: True), False, never)
     assert played.did == ["exploration_reset 2026-01-31"]
-    assert maintenance.is_put_off
-    assert maintenance.tend(mind.context(), False, never, (WEEKLY_REVIEW,))
-    assert maintenance.tend(mind.context(), False, never, (DAILY_SUMMARY,))
+    assert maintenance.tend(mind.context(), False, never)
     assert played.did == ["exploration_reset 2026-01-31", "daily_summary 2026-01-30"]
-    assert not maintenance.is_put_off
+
+
+def test_a_new_mind_owes_no_summary_of_the_day_before(mind: OneMind) -> None:
+    """By the date of its first commit."""
+    mind.now = float(mind.git("log", "-1", "--format=%ct", "--reverse"))
+    played = Played(DAILY_SUMMARY, WEEKLY_REVIEW, EXPLORATION_RESET)
+    assert played.maintenance().tend(mind.context(), False, never)
+    assert [each.partition(" ")[0] for each in played.did] == [EXPLORATION_RESET]

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from infra.cell.mind.duties import STATE as DUTIES
+from infra.cell.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes
 from infra.cell.mind.event_writer import EventWriter
+from infra.cell.mind.metrics import FILE, STATE
 from infra.cell.mind.metrics_file import write_metrics
 from infra.cell.mind.run_use import RunUse
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Completion, Usage
-from infra.shared.mind.duties import STATE as DUTIES
-from infra.shared.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes
-from infra.shared.mind.metrics import FILE, STATE
 from tests.cell.mind.one_mind import OneMind
-from tests.shared.mind.test_metrics import read
+from tests.cell.mind.test_metrics import read
 
 NOW = moment("2026-01-31T10:00:00")
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import pytest
 
+from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.memory_files import MemoryFiles, read_log
+from infra.cell.mind.thresholds import Thresholds
+from infra.cell.run_states import StopReason
 from infra.shared.clock import timestamp
-from infra.shared.mind.claims import BeliefStatus
-from infra.shared.mind_settings import MindSettings
-from infra.shared.run_states import StopReason
 from tests.cell.mind.simulation import POISON, SKILL_PATH, Fact, Life, facts_of
 from tests.shared.mind.notes import DAY, START
 
@@ -86,7 +86,7 @@ def _troubles(life: Life, day: int, plan: Plan) -> None:
             for _ in range(6):
                 read = ("read_file", {"path": f"/agent/{SKILL_PATH}"})
                 life.run("Sum the column.", [read, ("bash", {"command": "false"})], end=StopReason.MAX_FAILURES)
-            life.hop(MindSettings(context_tokens=6_000))
+            life.hop(Thresholds(context_tokens=6_000))
 
 
 def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
@@ -115,7 +115,7 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
     assert not any(record["given_up"] for record in duties.values())
     placed = life.mind.notes("mind.placed")
     assert placed
-    assert max(each["tokens"] for each in placed) <= MindSettings().context_tokens
+    assert max(each["tokens"] for each in placed) <= Thresholds().context_tokens
     assert life.refused_for_space == 1
     assert not (Path(life.mind.root) / SKILL_PATH).exists()
     assert not life.mind.git("status", "--porcelain")

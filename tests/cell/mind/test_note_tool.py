@@ -12,8 +12,8 @@ from infra.cell.loop.loop import Acted
 from infra.cell.loop.registry import Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
+from infra.cell.mind.notes import MOST_NOTES, NOTE, details_of
 from infra.cell.policy.gate import gate_of
-from infra.shared.mind.notes import MOST_NOTES, NOTE, details_of
 from infra.shared.policy import Policy, Rule, to_text
 from tests.cell.loop.waiting import gone, wait_for
 from tests.shared.rows import each_row

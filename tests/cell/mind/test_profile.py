@@ -11,11 +11,11 @@ from typing import Any
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.loop import Acting, Answered, RunResult
 from infra.cell.mind.profile import LEAST_LOADED, LINES, RunProfile, compile_profile, compile_week, keep
+from infra.cell.mind.search import Hit
+from infra.cell.mind.tiers import DEFAULT, ContextPolicy, assemble
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import Completion, Text
 from infra.shared.mind.layout import IDENTITY, IMPROVEMENTS, LONG_TERM, WORKING
-from infra.shared.mind.search import Hit
-from infra.shared.mind.tiers import DEFAULT, ContextPolicy, assemble
-from infra.shared.run_states import StopReason
 from tests.shared.rows import each_row
 
 NOW = 1_769_860_800.0  # 2026-01-31T12:00:00Z, in 2026-W05

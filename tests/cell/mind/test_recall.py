@@ -22,12 +22,12 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.assemble import INDEX, as_operations, distinctive
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.recall_tool import recall as searched
+from infra.cell.mind.statements import key_of
+from infra.cell.mind.thresholds import Thresholds
+from infra.cell.mind.tiers import BYTES_PER_TOKEN, tokens_of
+from infra.cell.run_states import StopReason
 from infra.shared.mind.layout import BELIEFS, CONTEXT_POLICY, IDENTITY, INVARIANTS, LONG_TERM, PRINCIPLES, WORKING
-from infra.shared.mind.statements import key_of
-from infra.shared.mind.tiers import BYTES_PER_TOKEN, tokens_of
-from infra.shared.mind_settings import MindSettings
 from infra.shared.paths import ROOT
-from infra.shared.run_states import StopReason
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.mind_files import belief, item
 from tests.shared.rows import each_row
@@ -73,7 +73,7 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def run_of(mind: OneMind, **settings: Any) -> MindRun:
-    return MindRun(mind.context(MindSettings(**settings)), Position("run-1"))
+    return MindRun(mind.context(Thresholds(**settings)), Position("run-1"))
 
 
 def texts(reads: object) -> str:

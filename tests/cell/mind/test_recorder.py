@@ -13,15 +13,15 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, NotRecorded, RunResult, Told
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
+from infra.cell.mind.event import ChainTip, MindEvent
+from infra.cell.mind.event_chain import verify
+from infra.cell.mind.event_log import logged, tip
+from infra.cell.mind.notes import NOTE
 from infra.cell.mind.recorder import UNKNOWN_ORIGIN, Recorder
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.conversation import Completion, Text, Usage
-from infra.shared.mind.event import ChainTip, MindEvent
-from infra.shared.mind.event_chain import verify
-from infra.shared.mind.event_log import logged, tip
 from infra.shared.mind.heads import Head
 from infra.shared.mind.layout import EVENTS
-from infra.shared.mind.notes import NOTE
-from infra.shared.run_states import RunState, StopReason
 from infra.shared.safe_files import Below
 
 NOW = 1769856132.345
@@ -179,14 +179,6 @@ def test_long_things_are_bounded(tmp_path: Path) -> None:
     bench.act("bash", ToolResult("o" * 1_000_000, artifacts=many, facts={"exit": 0}), command="c" * 1_000_000)
     bench.act("read_file", ToolResult("o" * 1_000_000), path="p" * 1_000_000, other="q" * 1_000_000)
     assert all(len(each.raw) < 40_000 for each in logged(bench.below))
-
-
-def test_what_is_played_of_another_run_is_no_event_of_this_one(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, played=2)
-    for step in (1, 2, 3):
-        bench.recorder.record(Entered(step, RunState.PLAN))
-        bench.recorder.record(Acted(step, 1, ToolCall("1", "bash", {"command": "true"}), OK, 0.1))
-    assert [(each.step_id, each.metadata.status) for each in bench.events()] == [("", "began"), ("3.1", "ok")]
 
 
 def test_a_resumed_run_goes_on(tmp_path: Path) -> None:

@@ -16,11 +16,16 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind import acts
 from infra.cell.mind.clone import publish
+from infra.cell.mind.event import ChainTip, Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
+from infra.cell.mind.event_log import tip
 from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.maintain import DUTY_SECONDS
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.recorder import UNKNOWN_ORIGIN
 from infra.cell.mind.skill_care import COMPARES_SECONDS, SkillCare
+from infra.cell.mind.skill_index import IndexLine, lines_of, with_line
 from infra.cell.mind.skill_log import SkillLog
+from infra.cell.mind.skill_record import SkillRecords
 from infra.cell.mind.skill_scan import UNUSED, SkillScan
 from infra.cell.mind.skill_trials import (
     CHECK_SECONDS,
@@ -30,23 +35,18 @@ from infra.cell.mind.skill_trials import (
     TASK_SECONDS,
     verdict_of,
 )
+from infra.cell.mind.skills import folder_hash, skill_of
 from infra.cell.model_client import ModelFailure
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Completion, Request, Usage
-from infra.shared.mind.event import ChainTip, Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
-from infra.shared.mind.event_log import tip
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX
-from infra.shared.mind.skill_index import IndexLine, lines_of, with_line
-from infra.shared.mind.skill_record import SkillRecords
-from infra.shared.mind.skills import folder_hash, skill_of
-from infra.shared.mind_settings import ExplorationSettings
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from infra.shared.requests import HeldHead
 from infra.shared.safe_files import Below
 from tests.cell.loop.replies import Canned, Reply, bash, calls, says
 from tests.cell.mind.one_mind import OneMind
-from tests.shared.mind.test_skills import PATH, SKILL
+from tests.cell.mind.test_skills import PATH, SKILL
 from tests.shared.rows import each_row
 
 NOW = moment("2026-01-31T10:00:00")
@@ -80,7 +80,7 @@ class Skilled:
         self._written = EventWriter(self.mind.root, lambda word, **facts: None)
 
     def context(self, usd: float | None = 1.0) -> MindContext:
-        context = self.mind.context(exploration=ExplorationSettings(usd=usd))
+        context = self.mind.context(exploration_usd=usd)
         return context._replace(ask=self.model, origins=lambda: self.origins, toolbox_in=_toolbox)
 
     def care(self, usd: float | None = 1.0) -> SkillCare:
@@ -241,7 +241,7 @@ def test_a_trial_of_which_no_event_counts_is_the_last_of_its_review(skilled: Ski
     """Else the same would be paid for until the time is over."""
     a_used_draft(skilled)
     end = skilled.tip()
-    heads = (HeldHead(0, end.seq, end.hash),)
+    heads = (HeldHead(1, end.seq, end.hash),)
     skilled.says(*[without_skill] * 9)
     context = skilled.context()._replace(heads=lambda below: heads if not below else (), note_head=lambda *_: "no disk")
     SkillCare(context).review()
@@ -469,7 +469,7 @@ def test_what_a_page_may_have_written_is_not_even_tried(skilled: Skilled) -> Non
     skilled.mind.write(PATH.replace("csv-sum", "csv-max"), TEXT.replace("csv-sum", "csv-max"))
     skilled.save()
     skilled.care().after_run("next")
-    assert skilled.records().of("candidates/csv-max@0.1.0").origins == ("an unknown origin",)
+    assert skilled.records().of("candidates/csv-max@0.1.0").origins == (UNKNOWN_ORIGIN,)
     assert skilled.care().review().count("lacks self-test") == 2
     assert not skilled.records().of("candidates/csv-sum@0.1.0").trials
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,26 +18,25 @@ from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.loop import Acted, Entered, RunResult
 from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind import learn, vouched_events
+from infra.cell.mind import event_log, learn, vouched_events
+from infra.cell.mind.event import ChainTip, as_line, link, path_of, plain
+from infra.cell.mind.event_chain import MOST_FINDINGS
+from infra.cell.mind.event_log import tip
 from infra.cell.mind.heads import ask_heads, note_head
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.skill_log import SkillLog
+from infra.cell.mind.skill_record import COMPARISON, SELF_TEST, TrialDetails
+from infra.cell.mind.vouched import Vouched
 from infra.cell.mind.vouched_events import VouchedEvents
+from infra.cell.run_states import RunState, StopReason
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
+from infra.keep.settings import Settings
 from infra.shared.clock import timestamp
-from infra.shared.mind import event_log
-from infra.shared.mind.event import ChainTip, as_line, link, path_of, plain
-from infra.shared.mind.event_chain import MOST_FINDINGS
-from infra.shared.mind.event_log import tip
-from infra.shared.mind.heads import Forgotten, Head, add, line_of
+from infra.shared.mind.heads import FILE, Head, add, line_of
 from infra.shared.mind.layout import FAILURES
-from infra.shared.mind.skill_record import COMPARISON, SELF_TEST, TrialDetails
-from infra.shared.mind.vouched import Vouched
 from infra.shared.requests import MAX_HEADS, MAX_SEQ, HeldHead, Later, NoteHead, Refused, Reply, Request
-from infra.shared.run_states import RunState, StopReason
 from infra.shared.safe_files import Below
-from infra.shared.settings import Settings
 from tests.cell.mind.one_mind import OneMind
 from tests.keep.git_door.test_request_server import serving
 from tests.shared.mind.notes import DAY, START, Said, event_of
@@ -186,8 +186,8 @@ def test_what_a_shell_wrote_into_the_events_becomes_no_memory(
     assert "epsilon is 5" in mind.memory
     if how == "rewrite" or (how == "drop" and is_new_process):
         assert "logs/events/2026-01-05.jsonl:" in words
-        assert "minifram events --verify" in words
-        assert "minifram events --verify" in mind.read(FAILURES)
+        assert "minifram doctor" in words
+        assert "minifram doctor" in mind.read(FAILURES)
         assert len(mind.notes("mind.events_do_not_fit")) == 1
         assert "not learned from" not in mind.day(), "told once"
     elif how == "plant":  # no head covers a line that was put in between two writers: it is only counted
@@ -211,15 +211,12 @@ def test_a_skills_evidence_is_the_dispatchers(mind: Kept) -> None:
     assert not log.records().of("candidates/b@0.1.0").trials
 
 
-def test_a_keep_of_before_is_learned_from_as_before_and_a_silent_one_is_waited_for(tmp_path: Path) -> None:
-    def of_before(request: Request) -> Reply:
-        return Refused("the field 'do' is 'heads'; expected one of report, head")
-
-    with serving(tmp_path, of_before) as socket:
+def test_a_keep_that_does_not_say_is_waited_for(tmp_path: Path) -> None:
+    """Whether it refuses, or nobody answers: nothing is learned meanwhile."""
+    with serving(tmp_path, lambda request: Refused("not now")) as socket:
         mind = Kept(str(tmp_path), socket)
         mind.run("alpha is 1")
-        assert "alpha is 1" in mind.memory
-        assert len(mind.notes("mind.events_not_vouched_for")) == 1
+        assert "alpha is 1" not in mind.memory
     mind.run("beta is 2")
     assert "beta is 2" not in mind.memory
     assert "mind.not_learnt" in {word for word, _ in mind.log}
@@ -330,17 +327,18 @@ def test_a_flood_of_lines_takes_neither_memory_nor_time_without_end(mind: Kept) 
     assert len(problems) <= MOST_FINDINGS
 
 
-def test_what_the_pm_accepted_counts_at_once(mind: Kept) -> None:
-    """Also in a process that knew what is behind it, and vouches for no more than the keep does then."""
+def test_a_record_that_the_pm_moved_away_counts_no_more(mind: Kept) -> None:
+    """Also in a process that knew it: nothing is vouched for but what the keep notes from then on."""
     mind.run("alpha is 1")
     mind.plant()
     mind.run("beta is 2")
     assert len([line for line in VouchedEvents(mind.live).lines() if not line.event]) == 1
     last, at = tip(Below(mind.root)), timestamp(mind.now)
-    add(mind.places.var, line_of(Forgotten(at)) + line_of(Head("accepted by the PM", last.seq, last.hash, at)))
+    os.unlink(f"{mind.places.var}/{FILE}")
+    add(mind.places.var, line_of(Head("run", last.seq, last.hash, at, 1)))
     events = VouchedEvents(mind.live)
     assert events.verify() == ""
     assert all(line.event for line in events.lines())
-    add(mind.places.var, line_of(Forgotten(at)))
+    os.unlink(f"{mind.places.var}/{FILE}")
     events.verify()
     assert not any(line.event for line in events.lines())

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.context import RunnerContext, runner_context
+from infra.keep.watcher_file import WatcherFile, encode
 from infra.shared import boot, boot_log, comms
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
@@ -26,7 +27,6 @@ from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
-from infra.shared.watcher_file import WatcherFile, encode
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.doors import GitDoor, ModelDoor, Requests
 
@@ -51,8 +51,8 @@ def limits(**other: Any) -> Limits:
     return Limits(
         bash_seconds=20,
         output_chars=20_000,
-        unit_steps=20,
-        unit_seconds=30,
+        run_steps=20,
+        run_seconds=30,
         validation_seconds=60,
         work_seconds=600,
         door_seconds=5,

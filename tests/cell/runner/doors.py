@@ -19,6 +19,7 @@ import structlog
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.request_server import RequestServer
 from infra.keep.git_door.requests import answer
+from infra.keep.settings import Settings
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
     ACTS_PATH,
@@ -33,7 +34,6 @@ from infra.shared.conversation import (
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import resolve_object
-from infra.shared.settings import Settings
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import says
 

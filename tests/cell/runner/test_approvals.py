@@ -12,12 +12,12 @@ import pytest
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.registry import Verdict
+from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
 from infra.shared import comms, policy
 from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule
-from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, Runner, limits, read
@@ -59,7 +59,7 @@ def start(cell: Cell, **boot: Any) -> Runner:
 
 
 def waits(cell: Cell) -> tuple[Runner, str]:
-    """A runner whose unit has asked and ended, and the id of what it asked."""
+    """A runner whose run has asked and ended, and the id of what it asked."""
     cell.tell("make it")
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell)
@@ -97,7 +97,7 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
 
 
 def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
-    """It is not made, and the unit can end."""
+    """It is not made, and the run can end."""
     run, id = waits(cell)
     cell.model.replies += [calls(bash(TOUCH)), says("Then not.")]
 
@@ -141,7 +141,7 @@ def test_an_answer_reaches_the_unit_that_still_works(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell) -> None:
-    """The unit that waits begins anew without waiting for the clock."""
+    """The run that waits begins anew without waiting for the clock."""
 
     def answered(request: Request) -> Any:
         cell.tell(f"approve {asked_ids(cell)[0]}")
@@ -165,7 +165,7 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
 
 @pytest.mark.heavy
 def test_what_waits_is_not_tried_at_ticks_and_what_waits_no_more_is(cell: Cell) -> None:
-    """The clock is not an answer; but once a unit ended otherwise, the same Directives are work like any other."""
+    """The clock is not an answer; but once a run ended otherwise, the same Directives are work like any other."""
     cell.tell("make it")
     cell.model.replies += [calls(bash(TOUCH)), says("I wait for you.")]
     run = start(cell, limits=limits(work_seconds=0.2))
@@ -203,7 +203,7 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_an_answer_alone_is_no_work(cell: Cell) -> None:
-    """No model is asked for it; with the next unit it is ticked."""
+    """No model is asked for it; with the next run it is ticked."""
     run = start(cell)
     cell.tell("deny 0123abcd0123abcd")
     cell.pm_changes({"src/other.md": "of the PM's\n"}, "another push")
@@ -226,7 +226,7 @@ def ask(it: Approvals, command: str = "x") -> Verdict:
 
 
 def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
-    """The keep knows what was asked; when a unit is done, that is over, and an answer to it too."""
+    """The keep knows what was asked; when a run is done, that is over, and an answer to it too."""
     cell.tell("do it")
     first, second = ask(approvals(cell)), ask(approvals(cell))
     [id] = asked_ids(cell)
@@ -311,7 +311,7 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     done = {(1, 1): Done(call("x"), reply), (1, 2): Done(call("y"), of_before), (2, 1): Done(call("y"), made)}
 
     it = approvals(cell)
-    it.recall(Recorded("r", Request((), (), ()), (), "", 1, 0, (), done, frozenset(), {}, {}, 0, ""))
+    it.recall(Recorded("r", Request((), (), ()), (), "", 1, (), done, frozenset(), {}, {}, 0, ""))
     assert it.awaits()
     cell.tell(f"deny {id}")
     assert f"denies call {id}" in (it.news(cell.context().page.look()) or "")

@@ -279,7 +279,7 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
 
     cell.tell("do it")
     context, heart = recorded(
-        cell.context(model_of(looks, says("done")), limits=limits(unit_seconds=25, bash_seconds=2000))
+        cell.context(model_of(looks, says("done")), limits=limits(run_seconds=25, bash_seconds=2000))
     )
     page = context.page.look()
     heart.beats.clear()

@@ -7,18 +7,15 @@ import os
 
 import pytest
 
-from infra.cell.runner.exploring import Exploring, next_question
+from infra.cell.runner.exploring import DAY_SECONDS, Exploring, next_question
 from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
 from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions
-from infra.shared.mind_settings import ExplorationSettings, RunnerMind, to_json
-from infra.shared.taint import state_file
-from infra.shared.taint.machine import Taint
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, read, write
+from tests.cell.runner.cell import Cell, read, write
 from tests.cell.runner.doors import Refusal
 from tests.cell.runner.minds import PmMind, block
 from tests.shared.rows import each_row
@@ -26,10 +23,6 @@ from tests.shared.web_traces import EVIL, WebTrace
 
 heavy = pytest.mark.heavy
 QUESTIONS = "# Open questions\n\n- Q-0001: How large is it?\n  In lines.\n- Q-0002: And why?\n\nMore.\n"
-
-
-def explores(**settings: float) -> str:
-    return to_json(RunnerMind(exploration=ExplorationSettings(**({"usd": 1.0} | settings))))  # type: ignore[arg-type]
 
 
 def labels(cell: Cell) -> list[str]:
@@ -49,7 +42,7 @@ def test_questions_are_explored_behind_all_work_and_answered_below(cell: Cell) -
         says("Nobody knows."),
     ]
 
-    run = cell.start(cell.boot(mind=explores()))
+    run = cell.start(cell.boot(exploration_usd=1.0))
     wait_for(lambda: "Nobody knows" in mind.read(OPEN_QUESTIONS), "the answers")
 
     assert labels(cell) == ["task", *["exploration"] * 3]
@@ -78,7 +71,7 @@ def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
         return exhausted if request.label != "task" else says("Done.")
 
     cell.model.at_last = door  # type: ignore[assignment]
-    run = cell.start(cell.boot(mind=explores()))
+    run = cell.start(cell.boot(exploration_usd=1.0))
     run.sleeps()
     mind.add(block("TASK-001", "Work."))
 
@@ -106,7 +99,7 @@ def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: 
 
     cell.model.replies += [joined]
     cell.model.at_last = door  # type: ignore[assignment]
-    cell.start(cell.boot(mind=explores()))
+    cell.start(cell.boot(exploration_usd=1.0))
 
     wait_for(lambda: cell.reported("Answer me."), "the directive")
     assert labels(cell) == ["exploration", "exploration", "task"]
@@ -116,21 +109,20 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     """By default no model is called with nothing to do; time is counted over restarts."""
     PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
 
-    def may_explore(settings: str) -> bool:
-        context = cell.context(mind=settings)
+    def may_explore(usd: float | None) -> bool:
+        context = cell.context(exploration_usd=usd)
         desk = TaskDesk(context)
         desk.look()
         return Exploring(context, desk).next_job() is not None
 
-    assert may_explore(explores(seconds=9.0))
-    assert not may_explore("")
+    assert may_explore(1.0)
+    assert not may_explore(None)
     write(f"{cell.places.mind}/{OPEN_QUESTIONS}", "- Q-0003 (web): What nobody pushed?\n")
-    assert not may_explore(explores(seconds=9.0))
+    assert not may_explore(1.0)
     write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
     context = cell.context()
-    context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", 9.0))
-    assert not may_explore(explores(seconds=9.0))
-    assert may_explore(explores(seconds=10.0))
+    context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", DAY_SECONDS))
+    assert not may_explore(1.0)
 
 
 @heavy
@@ -144,7 +136,7 @@ def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> N
         return Refusal("exploration_exhausted", "limit … (exploration.web)") if spent else says("So.")
 
     cell.model.at_last = door  # type: ignore[assignment]
-    run = cell.start(cell.boot(mind=explores()))
+    run = cell.start(cell.boot(exploration_usd=1.0))
     wait_for(lambda: mind.read(OPEN_QUESTIONS).count("Answer") == 2, "the answers")
 
     assert labels(cell) == ["exploration/web", "exploration", "exploration/tools"]
@@ -152,7 +144,7 @@ def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> N
     run.sleeps()
     run.ask_to_end()
     run.ended()
-    cell.start(cell.boot(mind=explores())).sleeps()
+    cell.start(cell.boot(exploration_usd=1.0)).sleeps()
     again = [request for request in cell.model.requests[3:] if "Q-0001" in str(request.messages)]
     assert again == []
 
@@ -181,7 +173,7 @@ def test_tools_follow_what_the_question_is_marked_for(cell: Cell) -> None:
         calls(install),
         says("So."),
     ]
-    cell.start(cell.boot(mind=explores()))
+    cell.start(cell.boot(exploration_usd=1.0))
     wait_for(lambda: cell.reported("Who? (+1)"), "the directive")
 
     first, second, _, third, fourth, _, fifth = (_result(each) for each in cell.model.requests[1:])
@@ -194,63 +186,26 @@ def test_tools_follow_what_the_question_is_marked_for(cell: Cell) -> None:
 
 
 @heavy
-def test_an_answer_from_the_web_says_so_and_the_work_ends_with_it(cell: Cell) -> None:
-    """The run asks nothing anew: what it wrote of that is the PM's to see. Nothing more is explored before every
-    process of it has ended; then the next is untainted."""
+def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
+    """The run asks nothing anew: what it wrote of that is the PM's to see. The next one did not read the web, though
+    the agent is tainted still."""
     asked = "- Q-0001 (web): Who?\n- Q-0002: How?\n"
     os.makedirs(cell.places.var, exist_ok=True)
     mind, trace = PmMind(cell, {OPEN_QUESTIONS: asked}), WebTrace(cell.places)
 
     def read(request: Request) -> Completion:
-        trace.served()
+        trace.served(ago=0.0)
         return calls(bash(f"echo '- Q-0003: What does evil say?' >>{cell.places.mind}/{OPEN_QUESTIONS}"))
 
     cell.model.replies += [read, says("Evil says so."), says("So.")]
-    run = cell.start(cell.boot(mind=explores()))
+    cell.start(cell.boot(exploration_usd=1.0))
     wait_for(lambda: f"read from the web: {EVIL}): Evil says so." in mind.read(OPEN_QUESTIONS), "the answer")
 
     assert "Q-0003" not in mind.read(OPEN_QUESTIONS)
     held = [path for path in mind.files() if path.startswith(f"{HELD}/") and path.endswith(OPEN_QUESTIONS)]
     assert ["Q-0003" in mind.read(path) for path in held] == [True]
-    wait_for(lambda: (now := state_file.read(cell.places.var).now) is not None and now.over, "the end of the work")
-    run.sleeps()
-    assert len(cell.model.requests) == 2
-    run.ask_to_end()
-    run.ended()
-    cell.started_again()
-    cell.start(cell.boot(mind=explores()))
     wait_for(lambda: "): So." in mind.read(OPEN_QUESTIONS), "the next answer")
-    assert state_file.read(cell.places.var).now is None
-
-
-@heavy
-def test_work_on_a_question_that_was_cut_off_taints_nothing_for_ever(cell: Cell) -> None:
-    """Though no other question, task or directive follows: what is done in idle time waits for no word of the PM's."""
-    os.makedirs(cell.places.var, exist_ok=True)
-    PmMind(cell, {OPEN_QUESTIONS: "- Q-0001 (web): Who?\n"})
-    trace, runs = WebTrace(cell.places), list[Runner]()
-
-    def read(request: Request) -> Completion:
-        trace.served()
-        runs[0].process.kill()
-        return says("Nobody hears this.")
-
-    cell.model.replies.append(read)
-    runs.append(cell.start(cell.boot(mind=explores())))
-    runs[0].ended()
-
-    def taint() -> Taint | None:
-        return state_file.read(cell.places.var).now
-
-    cell.started_again()
-    again = cell.start(cell.boot(mind=explores()))
-    wait_for(lambda: (now := taint()) is not None and now.over, "the end of the work")
-    again.ask_to_end()
-    again.ended()
-    cell.started_again()
-    cell.start(cell.boot(mind=explores()))
-    wait_for(lambda: taint() is None, "the end of the taint")
-    assert labels(cell) == ["exploration/web"]
+    assert mind.read(OPEN_QUESTIONS).count("read from the web") == 1
 
 
 WEB, TOOLS, PLAIN = "- Q-1 (web): a\n", "- Q-2 (tools): b\n", "- Q-3: c\n"
@@ -273,9 +228,8 @@ def test_the_first_question_for_which_there_is_time(
     explored: list[tuple[str, str, float]], waits: tuple[str, ...], found: str
 ) -> None:
     """Of the 100 s half are for the web, a quarter for tools."""
-    settings = ExplorationSettings(usd=1.0, seconds=100.0)
     asked, before = open_questions(WEB + TOOLS + PLAIN), [Explored(*each) for each in explored]
-    question = next_question(asked, before, waits, settings)
+    question = next_question(asked, before, waits, day_seconds=100.0)
     assert (question.id if question else "") == found
 
 

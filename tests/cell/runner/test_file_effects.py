@@ -176,4 +176,4 @@ def test_a_run_without_effects_ends(cell: Cell) -> None:
     assert "stopped (no_op_loop): do it" in cell.reports()[-1]
     assert "8 steps in a row changed no file" in cell.reports()[-1]
     turns[8] = calls(bash("echo more >> src/notes.md", id="8"))
-    assert work(cell, *turns, limits=limits(unit_steps=14))[0].reason.value == "max_steps"
+    assert work(cell, *turns, limits=limits(run_steps=14))[0].reason.value == "max_steps"

@@ -1,4 +1,4 @@
-"""A directive that takes more than one conversation can hold: a unit shortens, sums up, begins anew, and ends well."""
+"""A directive that takes more than one conversation can hold: a run shortens, sums up, begins anew, and ends well."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ TOKENS = 20_000
 
 
 class Digger:
-    """Prints a lot, talks a lot, and is done when a unit's opening tells it what a unit before found out."""
+    """Prints a lot, talks a lot, and is done when a run's opening tells it what a run before found out."""
 
-    def __init__(self, until_units: int = 2) -> None:
-        self.until_units = until_units
+    def __init__(self, until_runs: int = 2) -> None:
+        self.until_runs = until_runs
         self.openings: list[str] = []
         self.steps = 0
         self.asked: list[str] = []
@@ -43,7 +43,7 @@ class Digger:
             self.openings.append(results(request)[0].content)
         if SUMMARY in str(request.messages[3:4]):
             self.after_summary.append(str(request.messages[4]))
-        if len(self.openings) == self.until_units:
+        if len(self.openings) == self.until_runs:
             read_it = any(SUMMARY in result.content for result in results(request))
             return says("All is done.") if read_it else calls(bash(f"cat {HANDOVER_NOTE}", id="read"))
         self.steps += 1
@@ -51,7 +51,7 @@ class Digger:
 
 
 def work_of(cell: Cell, model: Any, **other: Any) -> Work:
-    context = cell.context(model, limits=limits(unit_steps=200, context_tokens=TOKENS, **other))
+    context = cell.context(model, limits=limits(run_steps=200, context_tokens=TOKENS, **other))
     return Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
 
 
@@ -62,7 +62,7 @@ def lines(cell: Cell) -> list[list[dict[str, Any]]]:
 
 
 def test_a_directive_outlives_its_conversation(cell: Cell) -> None:
-    """Every stage comes in its turn, each is on record, and the unit after reads what the one before wrote down."""
+    """Every stage comes in its turn, each is on record, and the run after reads what the one before wrote down."""
     cell.tell("dig\n\nas deep as you can")
     model = Digger()
     work = work_of(cell, model)
@@ -99,7 +99,7 @@ def test_what_was_cut_can_be_read_where_it_says(cell: Cell) -> None:
     """The path in a shortened result leads to the whole of it."""
     cell.tell("dig")
     seen: list[str] = []
-    digger = Digger(until_units=99)
+    digger = Digger(until_runs=99)
 
     def model(request: Request) -> Completion:
         every = [block for message in request.messages for block in message.content if isinstance(block, ToolResult)]
@@ -119,9 +119,9 @@ def test_what_was_cut_can_be_read_where_it_says(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_beginning_anew_has_an_end(cell: Cell) -> None:
-    """Three times at once; then it is reported, and goes on at the tick, one unit at a time."""
+    """Three times at once; then it is reported, and goes on at the tick, one run at a time."""
     cell.tell("dig")
-    model = Digger(until_units=99)
+    model = Digger(until_runs=99)
     work = work_of(cell, model, work_seconds=0.01)
 
     assert [work.look(ticked=False) for _ in range(MOST_STARTS + 2)] == [
@@ -131,7 +131,7 @@ def test_beginning_anew_has_an_end(cell: Cell) -> None:
     assert len(model.openings) == MOST_STARTS + 1
     [report] = cell.reports()
     assert "stopped (context): dig" in report
-    assert "limits.context_tokens" in report
+    assert "what the runner or the model takes" in report
     assert SUMMARY in report
     assert cell.open() == ["dig"]
 
@@ -152,7 +152,7 @@ def test_a_conversation_that_cannot_even_begin_is_the_pms_to_mend(cell: Cell) ->
 
 
 def test_a_note_about_other_directives_is_none(cell: Cell) -> None:
-    """Nor one that is damaged, a pipe or a directory; and without it a unit begins all the same."""
+    """Nor one that is damaged, a pipe or a directory; and without it a run begins all the same."""
     cell.tell("one thing")
     context = cell.context()
     tasks = context.page.look().open
@@ -173,16 +173,16 @@ def test_a_note_about_other_directives_is_none(cell: Cell) -> None:
 
 
 @each_row(
-    "units, allowed",
+    "runs, allowed",
     [
         (["a", "a", "a", "a", "a"], [True, True, True, False, False]),
         (["ab", "a", "b", "ab"], [True, True, True, False]),
         (["a", "a", "a", "ab", "a"], [True, True, True, True, True]),
     ],
 )
-def test_a_row_of_fresh_starts(units: list[str], allowed: list[bool]) -> None:
-    """A directive that is new begins another row, one that went does not; so does a unit that ended otherwise."""
+def test_a_row_of_fresh_starts(runs: list[str], allowed: list[bool]) -> None:
+    """A directive that is new begins another row, one that went does not; so does a run that ended otherwise."""
     starts = FreshStarts()
-    assert [starts.another(set(ids)) for ids in units] == allowed
+    assert [starts.another(set(ids)) for ids in runs] == allowed
     starts.none()
     assert [starts.another("ab") for _ in range(MOST_STARTS + 1)] == [*[True] * MOST_STARTS, False]

@@ -12,12 +12,12 @@ from infra.cell.runner import examination, hop
 from infra.cell.runner.context import RunnerContext, runner_context
 from infra.cell.runner.examination import Examined
 from infra.cell.runner.hop import MainMoved, NotValidated
+from infra.keep.verdicts import records, refs, trees
+from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared.paths import ERROR_LOG
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination, Later, Refused, Reply
-from infra.shared.verdicts import records, refs, trees
-from infra.shared.verdicts.verdict import Counts, Verdict
 from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, limits, read, write

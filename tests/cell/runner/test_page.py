@@ -16,14 +16,13 @@ import pytest
 
 from infra.cell.runner import make_way
 from infra.cell.runner.page import Page
-from infra.cell.runner.state import STATE_FILE, State
+from infra.cell.runner.state import STATE_FILE
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import PAGE
+from infra.shared.repository.page_text import PAGE, USUAL
 from infra.shared.requests import AgentReport, Reply
-from infra.shared.settings import CommsSettings
 from tests.cell.runner.cell import PROJECT, Cell, read, write
 
 
@@ -47,7 +46,7 @@ def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
     assert cell.open() == ["two"]
     [report] = cell.reports()
     assert report.split("\n")[0].endswith("Z main@0123456789ab a title")
-    assert report.endswith("some text")
+    assert report.endswith(f"\n\nDirective: {seen.open[0].id}\n\nsome text")
     assert kept(cell) == []
     assert Git(cell.checkout)("status", "--porcelain") == ""
 
@@ -255,30 +254,6 @@ def test_a_state_that_cannot_be_written_does_not_lose_the_report(cell: Cell, cap
     assert len(cell.reports()) == 1
 
 
-def test_what_the_version_before_remembered_is_read_once(cell: Cell) -> None:
-    """Its six files become one; what cannot be read of them stays beside."""
-    bot, logs = cell.places.bot, f"{cell.checkout}/logs"
-    at = "2026-01-31T10:42:12.345Z"
-    write(f"{bot}/.unsent/{at}.json", json.dumps({"at": at, "title": "first", "text": "", "ticks": [], "id": "a" * 32}))
-    write(f"{bot}/.unsent/2026-01-31T10:42:12.346Z.json", '{"at": "2026')
-    write(f"{bot}/.awaiting", f"{'b' * 64} {'c' * 40}")
-    write(f"{logs}/handover", "1234 made way for 5678\n")
-    write(f"{logs}/taken-up", "0a1b2c3d\n1a1b2c3d\n")
-    write(f"{logs}/hand-over.md", "# Hand-over\n\n- written: then\n- directives: 2a1b2c3d 3a1b2c3d\n\nwords\n")
-
-    context = cell.context()
-
-    memory = context.state.memory
-    assert [(report.at, report.title, report.id) for report in memory.unsent] == [(at, "first", "a" * 32)]
-    assert (memory.awaiting, memory.awaiting_at) == ("b" * 64, "c" * 40)
-    assert memory.made_way == "1234 made way for 5678"
-    assert memory.forked == ("0a1b2c3d", "1a1b2c3d")
-    assert memory.handover == ("2a1b2c3d", "3a1b2c3d")
-    assert os.listdir(f"{bot}/.unsent") == ["2026-01-31T10:42:12.346Z.json.bad"]
-    assert sorted(os.listdir(logs)) == ["hand-over.md"]
-    assert State(bot, cell.checkout, context.log).memory == memory, "it is on the disk"
-
-
 def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> None:
     """Text that UTF-8 cannot hold is reported as far as it goes."""
     assert cell.context().page.report("half \ud83d", "and half \udc00")
@@ -297,7 +272,7 @@ context = runner_context(from_json(sys.argv[1]), sys.argv[2], Interruption())
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))
 context.page.add("a title", "some text")
-context.status.show("working", unit="a run")
+context.status.show("working", about="a run")
 tries = []
 def room_at_last(seconds):
     tries.append(seconds)
@@ -305,7 +280,7 @@ def room_at_last(seconds):
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
 assert make_way.signal_main(context, "a test", room_at_last)
 assert context.page.send()
-context.status.show("working", unit="a run")
+context.status.show("working", about="a run")
 """
 
 
@@ -342,7 +317,7 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
 
 @pytest.mark.heavy
 def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
-    write_at_once(cell, CommsSettings().keep_reports + 5)
+    write_at_once(cell, USUAL.keep_reports + 5)
 
 
 @pytest.mark.long
@@ -379,7 +354,7 @@ def write_at_once(cell: Cell, rounds: int) -> None:
     found = [report.split("\n") for report in cell.all_reports()]
     assert [lines[0].split(" ", 3)[3] for lines in found] == [f"report {number}." for number in range(rounds)]
     assert [lines[-1] for lines in found] == [f"text {number}." for number in range(rounds)]
-    assert len(cell.reports()) == CommsSettings().keep_reports
+    assert len(cell.reports()) == USUAL.keep_reports
 
 
 @pytest.mark.heavy

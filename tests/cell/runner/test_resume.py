@@ -17,13 +17,13 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.loop import Acting
 from infra.cell.loop.player import UNKNOWN
-from infra.cell.loop.recorded import Done, Recorded, Words
+from infra.cell.loop.recorded import Done, Recorded
+from infra.cell.run_states import StopReason
 from infra.cell.runner.log import Log
 from infra.cell.runner.resume import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import Transcript
-from infra.shared.conversation import REFUSAL, Message, Request, Text
-from infra.shared.run_states import StopReason
+from infra.shared.conversation import Message, Request, Text
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read
@@ -35,7 +35,6 @@ RUN = Recorded(
     ("d1",),
     "boot",
     9,
-    0,
     (says("a"),),
     {},
     frozenset(),
@@ -73,7 +72,7 @@ def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_pa
     assert did.read_text() == "one\ntwo\n"
     before, after = cell.model.requests[1], cell.model.requests[2]
     assert after.messages[: len(before.messages)] == before.messages
-    assert after.unit == before.unit, "its budget goes on as well"
+    assert after.run == before.run
     begun, behind_it = results(after)
     assert (begun.tool_use_id, begun.content) == ("2", UNKNOWN)
     assert behind_it.content.startswith("not run: ")
@@ -114,50 +113,11 @@ def test_what_the_pm_takes_back_is_not_gone_on_with(cell: Cell) -> None:
     wait_for(lambda: cell.reported("Another thing is done."), "the report")
 
     assert len(cell.model.requests[1].messages) == 3, "the opening alone"
-    assert cell.model.requests[1].unit != cell.model.requests[0].unit
-
-
-def test_a_run_is_taken_up_again_from_one_of_its_steps(cell: Cell) -> None:
-    """As a new run, with the same conversation up to there; nothing in it is done once more, and its own record is
-    whole, so that it can be taken up in its turn."""
-    cell.tell("count")
-    first = [calls(bash(f"echo {word} >> count; cat count", id=word)) for word in ("one", "two", "three")]
-    canned = _unit(cell, *first, says("Counted."))
-    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
-
-    cell.tell(f"Go on from run {run} after step 2. Say four instead.")
-    again = _unit(cell, calls(bash("echo four >> count; cat count", id="four")), says("Another way."))
-
-    opened, after = again.requests
-    assert opened.messages[:-1] == canned.requests[2].messages[:-1]
-    assert results(opened) == results(canned.requests[2])
-    assert "Say four instead." in texts(opened)[0]
-    assert opened.unit != canned.requests[0].unit
-    assert results(after)[0].content == "one\ntwo\nthree\nfour\n[exit status 0]"
-    assert cell.open() == []
-    second = next(name for name in sorted(os.listdir(f"{cell.checkout}/logs/transcripts"))[1:])
-
-    cell.tell(f"go on from run {second.removesuffix('.jsonl')} after step 3 with model qwen3: and five")
-    third = _unit(cell, says("It is enough."))
-    assert (opened.model, third.requests[0].model) == ("", "qwen3")
-    assert third.requests[0].messages[:-1] == after.messages[:-1]
-
-
-@pytest.mark.parametrize(
-    "asked", ["nothing after step 1", "{run} after step 2", "{run} after step 9", "../x after step 1"]
-)
-def test_a_run_that_cannot_be_taken_up_is_left_to_the_model(cell: Cell, asked: str) -> None:
-    """No such run, the step that ended it, none, no name: the directive is work like any other."""
-    cell.tell("count")
-    _unit(cell, calls(bash("true")), says("Counted."))
-    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
-    cell.tell(f"Go on from run {asked.format(run=run)}")
-    assert len(_unit(cell, says("I cannot.")).requests[0].messages) == 3
-    assert cell.open() == []
+    assert cell.model.requests[1].run != cell.model.requests[0].run
 
 
 def _unit(cell: Cell, *replies: Any) -> Canned:
-    """One unit on all that is open, in this process."""
+    """One run on all that is open, in this process."""
     canned = Canned(replies)
     context = cell.context(canned)
     seen = context.page.look()
@@ -183,8 +143,6 @@ def _transcripts(cell: Cell) -> str:
         ({"directives": ()}, "not open any more"),
         ({"end": "model_unavailable"}, None),
         ({"end": "no_op_loop"}, ""),
-        ({"forked_steps": 1}, "not copied whole"),
-        ({"forked_steps": 1, "told": {1: Words("a", "a")}}, None),
         ({"resumed": MOST_TIMES}, "3 times"),
         ({"resumed": MOST_TIMES - 1}, None),
         ({"at": "1969-12-31T00:00:00.000Z"}, "last line"),
@@ -293,36 +251,6 @@ def test_a_copy_under_a_name_that_no_run_has_is_passed_over(cell: Cell) -> None:
     found = cut_short(cell.context(), str(directory), tasks)
     assert found
     assert found.run_id == name
-
-
-def test_a_run_is_taken_up_once(cell: Cell) -> None:
-    """A new run that ended early is not forgotten for the old one; when the directive is done, the same words are
-    another."""
-    cell.tell("count")
-    _unit(cell, calls(bash("true", id="1")), calls(bash("true", id="2")), says("Counted."))
-    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
-    again = f"Go on from run {run} after step 1"
-    cell.tell(again)
-    no = says("No.", REFUSAL)
-    assert len(_unit(cell, no).requests[0].messages) == 5
-    assert cell.open() == [again]
-    assert len(_unit(cell, no).requests[0].messages) == 3, "anew: what came of the new run counts"
-    assert len(_unit(cell, says("Done.")).requests[0].messages) == 3
-    cell.tell(again)
-    assert len(_unit(cell, says("Done.")).requests[0].messages) == 5
-
-
-def test_a_run_that_is_taken_up_has_steps_of_its_own(cell: Cell) -> None:
-    """One that used up its steps can be gone on from, with as many again; one that went round in circles cannot."""
-    cell.tell("count")
-    turns = [calls(bash(f"echo {number}", id=str(number))) for number in range(20)]
-    _unit(cell, *turns)
-    cell.pm_edits(lambda page: page.replace("- [ ] count", ""), "not that")
-    [run] = [name.removesuffix(".jsonl") for name in os.listdir(f"{cell.checkout}/logs/transcripts")]
-    cell.tell(f"Go on from run {run} after step 20")
-    model = _unit(cell, calls(bash("true", id="x")), says("Done."))
-    assert len(model.requests) == 2
-    assert cell.open() == []
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""One unit of work, from its opening to its report; the model's words are canned, everything else is real."""
+"""One run, from its opening to its report; the model's words are canned, everything else is real."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ import pytest
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
 from infra.cell.model_client import ModelFailure
+from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing
 from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.new_directives import NewDirectives
@@ -34,12 +35,10 @@ from infra.shared.conversation import (
     Image,
     Message,
     Request,
-    Spent,
     Text,
     ToolUse,
     Usage,
 )
-from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import FILES, Cell, limits, read, write
@@ -57,7 +56,7 @@ class Always(NamedTuple):
 
 
 def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[RunResult, Canned]:
-    """One unit on all that is open."""
+    """One run on all that is open."""
     canned = Canned(replies)
     context = cell.context(model or canned, **other)
     seen = context.page.look()
@@ -85,7 +84,7 @@ def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
         *("read_file", "write_file", "edit_file", "delete_file", "bash"),
         *("fetch_page", "web_search", "bootstrap", "rollback"),
     ]
-    assert request.unit
+    assert request.run
 
 
 def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
@@ -166,7 +165,7 @@ def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> N
 
 
 def test_work_is_reported_and_ticked(cell: Cell) -> None:
-    """All directives of the unit at once, under the commit that the checkout is at then."""
+    """All directives of the run at once, under the commit that the checkout is at then."""
     cell.tell("first thing")
     cell.tell("second thing")
 
@@ -197,7 +196,7 @@ def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
     replies = {"refusal": says("No.", REFUSAL), "max_tokens": says("", MAX_TOKENS), "max_steps": calls(bash("true"))}
 
     for tries, (why, reply) in enumerate(replies.items(), 1):
-        work(cell, model=Always(reply), limits=limits(unit_steps=4))
+        work(cell, model=Always(reply), limits=limits(run_steps=4))
 
         assert cell.open() == ["do it"]
         assert f"stopped ({why}{f', try {tries} of 3' * (tries > 1)}): do it" in cell.reports()[-1]
@@ -208,26 +207,15 @@ def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
     assert "This was try 1 of 3. Its directives stay open" in cell.reports()[-1], "the PM has spoken"
 
 
-def test_the_model_is_told_of_its_money_and_then_the_unit_ends(cell: Cell) -> None:
-    """Between two steps, with the results; what was not done stays open, and the PM reads why."""
+def test_the_model_is_told_of_its_money(cell: Cell) -> None:
+    """Between two steps, with the results."""
     cell.tell("do it")
+    dear = calls(bash("true"), text="On my way.")._replace(spent=0.92)
+    _, model = work(cell, dear, calls(bash("true"), text="Nearly."), says("Done."))
 
-    def exhausted(request: Request) -> Completion:
-        raise ModelFailure("unit_budget_exhausted", "5 of 5 dollars are spent")
-
-    dear = calls(bash("true"), text="On my way.")._replace(spent=Spent(day=0.5, unit=0.92))
-    outcome, model = work(cell, dear, calls(bash("true"), text="Nearly."), exhausted)
-
-    assert outcome.reason is StopReason.BUDGET
     assert texts(model.requests[0]) == []
-    assert "92% of what this run may cost is used up" in texts(model.requests[1])[0]
+    assert "92% of the day's budget is used up" in texts(model.requests[1])[0]
     assert texts(model.requests[2]) == [], "once"
-    [report] = cell.reports()
-    assert "stopped (budget): do it" in report
-    assert "budget.unit_usd" in report
-    assert "5 of 5 dollars are spent" in report
-    assert "Nearly." in report
-    assert cell.open() == ["do it"]
 
 
 def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> None:
@@ -243,7 +231,7 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
         raise ModelFailure("provider_error", "the stream ended before message_stop")
 
     canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, calls(bash("cat did")), says("Done.")])
-    context = cell.context(canned, limits=limits(unit_steps=3))._replace(pause=waits.append)
+    context = cell.context(canned, limits=limits(run_steps=3))._replace(pause=waits.append)
     seen = context.page.look()
     outcome = work_on(context, seen, seen.open, None, look_back=True)
 
@@ -290,7 +278,7 @@ def test_after_an_outage_the_run_goes_on_from_its_record(cell: Cell, kind: str) 
     def away(request: Request) -> Completion:
         raise ModelFailure(kind, "no answer")
 
-    outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(unit_seconds=9999))
+    outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(run_seconds=9999))
     assert outcome.reason is StopReason.MODEL_UNAVAILABLE
     assert len(first.requests) == 2 if kind == "authentication" else len(first.requests) > 10
     for _ in range(5):

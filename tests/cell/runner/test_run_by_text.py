@@ -8,9 +8,9 @@ import os
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.cell.model_client import ModelFailure
+from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
-from infra.shared.run_states import StopReason
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_run import work

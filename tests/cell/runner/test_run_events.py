@@ -8,16 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from infra.cell.mind.event import MindEvent
+from infra.cell.mind.event_chain import verify
+from infra.cell.mind.event_log import event_files, logged
 from infra.cell.mind.event_writer import EventWriter
-from infra.cell.runner.run import work_on
-from infra.shared.mind.event import MindEvent
-from infra.shared.mind.event_chain import verify
-from infra.shared.mind.event_log import event_files, logged
+from infra.cell.run_states import StopReason
 from infra.shared.mind.heads import FILE, Head, read_heads
 from infra.shared.mind.layout import EVENTS
-from infra.shared.run_states import StopReason
 from infra.shared.safe_files import Below
-from tests.cell.loop.replies import Canned, bash, calls, says
+from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, read, write
 from tests.cell.runner.test_resume import session_of_the_command
@@ -36,7 +35,7 @@ def events(mind: Below) -> list[MindEvent]:
 
 def heads(cell: Cell) -> list[Head]:
     content = Path(f"{cell.places.var}/{FILE}").read_bytes()
-    return [each for each in read_heads(content) if isinstance(each, Head)]
+    return read_heads(content)
 
 
 def test_each_run_leaves_its_events_and_the_keep_knows_where_they_end(cell: Cell) -> None:
@@ -98,19 +97,6 @@ def test_a_file_with_the_minds_name_is_no_mind(cell: Cell) -> None:
     Path(cell.places.mind).write_text("not mine\n")
     cell.tell("do it")
     assert work(cell, says("Done."))[0].reason is StopReason.COMPLETED
-
-
-def test_a_fork_tells_of_its_own_steps_alone(cell: Cell) -> None:
-    mind = with_mind(cell)
-    cell.tell("do it")
-    work(cell, calls(bash("echo 1")), calls(bash("echo 2")), says("Done."))
-    run = events(mind)[0].run_id
-    cell.tell(f"Go on from run {run} after step 1.")
-    context = cell.context(Canned([calls(bash("echo 3")), says("Done.")]))
-    seen = context.page.look()
-    work_on(context, seen, seen.open, None, look_back=False)
-    mine = [each.step_id for each in events(mind) if each.run_id != run]
-    assert mine == ["", "2.1", ""]
 
 
 @pytest.mark.heavy

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from infra.cell.run_states import RunState
 from infra.cell.runner.status import StatusFile
-from infra.shared.run_states import RunState
 from infra.shared.status_file import SLEEPING, WORKING
 from tests.cell.loop.waiting import wait_for
 
@@ -27,7 +27,7 @@ def test_the_last_state_of_a_run_is_shown_though_others_came_shortly_before(tmp_
         raw = json.loads(path.read_text())
         return raw["doing"], raw["state"], raw["steps"]
 
-    status.show(WORKING, unit="do it")
+    status.show(WORKING, about="do it")
     assert shown() == (WORKING, "", 0)
     for step in (1, 2):
         for state in (RunState.PLAN, RunState.EXECUTE_TOOL):

@@ -82,7 +82,7 @@ class Door(DoorProcess):
 
     def __init__(self, cell: Cell, url: str, directory: Path) -> None:
         model = {"provider": "openai", "name": "gpt-6.1-terra", "base_url": url}
-        super().__init__(directory, {"model": model, "budget": {"daily_usd": 1000, "unit_usd": 1000}})
+        super().__init__(directory, {"model": model, "budget": {"daily_usd": 1000}})
         self.places = cell.places
         self.write_key(KEY, name="openai_api_key")
 
@@ -109,7 +109,7 @@ def storm(cell: Cell, tmp_path: Path, jobs: int, between: float, lull: float, se
         door = Door(cell, peer.url, tmp_path / "door")
         door.start()
         cell._model = cast("ModelDoor", door)
-        run, kills, told, next_job = cell.start(cell.boot(limits=limits(unit_seconds=600))), 0, 0, 0.0
+        run, kills, told, next_job = cell.start(cell.boot(limits=limits(run_seconds=600))), 0, 0, 0.0
         began = time.monotonic()
         while told < jobs or cell.open():
             if told < jobs and time.monotonic() - began >= next_job:
@@ -128,7 +128,7 @@ def storm(cell: Cell, tmp_path: Path, jobs: int, between: float, lull: float, se
                 if kills % 5 == 0:
                     door.signal(signal.SIGKILL)
                     door.start()
-                run = cell.start(cell.boot(limits=limits(unit_seconds=600)))
+                run = cell.start(cell.boot(limits=limits(run_seconds=600)))
             else:
                 kills += 1
                 wait_for(lambda: not cell.open(), "the rest", 60)

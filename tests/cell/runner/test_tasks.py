@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from infra.cell.mind.answers import TaskStatus, read_answer
 from infra.cell.runner.job import task_job
 from infra.shared.comms import Directive
 from infra.shared.conversation import Completion, Request
-from infra.shared.mind.answers import TaskStatus, read_answer
 from infra.shared.mind.inbox import TaskBlock
 from infra.shared.mind.layout import ACTIVE, INBOX
 from tests.cell.loop.replies import bash, calls, says, texts
@@ -55,7 +55,7 @@ def test_a_pushed_task_is_worked_on_at_once_and_answered_with_evidence(cell: Cel
 
     wait_for(lambda: cell.reported("done: Task TASK-001"), "the report")
     asked = cell.model.requests[0]
-    assert (asked.task, asked.label) == ("TASK-001", "task")
+    assert asked.label == "task"
     for words in ("Write the notes.", "For the archive.", "BLOCKED: "):
         assert words in briefing(asked)
     assert "## TASK-001" in active[0]
@@ -125,7 +125,7 @@ def test_what_fails_again_and_again_is_given_up(cell: Cell) -> None:
     mind.add(block("TASK-001", "Loop."))
     cell.model.at_last = calls(bash("true"))
 
-    cell.start(cell.boot(limits=limits(unit_steps=2, work_seconds=0.3)))
+    cell.start(cell.boot(limits=limits(run_steps=2, work_seconds=0.3)))
 
     wait_for(lambda: cell.reported("failed: Task TASK-001"), "the last try")
     text = answer(mind, "TASK-001")
@@ -162,7 +162,7 @@ def test_the_pm_may_change_and_cancel_a_task_while_it_is_worked_on(cell: Cell) -
 
     cell.model.at_last = steps
     mind.add(block("TASK-001", "Write it."))
-    cell.start(cell.boot(limits=limits(unit_steps=2000)))
+    cell.start(cell.boot(limits=limits(run_steps=2000)))
 
     wait_for(lambda: cell.reported("cancelled: Task TASK-001"), "the report")
     assert "Write it twice." in told[0]

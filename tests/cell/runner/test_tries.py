@@ -42,19 +42,19 @@ def test_distances_grow_and_end(stops: Stops, at: float | None) -> None:
 def test_which_reports_count() -> None:
     """Runs that were stopped for want of progress; not those that wait for a model or an answer."""
     titles = [
-        "main@0123456789ab stopped (stuck): do it",
-        "main@0123456789ab stopped (model unavailable): do it",
-        "main@0123456789ab stopped (awaiting approval): do it",
+        "main@0123456789ab stopped (no_op_loop): do it",
+        "main@0123456789ab stopped (model_unavailable): do it",
         "main@0123456789ab stopped (awaiting_approval): do it",
         "main@0123456789ab stopped (budget): do it",
-        "main@0123456789ab stopped (stuck, before your last push): do it",
-        "main@0123456789ab done: stopped (stuck): do it",
-        "watcher: main@0123456789ab stopped (stuck): do it",
-        "main@0123456789ab stopped (max steps): do it (stuck)",
+        "main@0123456789ab stopped (no op loop): do it",
+        "main@0123456789ab stopped (no_op_loop, before your last push): do it",
+        "main@0123456789ab done: stopped (no_op_loop): do it",
+        "watcher: main@0123456789ab stopped (no_op_loop): do it",
+        "main@0123456789ab stopped (max_steps): do it (no_op_loop)",
     ]
     assert stops_in((title, float(-at)) for at, title in enumerate(titles)) == Stops(2, 0.0, "no_op_loop")
-    assert stops_in([("main@0123456789ab stopped (stuck, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "no_op_loop")
-    for word in ("no_op_loop", "max_failures", "refusal", "max_tokens", "max tokens", "max seconds", "policy_denied"):
+    assert stops_in([("main@0123456789ab stopped (no_op_loop, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "no_op_loop")
+    for word in ("no_op_loop", "max_failures", "refusal", "max_tokens", "max_wall_time", "policy_denied", "context"):
         assert stops_in([(f"main@0123456789ab stopped ({word}): x", 1.0)]).runs == 1
 
 
@@ -89,7 +89,7 @@ def _ticked(run: Runner, times: int) -> bool:
 def test_no_subject_of_the_agents_ends_the_count(cell: Cell, end: str) -> None:
     """It may hold what Unicode calls a line end; and the agent may have told git to speak another encoding."""
     context = cell.context()
-    assert context.page.report("main@0123456789ab stopped (stuck): do it", "text")
+    assert context.page.report("main@0123456789ab stopped (no_op_loop): do it", "text")
     context.page.look()
     context.git("merge", "--quiet", "--ff-only", "origin/main")
     context.git("commit", "--quiet", "--allow-empty", "--message", f"a note{end}and more")
@@ -109,11 +109,11 @@ def test_the_count_is_mains_and_the_pms_word_resets_it(cell: Cell) -> None:
     assert stops() == 0
     before = time.time()
     for nth in (1, 2):
-        assert context.page.report(f"main@0123456789ab stopped (stuck{', try 2 of 3' * (nth - 1)}): do it", "text")
+        assert context.page.report(f"main@0123456789ab stopped (no_op_loop{', try 2 of 3' * (nth - 1)}): do it", "text")
         assert stops() == nth
     last = stops_since_word(context.git, context.page.look().commit).last_at
     assert before - 1 <= last <= time.time() + 1
-    context.page.add("main@0123456789ab stopped (stuck, try 3 of 3): do it", "text")
+    context.page.add("main@0123456789ab stopped (no_op_loop, try 3 of 3): do it", "text")
     assert stops() == 3
     context.git("commit", "--quiet", "--allow-empty", "--message", "the agent's own")
     context.page.send()

@@ -17,16 +17,15 @@ from infra.cell.runner.state import STATE_FILE
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
-from infra.shared.mind_settings import ExplorationSettings, RunnerMind, to_json
 from infra.shared.policy import Policy, to_text
 from infra.shared.repository.git import Git
 from infra.shared.requests import AgentReport, Reply
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
+from tests.cell.mind.test_skills import PATH, SKILL
 from tests.cell.runner.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
 from tests.cell.runner.doors import Refusal
-from tests.shared.mind.test_skills import PATH, SKILL
 
 heavy = pytest.mark.heavy
 SAVE = "git commit -qam 'a change' && git push -q origin main"
@@ -104,7 +103,7 @@ def test_steering_reaches_a_unit_that_runs(cell: Cell) -> None:
 
     cell.model.replies.append(begin)
     cell.model.at_last = until_told
-    cell.start(cell.boot(limits=limits(unit_steps=2000)))
+    cell.start(cell.boot(limits=limits(run_steps=2000)))
 
     wait_for(lambda: cell.reported("Both done."), "the report")
     assert "second thing" in steered[0]
@@ -149,7 +148,7 @@ def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str)
     cell.model.replies += [calls(bash("echo once >> logs/did; cat logs/did", id="1"))]
     cell.model.at_last = Refusal("rate_limited", "busy", 2.0 if how == "another directive" else 300.0)
     cell.tell("do it")
-    run = cell.start(cell.boot(limits=limits(unit_seconds=600)))
+    run = cell.start(cell.boot(limits=limits(run_seconds=600)))
     wait_for(functools.partial(_waits, run), "it waits")
     assert "rate_limited: busy" in run.doing()
 
@@ -322,7 +321,7 @@ def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell)
     """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
     refusal = Refusal("unavailable", "nobody is there")
     cell.model.replies += [refusal, refusal, says("Done after all.")]
-    run = asleep(cell, limits=limits(unit_seconds=1.0))  # so that the run does not wait for them itself
+    run = asleep(cell, limits=limits(run_seconds=1.0))  # so that the run does not wait for them itself
     cell.tell("do it")
     wait_for(lambda: "run.finished" in run.log(), "the run that gives up")
     run.sleeps()
@@ -457,7 +456,7 @@ def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
 
 @heavy
 def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
-    """It was not in what that answer answers: it is open, and is told and answered in a unit of its own. The same when
+    """It was not in what that answer answers: it is open, and is told and answered in a run of its own. The same when
     it came with the results of the last step that there was."""
     answered: list[list[str]] = []
 
@@ -479,7 +478,7 @@ def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -
 
 @heavy
 def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
-    """The model was told, perhaps, and could not answer any more; the next unit begins with it at once."""
+    """The model was told, perhaps, and could not answer any more; the next run begins with it at once."""
 
     def last_step(request: Request) -> Completion:
         cell.tell("second thing")
@@ -493,7 +492,7 @@ def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
 
     cell.tell("first thing")
     cell.model.replies += [last_step, next_unit]
-    asleep(cell, limits=limits(unit_steps=1))
+    asleep(cell, limits=limits(run_steps=1))
     wait_for(lambda: cell.reported("Both done."), "the report")
     assert opened == [["first thing", "second thing"]]
     assert cell.reported("stopped (max_steps, before your last push)")
@@ -688,7 +687,7 @@ def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
 class ForgetfulPage(Page):
     """Takes a report and loses it."""
 
-    def report(self, title: str, text: str, ticks: tuple[str, ...] = ()) -> bool:
+    def report(self, title: str, text: str, ticks: tuple[str, ...] = (), about: tuple[str, ...] = ()) -> bool:
         return True
 
 
@@ -748,7 +747,7 @@ def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) 
     git("commit", "--quiet", "--message", "a candidate")
     git("push", "--quiet", "origin", "mind")
     cell.model.replies.append(says('{"verdict": "reject", "reasons": ["it sums nothing"]}'))
-    run = asleep(cell, mind=to_json(RunnerMind(exploration=ExplorationSettings(usd=1.0))))
+    run = asleep(cell, exploration_usd=1.0)
     log = run.log()
     assert log.count('"mind.skill_tried"') == 3, log
     assert "skill_regression" in log

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from infra.keep.examination.__main__ import conclude, prepare
-from infra.keep.examination.plan import Settings
+from infra.keep.examination.plan import ExaminationSettings
+from infra.keep.programs import keep_command, keep_environment
+from infra.keep.verdicts import records, trees
+from infra.keep.verdicts.verdict import Verdict
 from infra.shared.people import Person
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git
-from infra.shared.verdicts import records, trees
-from infra.shared.verdicts.verdict import Verdict
 
 PM = Person("PM", "pm@example.invalid")
-SETTINGS = Settings(rehearse=False, seconds=60.0)
+SETTINGS = ExaminationSettings(rehearse=False, seconds=60.0)
 NO_PLUGINS = "-p no:anyio -p no:hypothesispytest -p no:xdist -p no:xdist.looponfail -p no:timeout"
 """They take half the time of a pytest that has little to do, and each examination starts several."""
 PROJECT = {
@@ -68,7 +68,7 @@ class Scene:
     def examine(
         self,
         files: Mapping[str, str | None],
-        settings: Settings = SETTINGS,
+        settings: ExaminationSettings = SETTINGS,
         python: str = sys.executable,
         apart_in: str = "",
         programs: str = "",
@@ -80,7 +80,7 @@ class Scene:
     def verdict(
         self,
         commit: str,
-        settings: Settings = SETTINGS,
+        settings: ExaminationSettings = SETTINGS,
         python: str = sys.executable,
         apart_in: str = "",
         programs: str = "",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
+from infra.keep.verdicts import records
+from infra.keep.verdicts.verdict import Verdict
 from infra.shared.repository.git import Git
-from infra.shared.verdicts import records
-from infra.shared.verdicts.verdict import Verdict
 
 
 def test_a_verdict_that_is_too_long_has_not_passed(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from infra.keep.examination import returning
 from infra.keep.supervision.main_branch import roll_back
+from infra.keep.verdicts import records, steps, trees
+from infra.keep.verdicts.verdict import Verdict
 from infra.shared.control import KNOWN_GOOD
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
-from infra.shared.verdicts import records, steps, trees
-from infra.shared.verdicts.verdict import Verdict
 
 PM = Person("PM", "pm@example.invalid")
 

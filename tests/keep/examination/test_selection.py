@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from infra.keep.examination.running import MARKS
-from infra.shared.verdicts.paths import needs_examination
-from infra.shared.verdicts.reach import acts_elsewhere
-from infra.shared.verdicts.selection import KEEPS_TESTS, select
+from infra.keep.verdicts.paths import needs_examination
+from infra.keep.verdicts.reach import acts_elsewhere
+from infra.keep.verdicts.selection import KEEPS_TESTS, select
 
 FILE, LINK = "100644", "120000"
 MAIN = {

@@ -14,15 +14,15 @@ import structlog
 
 from infra.keep.git_door.ask import ask, close_questions
 from infra.keep.git_door.context import DoorContext
+from infra.keep.questions import MOST_OPEN
+from infra.keep.settings import Settings
 from infra.shared import comms
 from infra.shared.approvals import call_hash
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
-from infra.shared.questions import MOST_OPEN
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with
 from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
-from infra.shared.settings import Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] do it\n\n## Reports\n"
 PM = Person("PM", "pm@example.invalid")
@@ -96,7 +96,7 @@ def test_a_question_waits_for_the_answer_with_its_own_id(desk: Desk) -> None:
 
 
 def test_an_answer_is_for_one_asking(desk: Desk) -> None:
-    """Neither ticked nor struck does it count again, nor when the unit of work that asked is done."""
+    """Neither ticked nor struck does it count again, nor when the work that asked is done."""
     ids = set[str]()
     for over in ("tick", "strike", "done"):
         now = desk.asks()

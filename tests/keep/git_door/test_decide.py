@@ -92,7 +92,7 @@ autonomies = st.sampled_from(Autonomy)
 
 
 def rules_of(autonomy: Autonomy) -> Rules:
-    return Rules(autonomy, LIMIT, ("infra/", "*.lock"), ("pm/*", "work9*"), "/run/secrets", "/run/door.sock", "/var")
+    return Rules(autonomy, LIMIT, ("infra/", "*.lock"), ("pm/*", "work9*"), "/run/secrets", "/var", True)
 
 
 def admitted(update: Update, autonomy: Autonomy) -> bool:
@@ -209,7 +209,7 @@ def test_rules_are_read_as_they_were_written(
     autonomy: Autonomy, blob_bytes: int, files: tuple[str, ...], branches: tuple[str, ...], secrets: str
 ) -> None:
     """What the keep writes is what the hook reads."""
-    rules = Rules(autonomy, blob_bytes, files, branches, secrets, f"{secrets}/door.sock", secrets)
+    rules = Rules(autonomy, blob_bytes, files, branches, secrets, secrets, True)
     assert from_json(to_json(rules)) == rules
 
 
@@ -219,8 +219,8 @@ GOOD = {
     "protected_files": ["a"],
     "protected_branches": [],
     "secrets": "/run/secrets",
-    "requests": "/run/door.sock",
     "var": "/var/lib/minifram",
+    "web_taints": True,
 }
 
 
@@ -250,6 +250,7 @@ def test_a_text_that_is_no_rules(text: str) -> None:
         {"secrets": ""},
         {"secrets": "secrets"},
         {"secrets": None},
+        {"web_taints": 1},
     ],
     ids=str,
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
+from infra.keep.folding import folded
 from infra.keep.git_door.entries import DirectoryEntry, entries_of, problems_with_tree
-from infra.shared.folding import folded
 from infra.shared.people import AGENT
 from tests.keep.git_door.raw import COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import World, told_of

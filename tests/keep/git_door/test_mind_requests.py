@@ -8,12 +8,12 @@ import structlog
 
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
+from infra.keep.mind.kept import BaselineChange, MindKept, encode_kept
+from infra.keep.settings import Settings
 from infra.shared.files import write_whole
 from infra.shared.mind.heads import read_heads
-from infra.shared.mind.kept import BaselineChange, MindKept, encode_kept
 from infra.shared.paths import Paths
 from infra.shared.requests import AskMind, Done, MindState, NoteHead, Refused, encode_reply, parse_reply
-from infra.shared.settings import Settings
 
 
 def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
@@ -34,6 +34,6 @@ def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
     assert reply.changes[0].endswith("changed 90% of the words of boot/identity.md")
     write_whole(f"{tmp_path}/mind.json", b"\xff")
     assert answer(door, AskMind()) == MindState()
-    assert answer(door, NoteHead("run", 1, "a" * 64)) == Done("")
-    assert isinstance(answer(door, NoteHead("run", 1, "b" * 64)), Refused)
+    assert answer(door, NoteHead("run", 1, "a" * 64, 1)) == Done("")
+    assert isinstance(answer(door, NoteHead("run", 1, "b" * 64, 1)), Refused)
     assert len(read_heads((tmp_path / "mind-heads.jsonl").read_bytes())) == 1

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 import infra
-from infra.shared import arguments, comms
-from infra.shared.door import ask
+from infra.cell.door import ask
+from infra.keep import arguments
+from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.requests import AgentReport, Ask, Done, QuestionState
 from infra.shared.sockets import connect, listen
@@ -32,16 +33,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(infra.__file__)))
 class Door:
     """`git_door serve` in a process of its own."""
 
-    def __init__(self, world: World, poll_seconds: float = 0.3) -> None:
+    def __init__(self, world: World, text: str = "", poll_seconds: float = 0.3) -> None:
         self.world = world
         settings = world.root / "minifram.yaml"
-        settings.write_text(f"intervals:\n  poll_seconds: {poll_seconds}\n")
+        settings.write_text(text)
         self.log_path = world.root / f"door-{time.monotonic_ns()}.log"
         with open(self.log_path, "ab") as log:
             self.process = subprocess.Popen(
                 [
                     *(sys.executable, "-s", "-P", "-m", "infra.git_door", "serve"),
                     *arguments.words(str(settings), world.places),
+                    f"--poll-seconds={poll_seconds}",
                 ],
                 cwd="/",
                 env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": ROOT},
@@ -401,9 +403,9 @@ def test_what_is_no_bare_repository(world: World, what: str, words: str) -> None
 
 def test_settings_that_are_none(world: World) -> None:
     """A key that is not known ends it before it opens."""
-    door = Door(world, poll_seconds=-1)
+    door = Door(world, "no_such: key\n")
     assert door.process.wait(START_SECONDS) == Exit.CONFIG
-    assert "intervals.poll_seconds" in str(door.log[-1]["reason"])
+    assert "no_such" in str(door.log[-1]["reason"])
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -435,7 +437,7 @@ def test_words_that_are_no_command() -> None:
 
 
 def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door) -> None:
-    """By its other socket: a question with an id of the keep's, and the record under the report of a unit's end."""
+    """By its other socket: a question with an id of the keep's, and the record under the report of a run's end."""
     socket, commit = world.places.request_socket, world.main or ""
     asked = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
     assert isinstance(asked, QuestionState), door.log
@@ -453,7 +455,7 @@ def test_the_door_asks_for_the_agent_and_records_what_it_saw(world: World, door:
     assert "**" not in page
     again = ask(socket, Ask("bash", {"command": "touch a"}, "rule 1", "main", commit))
     assert isinstance(again, QuestionState)
-    assert again.id != asked.id, "the unit that asked is done"
+    assert again.id != asked.id, "the work that asked is done"
 
 
 def test_without_its_request_socket_the_door_ends(world: World) -> None:

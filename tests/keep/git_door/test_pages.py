@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infra.keep.supervision import main_branch
-from infra.shared.watcher_file import Report
+from infra.keep.watcher_file import Report
 from tests.keep.git_door.world import PAGE, World
 
 WORDS = "which the PM and the keep alone write"

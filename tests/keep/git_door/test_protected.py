@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
+from infra.keep.settings import ProtectedSettings
 from infra.keep.supervision.main_branch import report, roll_back
-from infra.shared.settings import ProtectedSettings
-from infra.shared.watcher_file import Report
+from infra.keep.watcher_file import Report
 from tests.keep.git_door.world import PAGE, World, told_of
 
 FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))

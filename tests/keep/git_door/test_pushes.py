@@ -7,11 +7,11 @@ import os
 
 import pytest
 
+from infra.keep.repository import page
 from infra.keep.supervision import main_branch
+from infra.keep.watcher_file import Report
 from infra.shared.people import AGENT, WATCHER
-from infra.shared.repository import page
 from infra.shared.repository.git import Git
-from infra.shared.watcher_file import Report
 from tests.keep.git_door.world import BLOB_BYTES, Refused, World, told_of
 
 BIG = "x" * (BLOB_BYTES + 1)

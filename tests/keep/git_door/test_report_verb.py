@@ -9,10 +9,10 @@ from structlog import get_logger
 
 from infra.keep.git_door.context import Allowance, DoorContext
 from infra.keep.git_door.report import report
+from infra.keep.settings import Settings
 from infra.shared import comms
 from infra.shared.people import AGENT
 from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
-from infra.shared.settings import Settings
 from tests.keep.git_door.world import World
 
 TOLD = AgentReport("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done: be good", "It is.")
@@ -71,7 +71,7 @@ def test_a_tick_of_nothing_has_no_effect_and_a_report_needs_a_title(world: World
 
 
 def test_the_same_stop_is_counted_until_the_pm_says_something(world: World, desk: Desk) -> None:
-    """At each tick the same unit may stop for the same reason; the page has the 1st, 2nd and 4th time."""
+    """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
     before = commits(world)
     for number in range(7):
         stop = TOLD._replace(id=f"{number:032x}", at=f"2026-01-31T10:42:{number:02d}.000Z", title="stopped (stuck): x")

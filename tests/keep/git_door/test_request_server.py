@@ -14,9 +14,9 @@ from pathlib import Path
 
 import structlog
 
+from infra.cell.door import ask
 from infra.keep.git_door import request_server
 from infra.keep.git_door.request_server import RequestServer
-from infra.shared.door import ask
 from infra.shared.requests import MAX_BYTES, Examination, Examine, Later, Refused, Reply, Request, encode_request
 from infra.shared.sockets import connect, listen
 

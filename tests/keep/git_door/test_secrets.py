@@ -14,10 +14,10 @@ from structlog import get_logger
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.objects import OVERLAP_BYTES, WINDOW_BYTES
 from infra.keep.git_door.report import report
+from infra.keep.known_secrets import read_known
+from infra.keep.settings import Settings
 from infra.shared.comms import add_directive, directives, open_directives, reports
-from infra.shared.known_secrets import read_known
 from infra.shared.requests import AgentReport, Done
-from infra.shared.settings import Settings
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some

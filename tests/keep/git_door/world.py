@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from infra.keep.git_door.door_files import write_door_files
+from infra.keep.settings import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.settings import LimitSettings, ProtectedSettings, Settings
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000
@@ -173,9 +173,10 @@ class World:
         autonomy: str = "merge",
         blob_bytes: int = BLOB_BYTES,
         protected: ProtectedSettings = ProtectedSettings(),  # noqa: B008 - frozen
+        web: WebSettings = WebSettings(),  # noqa: B008 - frozen
     ) -> None:
         limits = LimitSettings(blob_bytes=blob_bytes)
-        chosen = Settings(autonomy=autonomy, limits=limits, protected=protected)  # type: ignore[arg-type]
+        chosen = Settings(autonomy=autonomy, limits=limits, protected=protected, web=web)  # type: ignore[arg-type]
         write_door_files(self.places, chosen, by_daemon=self.by_daemon)
 
     def secret(self, value: str | bytes, name: str = "anthropic_api_key") -> None:

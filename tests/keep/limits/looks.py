@@ -4,10 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 
+from infra.keep.active import Runner
 from infra.keep.limits.judge import Memory, judge
-from infra.keep.limits.values import TICKS, Finding, Log, Process, Progress, Remedy, Rule, Sample, Volume, Weight
-from infra.shared.active import Runner
-from infra.shared.settings import LimitSettings
+from infra.keep.limits.values import (
+    TICKS,
+    Bounds,
+    Finding,
+    Log,
+    Process,
+    Progress,
+    Remedy,
+    Rule,
+    Sample,
+    Volume,
+    Weight,
+)
 
 RUNNER = Runner("b" * 32, "main", "c" * 40, 4242, 1.5)
 GIB = 1 << 30
@@ -31,8 +42,8 @@ BEGINNING = Sample(
 class Series:
     """One agent over time."""
 
-    def __init__(self, limits: LimitSettings | None = None, first: Sample = BEGINNING) -> None:
-        self.limits = limits or LimitSettings()
+    def __init__(self, limits: Bounds | None = None, first: Sample = BEGINNING) -> None:
+        self.limits = limits or Bounds()
         self.memory, self.found = judge(Memory(), first, self.limits)
 
     @property

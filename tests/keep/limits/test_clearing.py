@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from infra.keep.limits.room import Clone, Found, Kind, Removal, Thing, choose
+from infra.keep.limits.values import Bounds
 from infra.keep.supervision import clearing
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import Outcome, look, remove
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-from infra.shared.settings import LimitSettings
 from tests.shared.repository.history import commit, plain
 
 
@@ -172,7 +172,7 @@ def test_the_whole_way_from_too_many_to_few(cell: Cell) -> None:
     for number in range(4):
         clone(cell, f"b{number}", f"5{number}")
     _change(Path(cell.places.checkout("b0")))
-    limits = LimitSettings(branch_dirs=2)
+    limits = Bounds(branch_dirs=2)
     found = look(cell, "b1", False)
     assert choose(found, limits, max(each.changed for each in found.clones)) == []  # touched today
     removals = choose(found, limits, max(each.changed for each in found.clones) + 90_000)

@@ -10,16 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.active import Runner
 from infra.keep.limits import growth, processor
 from infra.keep.limits.judge import Memory, judge
 from infra.keep.limits.sample import take
-from infra.keep.limits.values import TICKS, Finding, Process, Remedy, Rule, Sample
+from infra.keep.limits.values import TICKS, Bounds, Finding, Process, Remedy, Rule, Sample
 from infra.keep.services import processes
-from infra.shared.active import Runner
 from infra.shared.identity import OURS
 from infra.shared.paths import LIFE_FILE, Paths
 from infra.shared.safe_files import Below
-from infra.shared.settings import LimitSettings
 from infra.shared.status_file import SLEEPING, WORKING, RunnerStatus, write_status
 from tests.keep.limits.conftest import Start
 from tests.keep.limits.looks import BEGINNING, RUNNER, Series, remedies
@@ -105,7 +104,7 @@ def test_what_is_not_understood_is_no_sleep(places: Paths, content: str) -> None
 
 
 LOOP = "while True: pass"
-LIMITS = LimitSettings(sample_seconds=1.0)
+LIMITS = Bounds(sample_seconds=1.0)
 
 
 def test_real_loops_are_ended_and_their_quiet_neighbour_lives(places: Paths, start: Start) -> None:

@@ -23,10 +23,10 @@ from infra.keep.limits.room import (
     choose,
     overdue,
 )
-from infra.shared.settings import LimitSettings
+from infra.keep.limits.values import Bounds
 
 NOW = 1_800_000_000.0
-LIMITS = LimitSettings(branch_dirs=3)
+LIMITS = Bounds(branch_dirs=3)
 _when = st.floats(NOW - 400 * DAY, NOW + 400 * DAY)
 _stays = st.sampled_from(["", "", "it has uncommitted work"])
 _clones = st.lists(
@@ -130,8 +130,8 @@ def test_merged_clones_go_first_and_the_newest_stay() -> None:
         Clone("new", NOW - 2 * DAY, False, ""),
     )
     assert [removal.name for removal in choose(Found("main", False, clones), LIMITS, NOW)] == ["merged", "old"]
-    assert [removal.name for removal in choose(Found("main", False, clones), LimitSettings(), NOW)] == []
-    assert [removal.name for removal in choose(Found("main", True, clones), LimitSettings(), NOW)] == ["merged"]
+    assert [removal.name for removal in choose(Found("main", False, clones), Bounds(), NOW)] == []
+    assert [removal.name for removal in choose(Found("main", True, clones), Bounds(), NOW)] == ["merged"]
 
 
 def test_asides_stay_two_weeks_and_the_last_five_longer() -> None:

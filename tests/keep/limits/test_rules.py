@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from infra.keep.limits.values import TICKS, Log, Process, Remedy, Rule, Sample
 from infra.keep.limits.windows import used
-from infra.shared.settings import LimitSettings
 from tests.keep.limits.looks import BEGINNING, GIB, ROOMY, Series, log, remedies, volume, weight
 
 MIB = 1 << 20
@@ -219,11 +218,3 @@ def test_never_less_than_nothing_nor_more_than_there_is(
     """Whatever two looks show."""
     before, after = _at(0, *first, group=group), _at(seconds, *second, reaped=reaped, group=group and group / 2)
     assert 0 <= used(before, after) <= 8 * seconds + 1e-6
-
-
-def test_the_settings_hold_the_limits() -> None:
-    """The defaults that the rules speak of."""
-    limits = LimitSettings()
-    assert (limits.sample_seconds, limits.cpu_seconds, limits.cpu_fraction, limits.cpu_cores) == (30, None, 0.95, None)
-    assert limits.steps_per_hour == 3000
-    assert (limits.free_bytes, limits.tokens_per_hour, limits.branch_dirs) == (256 * MIB, 5_000_000, 20)

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.keep.active import Runner
 from infra.keep.limits import growth, processor
 from infra.keep.limits.sample import take
 from infra.keep.limits.values import Process, Sample
 from infra.keep.limits.windows import used
-from infra.shared.active import Runner
 from infra.shared.boot import VARIABLE, Boot, Limits, to_json
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
@@ -102,7 +102,7 @@ while True: pass
 
 
 def _boot(places: Paths) -> str:
-    limits = Limits(1.0, 1, 1, 1.0, 1.0, 1.0, 1.0, 1)
+    limits = Limits(1.0, 1, 1.0)
     return to_json(Boot("b" * 32, "main", "c" * 40, "start", "x", "merge", places, limits))
 
 

@@ -9,23 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.active import Runner
 from infra.keep.limits.judge import Memory, judge, next_due
 from infra.keep.limits.room import Kind, Removal
 from infra.keep.limits.sample import take
-from infra.keep.limits.values import Finding, Remedy, Rule
+from infra.keep.limits.values import Bounds, Finding, Remedy, Rule
 from infra.keep.supervision.checkouts import Cell
 from infra.keep.supervision.clearing import look, remove
-from infra.shared.active import Runner
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.settings import LimitSettings
 from tests.keep.limits.conftest import Start
 from tests.keep.supervision.agents import within
 from tests.shared.repository.history import plain
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
-SHORT = LimitSettings(
+SHORT = Bounds(
     sample_seconds=1.0, cpu_seconds=1.0, bash_seconds=1.0, validation_seconds=1.0, cpu_fraction=0.02, log_bytes=1 << 20
 )
 """A small part of the processors counts as all: others use this machine as well."""

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 
 from infra.keep.mind import heads
-from infra.shared.mind.heads import FILE, Forgotten, Head, line_of, read_heads, standing
+from infra.shared.mind.heads import FILE, Head, line_of, read_heads
 from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
 
 A, B = "a" * 64, "b" * 64
 
 
 def _note(var: Path, run: str, seq: int, hash: str = A) -> Reply:
-    return heads.note(str(var), NoteHead(run, seq, hash), 1_769_856_132.0)
+    return heads.note(str(var), NoteHead(run, seq, hash, seq), 1_769_856_132.0)
 
 
 def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
@@ -33,31 +33,23 @@ def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
     assert "rewritten" in other.why
     found = read_heads((tmp_path / FILE).read_bytes())
     assert found == [
-        Head(run, seq, hash, "2026-01-31T10:42:12.000Z") for run, seq, hash in (("one", 3, A), ("three", 7, B))
+        Head(run, seq, hash, "2026-01-31T10:42:12.000Z", seq) for run, seq, hash in (("one", 3, A), ("three", 7, B))
     ]
     os.truncate(tmp_path / FILE, heads.MOST_BYTES + 1)
     full = _note(tmp_path, "five", 8)
     assert isinstance(full, Refused)
     assert "more than runs fill" in full.why
-    with (tmp_path / FILE).open("ab") as file:
-        file.write(b"\n" + line_of(Forgotten("2026-01-31T10:42:12.000Z")))
+    (tmp_path / FILE).rename(tmp_path / "aside")
     assert _note(tmp_path, "six", 2) == Done("")
 
 
-def test_a_torn_line_is_no_trouble_and_a_forgotten_chain_begins_again(tmp_path: Path) -> None:
-    """After the PM had something forgotten the chain may be shorter, and its events others."""
+def test_a_torn_line_is_no_trouble(tmp_path: Path) -> None:
     _note(tmp_path, "one", 9)
     with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"run": "one", "seq": 1, "hash": "", "at": ""}\n')  # which does not say since when
         file.write(b'{"run": "torn')
     assert _note(tmp_path, "two", 10) == Done("")
-    with (tmp_path / FILE).open("ab") as file:
-        file.write(line_of(Forgotten("2026-01-31T10:42:12.000Z")))
-
-    assert _note(tmp_path, "three", 4, B) == Done("")
-
-    found = read_heads((tmp_path / FILE).read_bytes())
-    assert [each.seq for each in found if isinstance(each, Head)] == [9, 10, 4]
-    assert [each.seq for each in standing(found)] == [4]
+    assert [each.seq for each in read_heads((tmp_path / FILE).read_bytes())] == [9, 10]
 
 
 def test_a_wider_head_of_the_same_event_is_taken(tmp_path: Path) -> None:
@@ -71,8 +63,7 @@ def test_older_heads_come_in_pages_that_are_found_without_reading_all(tmp_path: 
     """Of sixteen megabytes, as the cell may ask for any of them at any time."""
     every = [line_of(Head("run", seq, A, "2026-01-31T10:42:12.000Z", 1)) for seq in range(1, 100_001)]
     every[59_990] += b'{"run": "torn\n' * 5
-    forgotten = line_of(Forgotten("2026-01-31T10:42:12.000Z"))
-    (tmp_path / FILE).write_bytes(b"".join(every[:9]) + forgotten + b"".join(every))
+    (tmp_path / FILE).write_bytes(b"".join(every))
     started = time.process_time()
     for below in (100_001, 60_000, 40_000, 5):
         reply = heads.held(str(tmp_path), AskHeads(below))

@@ -14,12 +14,12 @@ import structlog
 
 from infra.keep.mind.drift import MOST_LINES
 from infra.keep.mind.keeper import LOOK_SECONDS, MindFinding, MindKeeper
+from infra.keep.mind.kept import changes_in_words, read_kept
+from infra.keep.mind.snapshot_tags import snapshots
+from infra.keep.mind.snapshots import USUAL, Kept
 from infra.shared.clock import moment
 from infra.shared.identity import OURS
-from infra.shared.mind.kept import changes_in_words, read_kept
 from infra.shared.mind.layout import CORE, IDENTITY, INVARIANTS, WORKING
-from infra.shared.mind.snapshots import snapshots
-from infra.shared.mind_settings import MindSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import EMPTY_TREE, Git
@@ -47,9 +47,9 @@ class Minded:
         self.wall, self.at = START, 0.0
         self.keeper = self.another()
 
-    def another(self, settings: MindSettings = MindSettings()) -> MindKeeper:  # noqa: B008 - frozen
+    def another(self, on_drift: str = "report", kept: Kept = USUAL) -> MindKeeper:
         log = structlog.stdlib.get_logger()
-        return MindKeeper(self.places, OURS, settings, log, lambda: self.wall)
+        return MindKeeper(self.places, OURS, on_drift, log, lambda: self.wall, kept)
 
     def push(self, files: Mapping[str, str | None], person: Person = PM) -> str:
         git = Git(self.places.remote, person)
@@ -132,7 +132,7 @@ def test_a_tag_that_cannot_be_removed_holds_up_nothing(minded: Minded) -> None:
     git("pack-refs", "--all")
     lock = Path(minded.places.remote, "packed-refs.lock")
     lock.touch()
-    minded.keeper = minded.another(MindSettings(keep_daily=1))
+    minded.keeper = minded.another(kept=Kept(daily=1))
     minded.push({WORKING: "two\n"}, AGENT)
     (minded.clone() / INVARIANTS).write_text("Log nothing.\n")
 
@@ -210,7 +210,7 @@ def test_it_is_compared_every_week_and_safe_mode_only_where_the_pm_wants_it(mind
     assert minded.look(6 * DAY) == []
     assert len(minded.look(DAY)) == 1
     assert minded.keeper.drifted == ""
-    assert "boot/identity.md" in minded.another(MindSettings(on_drift="safe_mode")).drifted
+    assert "boot/identity.md" in minded.another("safe_mode").drifted
 
 
 def test_a_spoiled_state_or_repository_ends_nothing(minded: Minded) -> None:

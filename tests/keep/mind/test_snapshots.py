@@ -7,17 +7,16 @@ from datetime import UTC, datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.mind.snapshots import KEEP_OTHERS, beside_a_change, due
-from infra.shared.mind.snapshots import SCHEDULED, Snapshot, SnapshotKind, snapshot_of
-from infra.shared.mind_settings import MindSettings
+from infra.keep.mind.snapshot_tags import SCHEDULED, Snapshot, SnapshotKind, snapshot_of
+from infra.keep.mind.snapshots import KEEP_OTHERS, Kept, beside_a_change, due
 
 DAY = 86_400.0
 START = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
-KEPT = MindSettings()
-MOST = {SnapshotKind.DAILY: KEPT.keep_daily, SnapshotKind.WEEKLY: KEPT.keep_weekly, SnapshotKind.MONTHLY: 12}
+KEPT = Kept()
+MOST = {SnapshotKind.DAILY: KEPT.daily, SnapshotKind.WEEKLY: KEPT.weekly, SnapshotKind.MONTHLY: 12}
 
 
-def _step(there: list[Snapshot], tip: str, now: float, settings: MindSettings = KEPT) -> list[Snapshot]:
+def _step(there: list[Snapshot], tip: str, now: float, settings: Kept = KEPT) -> list[Snapshot]:
     """What is there after one look."""
     todo = due(there, tip, now, settings)
     assert not set(todo.make) & set(todo.prune)
@@ -50,7 +49,7 @@ def test_what_has_not_changed_is_not_kept_again_and_a_down_time_costs_one() -> N
 def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]], keep: int) -> None:
     """With a clock that jumps either way: never more than are kept, one in a period, a second look changes nothing,
     and the newest content that was due is there."""
-    settings = MindSettings(keep_daily=keep, keep_weekly=keep, keep_monthly=keep)
+    settings = Kept(keep, keep, keep)
     there, now = list[Snapshot](), START
     for by, tip in moves:
         now += by
@@ -67,7 +66,7 @@ def test_a_lower_setting_prunes_and_others_are_bounded() -> None:
     there = list[Snapshot]()
     for day in range(10):
         there = _step(there, f"{day:040x}", START + day * DAY)
-    assert len(_of(SnapshotKind.DAILY, _step(there, "9" * 40, START + 9 * DAY, MindSettings(keep_daily=2)))) == 2
+    assert len(_of(SnapshotKind.DAILY, _step(there, "9" * 40, START + 9 * DAY, Kept(daily=2)))) == 2
     many = [
         snapshot_of(SnapshotKind.PRE_MODIFICATION, f"2026-01-31T10:00:{at:02}.000Z", "a" * 40, "x") for at in range(30)
     ]

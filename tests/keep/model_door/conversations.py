@@ -9,7 +9,6 @@ from infra.shared.conversation import (
     Completion,
     Message,
     Request,
-    Spent,
     Text,
     ToolResult,
     ToolSpec,
@@ -47,5 +46,5 @@ completions = st.builds(
     st.sampled_from(STOP_REASONS),
     words,
     usages,
-    st.builds(Spent, shares, shares),
+    shares,
 )

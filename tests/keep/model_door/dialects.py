@@ -15,7 +15,7 @@ from infra.keep.model_door.keys import Key
 from infra.keep.model_door.ollama import OllamaModel
 from infra.keep.model_door.responses import ResponsesModel
 from infra.keep.model_door.streaming import StreamingModel
-from infra.shared.model_settings import CHAT, RESPONSES, Choice
+from infra.keep.model_settings import CHAT, RESPONSES, Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
 
@@ -320,7 +320,7 @@ class Ollama:
     def model(
         self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
     ) -> StreamingModel:
-        return OllamaModel(Choice("ollama", "qwen3", url, max_tokens, vision=True), idle_seconds, 8192, most_bytes)
+        return OllamaModel(Choice("ollama", "qwen3", url, max_tokens, vision=True), idle_seconds, most_bytes)
 
     def reply(
         self,

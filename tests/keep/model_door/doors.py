@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from infra.cell.model_client import complete
-from infra.shared import arguments
+from infra.keep import arguments
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, Request, Text, ToolSpec
 from infra.shared.paths import Paths
 from infra.shared.sockets import connect
@@ -28,11 +28,11 @@ BASH = ToolSpec("bash", "Run a command.", {"type": "object", "properties": {"com
 DEADLINE_SECONDS = 30.0
 
 
-def a_request(directive: str = "do something", unit: str = "unit-1", messages: tuple[Message, ...] = ()) -> Request:
+def a_request(directive: str = "do something", run: str = "run-1", messages: tuple[Message, ...] = ()) -> Request:
     """A conversation as the runner begins it."""
     comms = f"# COMMS\n\n## Directives\n\n- [ ] {directive}\n\n## Reports\n"
     first = Message("user", (Text(FIRST_MESSAGE),))
-    return Request(("You are an agent.", comms), (first, *messages), (BASH,), unit)
+    return Request(("You are an agent.", comms), (first, *messages), (BASH,), run)
 
 
 class DoorProcess:
@@ -44,6 +44,7 @@ class DoorProcess:
         settings: dict[str, Any],
         key: str | None = None,
         key_name: str = "anthropic_api_key",
+        idle_seconds: float = 120.0,
         **env: str,
     ) -> None:
         # A unix socket's path is short, and pytest's directories are not.
@@ -53,6 +54,7 @@ class DoorProcess:
         )
         self.directory = directory
         self.env = env
+        self.idle_seconds = idle_seconds
         self.settings_file = directory / "minifram.yaml"
         directory.mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(yaml.safe_dump(settings))
@@ -70,7 +72,7 @@ class DoorProcess:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process; it may not answer yet, or never."""
         words = [sys.executable, "-s", "-P", "-m", "infra.model_door"]
-        words += arguments.words(str(self.settings_file), self.places)
+        words += [*arguments.words(str(self.settings_file), self.places), f"--idle-seconds={self.idle_seconds}"]
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)} | self.env
         for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
             if name in os.environ:

@@ -14,12 +14,11 @@ from infra.cell.model_client import ActsNow, ModelFailure, acts_now
 from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.ollama import OllamaModel
-from infra.keep.model_door.scripted import DEMO
+from infra.keep.model_settings import ModelSettings, choices
+from infra.keep.settings import Settings, runner_acts
+from infra.keep.settings_file import parse_settings
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import ACTS_PATH, Completion
-from infra.shared.model_settings import ModelSettings, choices
-from infra.shared.settings import Settings, runner_acts
-from infra.shared.settings_file import SettingsError, parse_settings
 from tests.keep.model_door.doors import DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 from tests.shared.rows import each_row
@@ -40,7 +39,7 @@ def asked(url: str, times: int = 1, **settings: Any) -> tuple[list[str], list[st
     """And which models are known to have no tools then."""
     raw = {"provider": "ollama", "base_url": url} | settings
     read = msgspec.convert(raw, ModelSettings)
-    models = [OllamaModel(choice, 5.0, None) for choice in choices(read, ())]
+    models = [OllamaModel(choice, 5.0) for choice in choices(read, ())]
     load_all([thing for model in models for thing in model.loads])
     found = Acts(read, models)
 
@@ -90,8 +89,8 @@ def test_one_model_without_tools_decides_for_all() -> None:
         assert of("big") == of("big", "big") == TOOLS
         assert asked(peer.url, name="small") == ([OPERATIONS], ["small"])
         assert of("big", "small") == of("small", "big") == OPERATIONS
-        assert of("big", tools=False) == of("big", acts="operations") == OPERATIONS
-        assert of("small", acts="tools") == of("small", tools=True) == TOOLS
+        assert of("big", tools=False) == OPERATIONS
+        assert of("small", tools=True) == TOOLS
 
 
 def test_a_later_model_that_is_away_changes_nothing_and_gets_no_tools_when_it_is_back(tmp_path: Path) -> None:
@@ -101,7 +100,9 @@ def test_a_later_model_that_is_away_changes_nothing_and_gets_no_tools_when_it_is
         assert chosen(peer.url, name="big", then=[away]) == [TOOLS]
     with Peer("application/json", lambda body: shown()) as peer:
         first = {"provider": "openai", "name": "big", "base_url": "http://127.0.0.1:9/v1"}
-        settings = {"model": first | {"then": [away | {"base_url": peer.url}]}, "budget": {"unpriced": True}}
+        settings = {
+            "model": first | {"then": [away | {"base_url": peer.url}], "prices": {"big": {"input": 1, "output": 1}}}
+        }
         with (
             DoorProcess(tmp_path, settings, key="sk-test", key_name="openai_api_key") as door,
             pytest.raises(ModelFailure, match="small has no tools, as its server says now"),
@@ -111,17 +112,15 @@ def test_a_later_model_that_is_away_changes_nothing_and_gets_no_tools_when_it_is
 
 
 def test_the_settings_alone_tell_the_watcher() -> None:
-    """And two that exclude each other are refused."""
+    """Before any server is asked."""
     assert runner_acts(Settings()) == TOOLS
     for text in ("model: {tools: false}", "model: {then: [{provider: ollama, tools: false}]}"):
         assert runner_acts(parse_settings(text)) == OPERATIONS
-        with pytest.raises(SettingsError, match=r"acts is tools, and one of the models has tools: false"):
-            parse_settings(text.replace("model: {", "model: {acts: tools, "))
 
 
 def test_a_model_without_tools_gets_none(tmp_path: Path) -> None:
     """The door leaves it out of a conversation that has tools, and says so when no other is left."""
-    with DoorProcess(tmp_path, {"model": {"provider": "scripted", "script": DEMO, "tools": False}}) as door:
+    with DoorProcess(tmp_path, {"model": {"provider": "scripted", "tools": False}}) as door:
         assert acts_now(door.places.model_socket, 5.0) == ActsNow(OPERATIONS, True)
         assert door.get(ACTS_PATH) == {"acts": OPERATIONS, "lacking": ["demo"]}
         with pytest.raises(ModelFailure, match="the conversation has tools, and demo cannot call any") as caught:

@@ -51,7 +51,7 @@ SECRET = "words-of-the-conversation-4711"
 
 
 def settings(wire: Wire, **more: Any) -> dict[str, Any]:
-    model = {"provider": "anthropic", "base_url": wire.url, "idle_seconds": IDLE_SECONDS, "max_tokens": 1000}
+    model = {"provider": "anthropic", "base_url": wire.url, "max_tokens": 1000}
     return {"model": model, "budget": {"daily_usd": 1000}} | more
 
 
@@ -63,7 +63,7 @@ def wire() -> Iterator[Wire]:
 
 @pytest.fixture(scope="module")
 def door(wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
-    process = DoorProcess(tmp_path_factory.mktemp("door"), settings(wire), key=f"{KEY}\n")
+    process = DoorProcess(tmp_path_factory.mktemp("door"), settings(wire), key=f"{KEY}\n", idle_seconds=IDLE_SECONDS)
     with process:
         # Before the SDK is there: that is what the runner's preflight waits for.
         assert process.get("/health")["sdk"] == "loading"
@@ -382,7 +382,9 @@ def test_calls_at_the_same_time_stay_within_the_limit(wire: Wire, tmp_path: Path
         wire.reply = lambda request: Answer((Say("x"),), usage=Counts(2000, 900, 300, 100))
         wire.billed.clear()
         first = len(wire.requests)
-        door = DoorProcess(tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, **env)
+        door = DoorProcess(
+            tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, idle_seconds=IDLE_SECONDS, **env
+        )
         outcomes: list[str] = []
         with door:
             threads = [threading.Thread(target=_call, args=(door, outcomes)) for _ in range(16)]

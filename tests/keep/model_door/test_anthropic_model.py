@@ -11,8 +11,8 @@ from infra.keep.model_door.anthropic import AnthropicModel
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import NOTHING, CallFailure
+from infra.keep.model_settings import Choice, ModelSettings
 from infra.shared.conversation import END_TURN, Completion, Text
-from infra.shared.model_settings import Choice, ModelSettings
 from tests.keep.model_door.doors import KEY, a_request
 from tests.keep.model_door.wire import Answer, Broken, Reaction, Say, Think, Wire
 

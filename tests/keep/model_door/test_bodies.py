@@ -199,7 +199,7 @@ def test_the_calls_that_are_made_are_not_put_out(tmp_path: Path, hostile: Callab
     (tmp_path / "script.yaml").write_text(
         'scenes: [{name: s, when: {directive: "slow"}, replies: [{text: "At last.", delay_seconds: 1}]}]'
     )
-    with DoorProcess(tmp_path, {"model": {"script": "script.yaml"}}) as door:
+    with DoorProcess(tmp_path, {"model": {"provider": "scripted", "name": "script.yaml"}}) as door:
         body = json.dumps(to_plain(a_request("slow"))).encode()
         call = hostile(door.places.model_socket, HEAD % len(body), body)
         deadline = time.monotonic() + DEADLINE_SECONDS

@@ -16,30 +16,33 @@ from hypothesis import strategies as st
 
 from infra.keep.ledger.budget import Budget, Cost, opened, problem_with_call, settled
 from infra.keep.ledger.ledger import Ledger, Line, Opened, Settled, lines_of_day, replay
-from infra.keep.ledger.prices import FREE, Rates, Tariff, dollars
-from infra.keep.model_door.accounts import UNITS_KEPT, Accounts
+from infra.keep.ledger.prices import Rates, Tariff, dollars
+from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import CallFailure
-from infra.shared.conversation import Spent, Usage
+from infra.shared.conversation import Usage
 
 DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
 NOON = 1769860800.0
 """2026-01-31T12:00:00Z"""
-LIMIT = Cost(nano_usd=1000, tokens=500)
-AMPLE = Cost(nano_usd=10**12, tokens=10**12)
+LIMIT = 1000
+"""Nano-dollars."""
+AMPLE = 10**12
+FLAT = Tariff(Rates(2_000_000, 2_000_000, 2_000_000, 2_000_000))
+"""2 nano-dollars a token of any kind."""
 TARIFF = Tariff(Rates(input=2_000_000, output=5_000_000, cache_write=3_000_000, cache_read=1_000_000))
 """2, 5, 3 and 1 nano-dollars a token."""
 
 
 def an_opening(id: str, nano: int = 100, tokens: int = 50, day: str = DAY) -> Opened:
     return Opened(
-        time=f"{day}T12:00:00.000Z", day=day, id=id, unit="u", provider="p", model="m",
+        time=f"{day}T12:00:00.000Z", day=day, id=id, provider="p", model="m",
         worst_usd=dollars(nano), worst_tokens=tokens,
     )  # fmt: skip
 
 
 def an_end(id: str, nano: int = 10, tokens: int = 5, day: str = DAY, error: str | None = None) -> Settled:
     return Settled(
-        time=f"{day}T12:00:01.000Z", day=day, id=id, unit="u", provider="p", model="m", input_tokens=tokens,
+        time=f"{day}T12:00:01.000Z", day=day, id=id, provider="p", model="m", input_tokens=tokens,
         output_tokens=0, cache_write_tokens=0, cache_read_tokens=0, usd=dollars(nano), duration_ms=1, error=error,
     )  # fmt: skip
 
@@ -50,19 +53,18 @@ def test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not() -> None:
 
     assert problem_with_call(budget, Cost(400, 300)) is None
     assert problem_with_call(budget, Cost(401, 1)) is not None
-    assert problem_with_call(budget, Cost(1, 301)) is not None
 
 
 def test_a_refusal_names_spent_reserved_limit_and_the_day_s_end() -> None:
     """The PM reads in it what was spent, what is reserved, which setting to raise, and when the day ends."""
-    budget = opened(Budget(DAY, Cost(10**10, 1000), spent=Cost(9 * 10**9, 900)), "a", Cost(5 * 10**8, 50))
+    budget = opened(Budget(DAY, 10**10, spent=Cost(9 * 10**9, 900)), "a", Cost(5 * 10**8, 50))
 
     problem = problem_with_call(budget, Cost(10**9, 10)) or ""
 
-    for part in ("$9.0000 and 900", "$0.5000 and 50", "$10.0000 and 1000", "budget.daily_usd", f"{NEXT_DAY}T00:00:00Z"):
+    for part in ("$9.0000", "$0.5000", "$10.0000", "budget.daily_usd", f"{NEXT_DAY}T00:00:00Z"):
         assert part in problem
     assert "alone" not in problem
-    assert "alone" in (problem_with_call(budget, Cost(1, 1001)) or "")
+    assert "alone" in (problem_with_call(budget, Cost(10**10 + 1, 1)) or "")
 
 
 def test_the_end_of_a_call_replaces_its_worst_case() -> None:
@@ -83,7 +85,7 @@ steps = st.lists(
 
 @given(steps)
 def test_no_history_passes_the_limit(history: list[tuple[str, int, int, float]]) -> None:
-    """Whatever is opened, settled and cut off by crashes, what was really used stays within both limits."""
+    """Whatever is opened, settled and cut off by crashes, what was really used stays within the limit."""
     lines: list[Line] = []
     budget = Budget(DAY, LIMIT)
     used = Cost()
@@ -208,10 +210,10 @@ class Clock:
 def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -> None:
     """Of a hundred calls that all ask at once, so many are let through as fit, and the ledger says the same."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(10**9, 500), AMPLE, {("p", "m"): FREE}, Clock(NOON))
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, Clock(NOON))
 
     async def ask() -> list[object]:
-        calls = (accounts.open("p", "m", "u", Usage(input_tokens=60)) for _ in range(100))
+        calls = (accounts.open("p", "m", Usage(input_tokens=60)) for _ in range(100))
         return list(await asyncio.gather(*calls, return_exceptions=True))
 
     outcomes = asyncio.run(ask())
@@ -230,16 +232,16 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
     the old day as it was."""
     clock = Clock(NOON + 12 * 3600 - 1)
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, clock)
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): TARIFF}, clock)
 
     async def live() -> None:
-        call = await accounts.open("p", "m", "u", Usage(input_tokens=200, output_tokens=80))
+        call = await accounts.open("p", "m", Usage(input_tokens=200, output_tokens=80))
         with pytest.raises(CallFailure) as caught:
-            await accounts.open("p", "m", "u", Usage(input_tokens=100))
+            await accounts.open("p", "m", Usage(input_tokens=100))
         assert caught.value.retry_after_seconds == 1
         clock.now += 2
         assert (await accounts.today())["day"] == NEXT_DAY
-        other = await accounts.open("p", "m", "u", Usage(input_tokens=300))
+        other = await accounts.open("p", "m", Usage(input_tokens=300))
         await accounts.settle(call, Usage(1, 2, 3, 4), 5, "end_turn")
         today = await accounts.today()
         assert (today["spent_tokens"], today["reserved_tokens"], today["open_calls"]) == (0, 300, 1)
@@ -264,10 +266,10 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
 def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
     """Waiting for the next day would not help, so none is proposed."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, Clock(NOON))
 
     with pytest.raises(CallFailure) as caught:
-        asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
+        asyncio.run(accounts.open("p", "m", Usage(input_tokens=501)))
 
     ledger.close()
     assert caught.value.retry_after_seconds is None
@@ -277,13 +279,13 @@ def test_a_call_that_no_day_has_room_for_is_told_so(tmp_path: Path) -> None:
 def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
     """A ledger that takes no line refuses the call and reserves nothing; one that does, lets it through."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, Clock(NOON))
     full = os.open("/dev/full", os.O_WRONLY)
     kept = os.dup(ledger._descriptor)
     os.dup2(full, ledger._descriptor)
 
     async def ask() -> None:
-        await accounts.open("p", "m", "u", Usage(input_tokens=10))
+        await accounts.open("p", "m", Usage(input_tokens=10))
 
     with pytest.raises(CallFailure) as caught:
         asyncio.run(ask())
@@ -302,76 +304,6 @@ async def _reserved(accounts: Accounts) -> int:
     return int((await accounts.today())["reserved_tokens"])
 
 
-def test_one_unit_takes_no_more_than_it_may(tmp_path: Path) -> None:
-    """Others go on; a door that is started again, a name that was forgotten, and a new day change nothing."""
-    clock = Clock(NOON)
-    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-
-    def restarted() -> Accounts:
-        return Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
-
-    async def refused(accounts: Accounts, unit: str, tokens: int) -> CallFailure:
-        with pytest.raises(CallFailure) as caught:
-            await accounts.open("p", "m", unit, Usage(input_tokens=tokens))
-        return caught.value
-
-    async def live() -> None:
-        accounts = restarted()
-        call = await accounts.open("p", "m", "greedy", Usage(input_tokens=400))
-        assert accounts.spent("greedy") == Spent(0.0, 0.0), "reserved is not spent"
-        failure = await refused(accounts, "greedy", 101)
-        assert (failure.type, failure.retry_after_seconds) == ("unit_budget_exhausted", None)
-        assert "budget.unit_tokens" in failure.message
-        assert (await accounts.today())["open_calls"] == 1, "a refused call is not reserved"
-        await accounts.settle(call, Usage(input_tokens=450), 1, "end_turn")
-        assert accounts.spent("greedy") == Spent(0.0004, 0.9)  # of the day's 10**6 tokens, rounded
-        for number in range(UNITS_KEPT + 1):
-            await accounts.settle(await accounts.open("p", "m", f"u{number}", Usage(1)), Usage(1), 1)
-        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
-        clock.now += 86400
-        assert (await refused(accounts, "greedy", 51)).type == "unit_budget_exhausted"
-        assert (await refused(restarted(), "greedy", 51)).type == "unit_budget_exhausted"
-        await restarted().open("p", "m", "greedy", Usage(input_tokens=50))
-        assert (await refused(restarted(), "greedy", 1)).type == "unit_budget_exhausted", "its worst case is kept"
-        assert "alone" in (await refused(accounts, "other", 501)).message
-
-    asyncio.run(live())
-    ledger.close()
-
-
-def test_a_unit_begins_anew_after_two_days_without_a_restart(tmp_path: Path) -> None:
-    """While the same directives stay open, or none, the name of the unit is the same for as long as the door runs."""
-    clock = Clock(NOON)
-    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(10**9, 10**6), Cost(10**9, 500), {("p", "m"): TARIFF}, clock)
-
-    async def live() -> None:
-        yesterdays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
-        clock.now += 86400
-        todays = await accounts.open("p", "m", "u", Usage(input_tokens=200))
-        await accounts.settle(yesterdays, Usage(input_tokens=200), 1, "end_turn")
-        with pytest.raises(CallFailure):
-            await accounts.open("p", "m", "u", Usage(input_tokens=101))
-        clock.now += 86400
-        await accounts.settle(todays, Usage(input_tokens=200), 1, "end_turn")
-        await accounts.open("p", "m", "u", Usage(input_tokens=300))
-        clock.now += 2 * 86400
-        await accounts.open("p", "m", "u", Usage(input_tokens=500))
-
-    asyncio.run(live())
-    ledger.close()
-
-
-def test_the_day_comes_before_the_unit(tmp_path: Path) -> None:
-    """Who may not call today is told when that ends, whatever the unit has left."""
-    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, Cost(1000, 500), Cost(1000, 100), {("p", "m"): TARIFF}, Clock(NOON))
-    with pytest.raises(CallFailure) as caught:
-        asyncio.run(accounts.open("p", "m", "u", Usage(input_tokens=501)))
-    ledger.close()
-    assert caught.value.type == "budget_exhausted"
-
-
 class FullLedger(Ledger):
     """On a disk that takes lines, and never gets them to the platter."""
 
@@ -385,8 +317,8 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     told: list[BaseException] = []
 
     async def call(first: Ledger, then: Ledger) -> Settled:
-        line = await Accounts(first, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", "u", Usage(100))
-        ends = Accounts(then, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON), told.append)
+        line = await Accounts(first, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", Usage(100))
+        ends = Accounts(then, AMPLE, {("p", "m"): TARIFF}, Clock(NOON), told.append)
         return await ends.settle(line, Usage(10), 1)
 
     with pytest.raises(CallFailure, match="ledger cannot be written"):
@@ -418,8 +350,8 @@ def test_a_failure_that_the_kernel_tells_another_is_heeded(tmp_path: Path) -> No
             raise error
 
     ledger = SyncedBeside(str(tmp_path / "ledger.jsonl"), fsync)
-    accounts = Accounts(ledger, AMPLE, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
+    accounts = Accounts(ledger, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
     with pytest.raises(CallFailure, match="ledger cannot be written"):
-        asyncio.run(accounts.open("p", "m", "u", Usage(100)))
-    assert asyncio.run(accounts.open("p", "m", "u", Usage(100))).worst_tokens == 100
+        asyncio.run(accounts.open("p", "m", Usage(100)))
+    assert asyncio.run(accounts.open("p", "m", Usage(100))).worst_tokens == 100
     ledger.close()

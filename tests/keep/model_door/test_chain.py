@@ -75,17 +75,6 @@ def test_lines_from_before_there_was_a_chain_are_told_apart(tmp_path: Path, line
     assert "line 3 has no hash" in check([*lines[:2], old[2], *lines[3:]]).findings[0]
 
 
-def test_an_older_door_in_between_is_one_finding_for_each_of_its_lines(tmp_path: Path) -> None:
-    """After a return to the version before and back again: the chain goes on from where it was."""
-    path = tmp_path / "ledger.jsonl"
-    first = written(path, 2)
-    with open(path, "ab") as file:
-        file.write(first[0].partition(b',"chain"')[0].replace(b"call-0", b"call-x") + b"}\n")
-    found = check(written(path, 2, first=5))
-    assert len(found.findings) == 1
-    assert "an older version wrote it" in found.findings[0]
-
-
 def test_a_torn_line_breaks_nothing(tmp_path: Path) -> None:
     """A power cut in mid line, between two lives: passed over, and the chain goes on from the last whole line."""
     path = tmp_path / "ledger.jsonl"

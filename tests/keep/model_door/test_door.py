@@ -18,10 +18,8 @@ import psutil
 import pytest
 
 from infra.cell.model_client import ModelFailure, health
-from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Message, Spent, Text, ToolUse, to_plain
+from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Message, Text, ToolUse, to_plain
 from infra.shared.exit_codes import Exit
-from infra.shared.people import Person
-from infra.shared.repository.git import Git
 from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
 
 SCRIPT = """
@@ -50,9 +48,13 @@ def scripted(directory: Path, budget: dict[str, Any] | None = None, **model: Any
     """A door, not started, whose script stands beside its settings."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "script.yaml").write_text(SCRIPT)
-    return DoorProcess(
-        directory, {"model": {"script": "script.yaml", "max_tokens": 100} | model, "budget": budget or {}}
-    )
+    given = {
+        "provider": "scripted",
+        "name": "script.yaml",
+        "max_tokens": 100,
+        "prices": {"script.yaml": {"input": 1, "output": 1, "cache_write": 1}},
+    }
+    return DoorProcess(directory, {"model": given | model, "budget": budget or {}})
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +66,7 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
 
 def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
     """Health needs no call; the runner's own client reads it."""
-    expected = {"status": "ok", "provider": "scripted", "model": "demo", "problem": None}
+    expected = {"status": "ok", "provider": "scripted", "model": "script.yaml", "problem": None}
 
     assert door.get("/health") == expected
     assert health(door.places.model_socket, 5.0) == expected
@@ -170,8 +172,8 @@ def test_a_second_door_on_the_same_socket_leaves(door: DoorProcess) -> None:
     [
         ({"model": {"provider": "oracle"}}, Exit.CONFIG, "oracle"),
         ({"modle": {}}, Exit.CONFIG, "modle"),
-        ({"model": {"script": "missing.yaml"}}, Exit.CONFIG, "missing.yaml"),
-        ({"model": {"script": "bad.yaml"}}, Exit.CONFIG, "scene 'x'"),
+        ({"model": {"provider": "scripted", "name": "missing.yaml"}}, Exit.CONFIG, "missing.yaml"),
+        ({"model": {"provider": "scripted", "name": "bad.yaml"}}, Exit.CONFIG, "scene 'x'"),
     ],
 )
 def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, Any], status: int, named: str) -> None:
@@ -274,7 +276,7 @@ def _wait_for(condition: Any) -> None:
 
 def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> None:
     """Until the limit calls are made; then the runner is told what was spent, the limit, and when the day ends."""
-    with scripted(tmp_path, {"daily_tokens": 400}) as door:
+    with scripted(tmp_path, {"daily_usd": 0.0004}) as door:
         made = 0
         while made < 100:
             try:
@@ -287,52 +289,12 @@ def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> N
 
     assert made >= 1
     assert refused.type == "budget_exhausted"
-    for part in (f"{budget['spent_tokens']} tokens", "400 tokens", budget["ends_at"]):
+    for part in (f"${budget['spent_usd']:.4f}", "$0.0004", budget["ends_at"]):
         assert part in refused.message
     assert refused.retry_after_seconds is not None
     assert 0 < refused.retry_after_seconds <= 86400
-    assert (budget["calls"], budget["failed_calls"], budget["limit_tokens"]) == (made, 0, 400)
+    assert (budget["calls"], budget["failed_calls"], budget["limit_usd"]) == (made, 0, 0.0004)
     assert budget["spent_tokens"] == sum(_tokens(line) for line in door_ledger(door, "settled")) <= 400
-
-
-def test_a_unit_over_its_own_budget_is_refused_and_others_are_not(tmp_path: Path) -> None:
-    """Each answer says how much is used up. No other name and no restart of the door makes a new unit: the PM does."""
-    pm = Git(str(tmp_path), Person("PM", "pm@example.invalid"))
-    page = "# COMMS\n\n## Directives\n\n- [ ] be short\n\n## Reports\n"
-    refused: list[ModelFailure] = []
-    shares: list[Spent] = []
-    budget = {"daily_tokens": 100_000, "unit_tokens": 400}
-
-    def publish(door: DoorProcess, page: str) -> None:
-        pm("init", "--quiet", "--bare", door.places.remote)
-        bare = pm.with_env(GIT_DIR=door.places.remote)
-        blob = bare("hash-object", "-w", "--stdin", stdin=page.encode())
-        tree = bare("mktree", stdin=f"100644 blob {blob}\tCOMMS.md\n".encode())
-        bare("update-ref", "refs/heads/main", bare("commit-tree", tree, "-m", "x"))
-
-    def ask(door: DoorProcess) -> None:
-        try:
-            shares.append(door.complete(a_request("be short", unit=f"a new name {len(shares)}")).spent)
-        except ModelFailure as failure:
-            refused.append(failure)
-
-    with scripted(tmp_path, budget) as door:
-        publish(door, page)
-        while not refused and len(shares) < 100:
-            ask(door)
-    with scripted(tmp_path, budget) as door:
-        publish(door, page + "\n### main@0123456789ab: still at it\n\nnews\n")
-        ask(door)
-        assert len(refused) == 2, "neither a restart nor a report is other work"
-        publish(door, page.replace("- [ ] be short", "- [ ] be short\n- [ ] be quick"))
-        other = door.complete(a_request("be short"))
-
-    assert {(failure.type, failure.retry_after_seconds) for failure in refused} == {("unit_budget_exhausted", None)}
-    assert "budget.unit_tokens" in refused[0].message
-    assert len(shares) > 1
-    assert [each.unit for each in shares] == sorted({each.unit for each in shares})
-    assert 0 < shares[-1].unit <= 1
-    assert other.spent.unit < shares[-1].unit
 
 
 def door_ledger(door: DoorProcess, event: str) -> list[dict[str, Any]]:
@@ -359,7 +321,7 @@ def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
     answered: list[int] = []
     enough = threading.Event()
     limit = 30_000  # enough for all lives: each kill costs the worst case of the calls that it cut
-    door = scripted(tmp_path, {"daily_tokens": limit})
+    door = scripted(tmp_path, {"daily_usd": limit / 10**6})
 
     def call() -> None:
         while not enough.is_set():
@@ -445,18 +407,6 @@ def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     assert "model.prices" in caught.value.message
     assert "claude-opus-99" in caught.value.message
     assert (status, problem) == (400, caught.value.message)
-
-
-def test_a_model_without_a_price_is_called_when_the_pm_allows_it(tmp_path: Path) -> None:
-    """Its tokens are bounded all the same."""
-    model = {"provider": "anthropic", "name": "claude-opus-99", "base_url": "http://127.0.0.1:1"}
-    settings = {"model": model, "budget": {"unpriced": True, "daily_tokens": 10}}
-    with DoorProcess(tmp_path, settings, key=KEY) as door:
-        with pytest.raises(ModelFailure) as caught:
-            door.complete()
-        status, _ = door.http("GET", "/v1/budget")
-
-    assert (caught.value.type, status) == ("budget_exhausted", 200)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.ledger.prices import FREE, NANO, cost, dollars, nano_dollars, tariff, tokens, worst_cost
+from infra.keep.model_settings import Price
 from infra.shared.conversation import Usage
-from infra.shared.model_settings import Price
 from tests.keep.model_door.conversations import usages
 
 MILLION_OF_EACH = Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000)

@@ -76,7 +76,7 @@ def test_a_mistake_in_a_script_is_named_when_it_is_read(before: str, after: str,
 
 def test_a_script_that_is_not_there_is_named() -> None:
     """A missing file says which setting names it."""
-    with pytest.raises(ScriptError, match=r"/nowhere/script.yaml.*model.script"):
+    with pytest.raises(ScriptError, match=r"/nowhere/script.yaml.*model.name"):
         read_script("/nowhere/script.yaml")
 
 

@@ -11,7 +11,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
 from infra.keep.ledger.prices import FREE, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
@@ -50,9 +49,8 @@ class Hand:
 
 
 def opened(directory: Path, model: Hand) -> Door:
-    limit = Cost(10**12, 10**6)
     ledger = Ledger(str(directory / "ledger.jsonl"))
-    return Door([model], Accounts(ledger, limit, limit, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+    return Door([model], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
 
 
 def last_line(directory: Path) -> dict[str, Any]:
@@ -100,9 +98,8 @@ def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> 
     for has_classes, usd in ((True, 10.0), (False, 12.5)):
         failure = CallFailure("unavailable", "gone", None, Usage(10**6), False, has_classes)
         directory = tmp_path / str(has_classes)
-        limit = Cost(10**15, 10**9)
         ledger = Ledger(str(directory / "ledger.jsonl"))
-        accounts = Accounts(ledger, limit, limit, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
+        accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
         with pytest.raises(CallFailure):
             asyncio.run(Door([Hand(failure)], accounts).call(a_request()))
         line = last_line(directory)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from infra.keep.model_door.model import CallFailure
-from infra.shared.programs import keep_environment
+from infra.keep.programs import keep_environment
 from tests.keep.model_door.doors import KEY
 from tests.keep.model_door.test_anthropic_model import ask
 

@@ -128,6 +128,10 @@ class Recorded:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    arrived: float = 0.0
+    """When its last byte did, by time.monotonic()."""
+    size: int = 0
+    """Of the body, in bytes."""
 
 
 def error_event(type: str, message: str) -> bytes:
@@ -209,6 +213,8 @@ class Wire:
     requests: list[Recorded] = field(default_factory=list)
     billed: list[Counts] = field(default_factory=list)
     """Usage of every answer that was sent to its end, noted before the end is sent: who has it may ask at once."""
+    answered: list[float] = field(default_factory=list)
+    """When the last byte of each answer to a POST was sent."""
     failures: list[BaseException] = field(default_factory=list)
     """What `reply` itself raised; leaving the `with` block raises the first one again."""
 
@@ -266,6 +272,7 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     owner: Wire
 
     def do_GET(self) -> None:
@@ -274,8 +281,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         content = self.rfile.read(int(self.headers.get("content-length", "0")))
+        arrived = time.monotonic()
         body = json.loads(content)
-        number = self.owner._record(Recorded(self.path, _headers(self), body))
+        number = self.owner._record(Recorded(self.path, _headers(self), body, arrived, len(content)))
         try:
             reaction = self.owner.reply(body)
         except Exception as error:
@@ -295,6 +303,7 @@ class _Handler(BaseHTTPRequestHandler):
             case Silence():
                 self.owner._closing.wait(60)
                 self.close_connection = True
+        self.owner.answered.append(time.monotonic())
 
     def log_message(self, format: str, *args: object) -> None:
         """Tests look at `requests`."""

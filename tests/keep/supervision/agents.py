@@ -17,16 +17,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from infra.keep import arguments, watcher_file
 from infra.keep.git_door.mainline import read_main
-from infra.shared import arguments, watcher_file
+from infra.keep.programs import keep_command, keep_environment
+from infra.keep.watcher_file import WatcherFile
 from infra.shared.paths import Paths
 from infra.shared.people import Person
-from infra.shared.programs import keep_command, keep_environment
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import ARCHIVE
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
-from infra.shared.watcher_file import WatcherFile
+from tests.keep.supervision import timed_watcher
 
 PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")
@@ -161,8 +162,9 @@ class Agent:
         )
         self.settings = directory / "minifram.yaml"
         # These runners live no whole life, and so would live through no rehearsal.
-        limits = "limits: {grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
-        self.settings.write_text("rehearse: false\n" + (settings or limits))
+        self.settings.write_text(
+            settings or "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
+        )
         self.clone = directory / "pm"
         shutil.copytree(_born(behaviour), directory, symlinks=True, dirs_exist_ok=True)
         self.git = Git(str(self.clone), PM)
@@ -195,7 +197,7 @@ class Agent:
         subprocess.run(["git", "clone", "-q", "-b", name, self.places.remote, self.places.checkout(name)], check=True)
         return commit
 
-    def start(self, program: str = "infra.watcher", before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    def start(self, program: str = timed_watcher.PROGRAM, before: Sequence[str] = ()) -> subprocess.Popen[bytes]:
         """`before`: words that start the program elsewhere, as the same process."""
         words = arguments.words(str(self.settings), self.places)
         with open(self.directory / "watcher.err", "ab") as errors:
@@ -269,7 +271,7 @@ class Agent:
 
 HOPELESS = (
     'say("BOOTSTRAPPING"); raise SystemExit(1)',
-    "limits: {grace_seconds: 1, boot_seconds: 0.02}\n",
+    "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 0.02}\n",
 )
 """Behaviour and settings of an agent whose every runner fails: main dies, and safe mode is given no time to come up."""
 PYTHON = sys.executable

@@ -6,18 +6,16 @@ from __future__ import annotations
 
 import sys
 
-from infra.keep.supervision.zones import plain_directories
-from infra.shared import arguments
 from infra.shared.identity import Identity
 from infra.watcher import watch
+from tests.keep.supervision.timed_watcher import timed_zones
 
 EXAMINER = Identity(65534, 65534)
 
 
 def main(argv: list[str]) -> int:
-    given = arguments.parser("watcher", "A watcher with an examiner apart.").parse_args(argv)
-    places = arguments.places(given)
-    return watch(plain_directories(given.settings, places)._replace(examiner=EXAMINER, scratch=f"{places.run}/scratch"))
+    zones = timed_zones(argv)
+    return watch(zones._replace(examiner=EXAMINER, scratch=f"{zones.places.run}/scratch"))
 
 
 if __name__ == "__main__":

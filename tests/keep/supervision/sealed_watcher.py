@@ -9,28 +9,27 @@ import sys
 from pathlib import Path
 
 from infra.keep.services import processes
-from infra.keep.supervision.zones import plain_directories
-from infra.shared import arguments
 from infra.watcher import watch
+from tests.keep.supervision.timed_watcher import timed_zones
 
 FROM_WITHIN, FROM_WITHOUT = "in-the-way", "unsealed"
 """Names in the agent's directory: the pid of who keeps the proof from being made, or a reason that no process has."""
 
 
 def main(argv: list[str]) -> int:
-    given = arguments.parser("watcher", "A watcher with a played seal.").parse_args(argv)
-    places = arguments.places(given)
+    zones = timed_zones(argv)
+    bot = zones.places.bot
 
     def proof() -> str:
-        if os.path.exists(f"{places.bot}/{FROM_WITHOUT}"):
+        if os.path.exists(f"{bot}/{FROM_WITHOUT}"):
             return "the rules are gone"
         try:
-            pid = int(Path(places.bot, FROM_WITHIN).read_text())
+            pid = int(Path(bot, FROM_WITHIN).read_text())
         except FileNotFoundError:
             return ""
         return "no port is left" if processes.start_time(pid) else ""
 
-    return watch(plain_directories(given.settings, places)._replace(proof=proof, proof_seconds=0.1))
+    return watch(zones._replace(proof=proof, proof_seconds=0.1))
 
 
 if __name__ == "__main__":

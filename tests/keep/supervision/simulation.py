@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision import memory
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
 from infra.keep.supervision.memory import may_be_lost
-from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import Remembered, SignalRequest, Version, WatcherFile
+from infra.keep.watcher_file import Remembered, SignalRequest, Version, WatcherFile
 
 YEAR = 365 * 86400.0
 PATIENCE = Patience(boot=60.0, grace=10.0, probation=600.0)
@@ -71,7 +71,6 @@ OF_NOBODY: tuple[Event, ...] = (
     events.Observed("a limit", "much was written"),
     events.Probed(OTHER, "no answer"),
     events.MustEnd(OTHER, "too much"),
-    events.WebWorkOver(OTHER),
     events.MindDrifted(""),
     events.OutageOver("the disk was full"),
 )
@@ -446,8 +445,6 @@ class Play:
             well: list[Event] = [events.Probed(boot_id)] if self.alive.served else []
             self.inbox += [events.Probed(boot_id, "it was slow"), *well]
             self.inbox += [events.Probed(boot_id, "no answer")] * (2 if odd else 1)
-        elif chance < 0.216 and self.alive:
-            self.inbox += [events.WebWorkOver(self.alive.runner.boot_id)] * 2
         elif chance < 0.2163 and self.alive:
             self.inbox += [events.MindDrifted("boot/identity.md is another"), events.MindDrifted("")]
         elif chance < 0.217 and self.alive and not self.alive.nature.good:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version
+from infra.keep.watcher_file import BootRecord, Pin, SignalRequest, Version
 
 PAGE = Path(__file__).parents[3] / "spec/TABLE_SUPERVISION.md"
 NOW = Instant(1000.0, 1_800_000_000.0)
@@ -72,7 +72,6 @@ ROWS: tuple[tuple[str, Event], ...] = (
     ("not well", events.Probed(BOOT, "why")),
     ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
     ("the runner died", events.Died(BOOT, "SIGKILL")),
-    ("work that read the web is over", events.WebWorkOver(BOOT)),
     ("the mind has drifted", events.MindDrifted("why")),
     ("the mind is right again", events.MindDrifted("")),
     ("bootstrap is asked for", events.Asked(SignalRequest(name="bootstrap", target="better", identity="1"))),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.supervision.absence import Absence
 from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.shared.watcher_file import SignalRequest
+from infra.keep.watcher_file import SignalRequest
 
 BOOTING = State(Phase.BOOTING, Instant(100.0, 0.0), Patience(60.0, 10.0), deadline=160.0)
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from infra.keep import boot_files
 from infra.keep.supervision.attempts import UNKNOWN_BOOT, lines
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Died, Event, LaunchFailed, LaunchReady, Preparing, Started, TimeIsUp
 from infra.keep.supervision.decide.state import Phase, State
-from infra.shared import boot_files
 from infra.shared.boot_log import BOOTSTRAPPING, ENDED, FAILED, SUCCESS, BootLine, format_line, parse_line
 from infra.shared.paths import BOOT_LOG
 from infra.shared.safe_files import Below

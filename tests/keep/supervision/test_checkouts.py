@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from infra.keep.git_door.door_files import write_door_files
+from infra.keep.settings_file import parse_settings
 from infra.keep.supervision import checkouts, rescue
 from infra.keep.supervision.checkouts import Ready
 from infra.shared.repository.git import Git, GitError
-from infra.shared.settings_file import parse_settings
 from tests.keep.supervision.agents import Agent
 
 MakeAgent = Callable[..., Agent]

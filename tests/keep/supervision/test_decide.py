@@ -8,6 +8,9 @@ import pytest
 import structlog
 from msgspec.structs import replace
 
+from infra.keep import watcher_file
+from infra.keep.active import Level, Runner
+from infra.keep.running_code import running_code
 from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision import memory
 from infra.keep.supervision.decide import succession
@@ -41,11 +44,8 @@ from infra.keep.supervision.decide.events import (
 )
 from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
 from infra.keep.supervision.reports import Reports
-from infra.shared import watcher_file
-from infra.shared.active import Level, Runner
+from infra.keep.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 from infra.shared.paths import Paths
-from infra.shared.running_code import running_code
-from infra.shared.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
 
 PATIENCE = Patience(boot=60.0, grace=10.0)
 
@@ -374,7 +374,7 @@ def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level)
 
 
 def test_a_main_of_other_words_displaces_only_who_stands_in_for_it() -> None:
-    """Another SYSTEM.md is read by whoever leads at the next unit of work; a report is nothing new to anybody."""
+    """Another SYSTEM.md is read by whoever leads at the next run; a report is nothing new to anybody."""
     words, report = replace(OLD, commit="e" * 40, id="other words"), replace(OLD, commit="e" * 40)
     for level, main, displaced in (
         (Level.MAIN, words, False),
@@ -437,17 +437,17 @@ def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
 
 
 def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
-    """A version that main is given again is tried again. What is pinned of branches, and of versions that could stand
-    in, stays."""
+    """A version that main is given again is tried again. What is pinned of versions that could stand in
+    stays."""
     pins = tuple(
         Pin(version=id, commit="c", branch=on, why="it died", at="t")
         for id, on in ((OLD.id, "main"), ("stand-in", "main"), ("branch-1", "better"))
     )
     before = a_state(main=OLD, pins=pins, known_good=(Version(commit="e" * 40, id="stand-in"),))
     moved, _ = decide(before, MainSeen(NEW), at(1))
-    assert [pin.version for pin in moved.pins] == ["stand-in", "branch-1"]
+    assert [pin.version for pin in moved.pins] == ["stand-in"]
     assert decide(before, MainSeen(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
-    assert [pin.version for pin in decide(moved, MainSeen(before.known_good[0]), at(2))[0].pins] == ["branch-1"]
+    assert decide(moved, MainSeen(before.known_good[0]), at(2))[0].pins == ()
 
 
 def test_safe_mode_is_called_safe_mode() -> None:

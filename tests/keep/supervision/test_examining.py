@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.verdicts import records, refs, trees
+from infra.keep.verdicts.refs import VERDICTS
+from infra.keep.verdicts.verdict import Verdict
 from infra.shared.repository.git import Git
-from infra.shared.verdicts import records, refs, trees
-from infra.shared.verdicts.refs import VERDICTS
-from infra.shared.verdicts.verdict import Verdict
 from tests.keep.supervision.agents import Agent, within
 from tests.keep.supervision.apart_watcher import EXAMINER
 

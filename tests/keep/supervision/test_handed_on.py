@@ -12,7 +12,7 @@ from tests.keep.supervision.agents import Agent, within
 
 def test_the_policy_reaches_the_runner(make_agent: Callable[..., Agent]) -> None:
     """As the PM wrote it, in the value that starts the runner."""
-    limits = "limits: {grace_seconds: 1, boot_seconds: 20}\n"
+    limits = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 20}\n"
     behaviour = "open('given.tmp', 'w').write(json.dumps(BOOT)); os.rename('given.tmp', 'logs/given'); serve()"
     agent = make_agent(behaviour, f"{limits}policy: {{default: ask, rules: [{{do: deny, commands: ['rm *']}}]}}\n")
     agent.start()

@@ -7,9 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from infra.keep.boot_files import make_home
 from infra.keep.services import children
 from infra.shared.boot import Boot, Limits
-from infra.shared.boot_files import make_home
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.safe_files import Below
@@ -19,7 +19,7 @@ SHOW = "import os, site; print(os.environ['HOME'], sorted(os.listdir(os.environ[
 
 
 def boot_of(places: Paths, id: str) -> Boot:
-    limits = Limits(10.0, 1000, 10, 10.0, 10.0, 10.0, 10.0, 1000)
+    limits = Limits(10.0, 10, 10.0)
     return Boot(id, "main", "1" * 40, "birth", places.remote, "merge", places, limits)
 
 

@@ -15,16 +15,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep import boot_files
 from infra.keep.services import children, processes
 from infra.keep.services.front import DoorFiles
+from infra.keep.settings_file import parse_settings
 from infra.keep.supervision import inbox, main_branch
 from infra.keep.supervision.stale_locks import HELD_SECONDS
-from infra.shared import boot_files
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.safe_files import MOST_KEPT, Below
-from infra.shared.settings_file import parse_settings
 from infra.shared.signals import SignalName
 from tests.keep.supervision.agents import HOPELESS, PYTHON, Agent, within
 
@@ -177,7 +177,7 @@ def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
 @heavy
 def test_a_runner_whose_boot_log_is_gone_is_still_known_as_running(make_agent: MakeAgent) -> None:
     """A new watcher adopts a runner that had served, although its log was deleted, and does not end it."""
-    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 0.5}\n")
+    agent = make_agent(settings="timing: {rehearse: false, grace_seconds: 1, boot_seconds: 0.5}\n")
     agent.start()
     first = agent.serving()
     assert agent.watcher
@@ -239,7 +239,7 @@ def test_a_signal_that_comes_with_the_stop_is_kept_for_the_next_start(make_agent
     watcher.send_signal(signal.SIGTERM)
     watcher.send_signal(signal.SIGCONT)
     assert watcher.wait(20) == 0
-    agent.settings.write_text("rehearse: false\n")  # with time to come up
+    agent.settings.write_text("timing: {rehearse: false}\n")  # with time to come up
     agent.start()
     agent.serving("better")
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 import pytest
 
 from infra.keep.supervision.versions import version_of
+from infra.keep.watcher_file import WatcherFile
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import WatcherFile
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
-SETTINGS = "limits: {grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
+SETTINGS = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
 GOOD = "serve()"
 WAYS = {
     "cannot be imported": "import no_such_module",
@@ -121,7 +121,7 @@ def push(agent: Agent, words: str, behaviour: str) -> str:
 
 def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeAgent) -> None:
     """These runners never look at main: it has its time, is ended, and the PM reads so; nobody is blamed."""
-    agent = make_agent(GOOD, SETTINGS.replace("limits: {", "limits: {make_way_seconds: 1, "))
+    agent = make_agent(GOOD, SETTINGS.replace("timing: {", "timing: {make_way_seconds: 1, "))
     agent.start()
     first = agent.serving()
     commit = push(agent, "two", GOOD)
@@ -134,7 +134,7 @@ def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeA
 
 def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgent) -> None:
     """It was the last that had served its probation; when the next main cannot live, the one before it leads."""
-    settings = SETTINGS.replace("limits: {", "limits: {make_way_seconds: 0.1, ")
+    settings = SETTINGS.replace("timing: {", "timing: {make_way_seconds: 0.1, ")
     agent = make_agent(GOOD, settings)
     agent.start()
     first = agent.serving()

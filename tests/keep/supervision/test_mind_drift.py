@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from infra.keep.active import Level
 from infra.keep.supervision.decide import succession
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import End, Launch, LookAtMain, MainSeen, MindDrifted, Tell
 from infra.keep.supervision.decide.state import BOOTSTRAP, Phase
-from infra.shared.active import Level
+from infra.keep.watcher_file import SAFE_LEVEL, SignalRequest, Version
 from infra.shared.mind.layout import IDENTITY
 from infra.shared.people import Person
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import commit_tree, tree_with, write_file
-from infra.shared.watcher_file import SAFE_LEVEL, SignalRequest, Version
 from tests.keep.supervision.agents import Agent, within
 from tests.keep.supervision.test_decide import a_runner, a_state, at
 

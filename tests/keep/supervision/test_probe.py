@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from infra.keep.active import Runner
 from infra.keep.supervision import probe
 from infra.keep.supervision.probe import Challenge, Probe, Reply, judge_doors, judge_runner
 from infra.shared import control
-from infra.shared.active import Runner
 from infra.shared.control import Heartbeat, ProbeAnswer
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
@@ -502,7 +502,7 @@ LIES = {
 
 def test_a_lie_is_found(make_agent: Callable[..., Agent]) -> None:
     """Each of which the boot log alone would not have shown: the version does not lead, and the PM reads why."""
-    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 1.5}\n")
+    agent = make_agent(settings="timing: {rehearse: false, grace_seconds: 1, boot_seconds: 1.5}\n")
     for number, lie in enumerate(LIES):
         agent.branch(f"lie-{number}", f"lie({lie})\nserve()")
     agent.start()

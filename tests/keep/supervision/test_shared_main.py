@@ -9,8 +9,8 @@ from pathlib import Path
 import structlog
 
 from infra.keep.supervision.shared_main import SharedMain
+from infra.keep.watcher_file import Version
 from infra.shared.paths import Paths
-from infra.shared.watcher_file import Version
 
 
 class Unsyncable(SharedMain):

@@ -12,15 +12,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from infra.keep.mind.snapshot_tags import SnapshotKind, snapshots
 from infra.keep.services.processes import is_alive
 from infra.keep.supervision import memory
+from infra.keep.watcher_file import WatcherFile
 from infra.shared.boot_log import parse_line
 from infra.shared.exit_codes import Exit
-from infra.shared.mind.snapshots import SnapshotKind, snapshots
 from infra.shared.paths import BOOT_LOG
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import WatcherFile
 from tests.keep.supervision.agents import HOPELESS, PYTHON, Agent, within
 
 pytestmark = pytest.mark.heavy
@@ -44,7 +44,7 @@ def test_launches_main_and_says_running_after_success(make_agent: MakeAgent) -> 
 def test_no_success_line_is_no_success(make_agent: MakeAgent) -> None:
     """Without SUCCESS of this very boot a runner is ended at the boot's deadline; forged lines do not count."""
     forged = 'say("SUCCESS")\nsay("BOOTSTRAPPING")\nsay("SUCCESS", "0" * 32)\ntime.sleep(60)'
-    agent = make_agent(forged, "limits: {grace_seconds: 1, boot_seconds: 0.5}\n")
+    agent = make_agent(forged, "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 0.5}\n")
     agent.start()
     agent.told("was not healthy within 0.5 s: it did not write SUCCESS")
     assert "success" not in [boot.outcome for boot in agent.state().boots]
@@ -122,7 +122,7 @@ def test_a_signal_without_a_final_newline_counts(served: Agent) -> None:
 def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) -> None:
     """The rehearsal of the branch before it is broken off, and the later branch is prepared."""
     agent = make_agent()
-    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
+    agent.settings.write_text("timing: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
     for name in ("slow", "later"):
         agent.branch(name, "time.sleep(600)")
     agent.start()
@@ -140,7 +140,7 @@ def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) 
 def test_what_a_rehearsal_wrote_goes_with_it(make_agent: MakeAgent) -> None:
     """When it is broken off, and when its watcher was killed at the start of the next one."""
     agent = make_agent()
-    agent.settings.write_text("limits: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
+    agent.settings.write_text("timing: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
 
     def scratch() -> str:
         for process in psutil.process_iter():
@@ -398,7 +398,9 @@ def test_work_in_mains_clone_is_rescued_before_it_is_reset(make_agent: MakeAgent
 
 def test_work_that_the_door_refuses_is_set_aside_with_its_clone(make_agent: MakeAgent) -> None:
     """When what main's clone holds cannot be pushed, the clone itself is kept and main starts from a new one."""
-    agent = make_agent(settings="limits: {grace_seconds: 1, boot_seconds: 5, blob_bytes: 1000}\n")
+    agent = make_agent(
+        settings="timing: {rehearse: false, grace_seconds: 1, boot_seconds: 5}\nlimits: {blob_bytes: 1000}\n"
+    )
     agent.start()
     first = agent.serving()
     checkout = Path(agent.places.main_checkout)
@@ -530,7 +532,9 @@ serve()
 
 def test_loops_that_run_while_the_agent_sleeps_are_ended(make_agent: MakeAgent) -> None:
     """They, and not the runner, whose state does not explain them; the PM reads which."""
-    agent = make_agent(LOOPS, "limits: {grace_seconds: 1, boot_seconds: 5, sample_seconds: 1}\n")
+    agent = make_agent(
+        LOOPS, "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 5, bounds: {sample_seconds: 1}}\n"
+    )
     agent.start()
     serving = agent.serving()
     loops = [int(pid) for pid in Path(agent.places.bot, "loops").read_text().split()]

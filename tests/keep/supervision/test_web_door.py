@@ -5,16 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
 
 from infra.shared.sockets import connect
-from infra.shared.taint import machine, state_file
-from infra.shared.taint.machine import TaintState
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
@@ -58,32 +54,3 @@ def test_a_watcher_has_it_on_demand(make_agent: Callable[..., Agent]) -> None:
     assert "web_door" not in agent.comms()
     agent.stop()
     assert not os.path.exists(agent.places.web_socket)
-
-
-LEAVES_SOMETHING = """\
-subprocess.run(["sh", "-c", "sleep 600 & echo $! > logs/new && mv -n logs/new logs/left"], start_new_session=True)
-serve()
-"""
-
-
-def left_by(agent: Agent) -> str:
-    path = Path(agent.places.main_checkout, "logs/left")
-    return path.read_text() if path.exists() else ""
-
-
-def test_what_work_that_read_the_web_left_running_ends_with_it(make_agent: Callable[..., Agent]) -> None:
-    """Its report is written: the runner is started again, once, and what it had started is ended before that."""
-    agent = make_agent(LEAVES_SOMETHING)
-    agent.start()
-    before = agent.serving()
-    left = int(within(30.0, lambda: left_by(agent), "what it leaves"))
-    over = machine.reported(machine.served(TaintState(), ("http://a.example",), ("d1",), 1.0), ("d1",), (), time.time())
-    path = Path(agent.places.var, state_file.NAME)
-    path.write_bytes(state_file.encode(over))
-    after = agent.serving(but=before.boot_id)
-    assert after.boots[-1].reason == "restart: the work before had read the web"
-    assert not psutil.pid_exists(left)
-    path.write_bytes(state_file.encode(over._replace(past=(machine.Past(0.0, 1.0, ()),))))
-    agent.stop()
-    assert agent.state().boots[-1].id == after.boot_id
-    assert "failed" not in agent.comms()

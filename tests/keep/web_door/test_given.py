@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.settings_file import parse_settings, read_settings
 from infra.keep.web_door.given import settings_of_web_door
-from infra.shared.settings_file import parse_settings, read_settings
 
 TEXT = """
 model: {name: a-name}
-notify: {webhook: 'https://example.org/a-key', on: [done]}
+notify: {command: 'curl https://example.org/a-key', on: [done]}
 policy:
   default: ask
   private_networks: allow
   rules:
     - {do: deny, domains: [bad.example, 203.0.113.0/24], why: "no: it's # 'odd'\\u00e9 \\t"}
     - {do: allow, tools: [fetch_page], effects: [read], commands: ['git *'], paths: ['*.md']}
-web: {allowed_domains: ['example.org', 'xn--bcher-kva.example'], robots: false, fetch_seconds: 1.5, page_bytes: 20000,
+web: {allowed_domains: ['example.org', 'xn--bcher-kva.example'], keep_raw_html: true,
   search_url: 'https://s.example/?q={query}&format=json', package_hosts: [pypi.org]}
 """
 
@@ -29,8 +29,8 @@ def test_as_much_as_it_works_with(tmp_path: Path) -> None:
     path.write_text(TEXT)
     whole, given = read_settings(str(path)), parse_settings(settings_of_web_door(str(path)).decode())
     assert (given.policy, given.web) == (whole.policy, whole.web)
-    assert (given.notify.webhook, given.model.name) != (whole.notify.webhook, whole.model.name)
+    assert (given.notify.command, given.model.name) != (whole.notify.command, whole.model.name)
     assert b"a-key" not in settings_of_web_door(str(path))
-    path.write_text("web: {robots: perhaps}\n")
-    with pytest.raises(OSError, match="robots"):
+    path.write_text("web: {keep_raw_html: perhaps}\n")
+    with pytest.raises(OSError, match="keep_raw_html"):
         settings_of_web_door(str(path))

@@ -59,7 +59,7 @@ class World:
             os.mkdir(place)
         settings = folder / "minifram.yaml"
         settings.write_text(
-            f"policy: {{rules: [{{do: allow, domains: [127.0.0.1]}}]}}\nnotify: {{webhook: {WEBHOOK}}}\n"
+            f"policy: {{rules: [{{do: allow, domains: [127.0.0.1]}}]}}\nnotify: {{command: 'curl {WEBHOOK}'}}\n"
         )
         settings.chmod(0o600)
         with socket.create_server(("127.0.0.1", 0)) as free:

@@ -9,11 +9,11 @@ from pathlib import Path
 import structlog
 
 from infra.keep.services import children
+from infra.keep.settings import EgressMode
 from infra.keep.supervision.preparation import Preparation
 from infra.keep.web_door import package_tools
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths
-from infra.shared.settings import EgressMode
 from tests.keep.supervision.test_homes import boot_of
 
 SHOW = "import os; print(os.environ.get('https_proxy'), os.environ.get('NO_PROXY'), 'HTTP_PROXY' in os.environ)"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.repository.bare_config import MARKER, SETTINGS
 from infra.keep.seal.bare_repository import problems
 from infra.shared.branches import MAIN
-from infra.shared.repository.bare_config import MARKER, SETTINGS
 
 
 @pytest.fixture

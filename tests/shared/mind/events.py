@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 
-from infra.shared.mind.event import (
+from infra.cell.mind.event import (
     Command,
     EventContext,
     EventLine,

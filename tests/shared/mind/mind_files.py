@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 
-from infra.shared.mind.index import FolderSeen
-from infra.shared.mind.rows import kind_of
+from infra.cell.mind.index import FolderSeen
+from infra.cell.mind.rows import kind_of
 
 
 class FilesInMemory:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from infra.cell.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes, path_of
+from infra.cell.mind.notes import NOTE, NoteDetails
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes, path_of
-from infra.shared.mind.notes import NOTE, NoteDetails
 
 DAY = 86_400.0
 START = 1_767_571_200.0

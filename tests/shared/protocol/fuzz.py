@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from infra.shared.protocol.framing import NotTaken, Words
-from infra.shared.protocol.read import Requested, read
-from infra.shared.protocol.shapes import ERROR_TYPES, OPERATIONS, Operation
+from infra.cell.protocol.framing import NotTaken, Words
+from infra.cell.protocol.read import Requested, read
+from infra.cell.protocol.shapes import ERROR_TYPES, OPERATIONS, Operation
 
 TEXTS = (
     *(

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from infra.shared.protocol.read import Requested, read
+from infra.cell.protocol.read import Requested, read
 from tests.shared.protocol.fuzz import PIECES, inputs, problem, whole
 
 

@@ -22,7 +22,7 @@ KEPT_SHARE = 0.2
 OVERFLOW_SHARE = 0.9
 """Of what a provider once refused as too long, so much is the budget from then on."""
 OVERFLOW = "context_overflow"
-NO_MONEY = ("budget_exhausted", "unit_budget_exhausted", "exploration_exhausted")
+NO_MONEY = ("budget_exhausted", "exploration_exhausted")
 
 
 class Room(NamedTuple):

@@ -29,7 +29,7 @@ MOST_LARGE, KEPT_LARGE = 4, 2
 """Steps whose results were cut as they were made: with more of them than that, all but the last are cut again. Several
 at once, as each time what the provider has cached of the conversation counts no more."""
 EVENTS = ('{"protocol":1,"events":', '{"protocol": 1, "events": ')
-"""So begins what the runtime says to a model that acts by operations, and so did versions before."""
+"""So begins what the runtime says to a model that acts by operations."""
 MOST_DEPTH = 8
 """Strings deeper within arguments stay: no tool takes such."""
 

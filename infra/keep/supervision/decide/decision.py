@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision.decide import events, runs, succession
 from infra.keep.supervision.decide.events import Decision, End, Event, Tell
 from infra.keep.supervision.decide.state import Instant, Phase, State
+from infra.keep.watcher_file import SignalRequest
 from infra.shared import report_titles
-from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import SignalRequest
 
 
 def decide(state: State, event: Event, now: Instant) -> Decision:
@@ -33,8 +33,6 @@ def decide(state: State, event: Event, now: Instant) -> Decision:
             return succession.next_up(state, f"restart: the outage is over ({what})", now)
         case events.MustEnd(boot_id, why) if state.runner and state.is_current(boot_id) and state.may_fail():
             return runs.end(replace(state, failed=f"{state.runner.title} was ended: {why}"), state.runner, now)
-        case events.WebWorkOver(boot_id) if state.runner and state.is_current(boot_id) and state.may_fail():
-            return _replaced(state, state.runner, f"web {boot_id}", now, "restart: the work before had read the web")
         case events.MindDrifted(why):
             return _drifted(state, why, now)
         case events.Observed(title, text):

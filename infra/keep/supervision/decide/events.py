@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision.decide.state import State
-from infra.shared.active import Level, Runner
-from infra.shared.watcher_file import SignalRequest, Version
+from infra.keep.watcher_file import SignalRequest, Version
 
 
 # Boot: from a launch to the end of its runner.
@@ -98,13 +98,6 @@ class Observed(NamedTuple):
     text: str
 
 
-# Taint.
-class WebWorkOver(NamedTuple):
-    """Work that had read the web was reported, and this boot had begun before that."""
-
-    boot_id: str
-
-
 # The mind.
 class MindDrifted(NamedTuple):
     """Files of the mind that are the PM's alone are not as the PM wrote them, and the PM wants safe mode for that."""
@@ -169,18 +162,7 @@ class StopAsked(NamedTuple):
 BootEvent = Started | Preparing | LaunchReady | Launched | LaunchFailed | Died
 MainEvent = MainSeen | RolledBack | RetryAsked
 Measured = Probed | OutageOver | MustEnd | Observed
-Event = (
-    BootEvent
-    | Measured
-    | WebWorkOver
-    | MindDrifted
-    | Asked
-    | SignalRefused
-    | SealFailed
-    | MainEvent
-    | TimeIsUp
-    | StopAsked
-)
+Event = BootEvent | Measured | MindDrifted | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
 
 
 # Actions.

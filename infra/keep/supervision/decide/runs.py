@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from infra.keep import watcher_file
+from infra.keep.active import Level, Runner
 from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.events import Action, Decision, Died, End, LaunchFailed, StartRunner, Sweep, Tell
 from infra.keep.supervision.decide.state import BOOTS_KEPT, Instant, Phase, State
 from infra.keep.supervision.decide.succession import STABLE_SECONDS, TRIES, UNWATCHED, credited, is_answered, next_up
-from infra.shared import report_titles, watcher_file
-from infra.shared.active import Level, Runner
+from infra.keep.watcher_file import BootRecord
+from infra.shared import report_titles
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.watcher_file import BootRecord
 
 
 def started(state: State, event: events.Started, now: Instant) -> Decision:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.shared import watcher_file
-from infra.shared.active import Runner
+from infra.keep import watcher_file
+from infra.keep.active import Runner
+from infra.keep.watcher_file import Remembered, Trouble
 from infra.shared.clock import timestamp
-from infra.shared.watcher_file import Remembered, Trouble
 
 BOOTS_KEPT, TROUBLES_KEPT = 20, 10
 BOOTSTRAP = "bootstrap"

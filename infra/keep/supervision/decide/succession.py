@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from infra.keep.active import Level, Runner
 from infra.keep.supervision.decide.events import Decision, Launch, Leave, LookAtMain, RollBack, Sweep, Tell
 from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Phase, State
+from infra.keep.watcher_file import LIVED, Pin, SignalRequest, Version, VersionFailures
 from infra.shared import report_titles
-from infra.shared.active import Level, Runner
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.signals import SignalName
-from infra.shared.watcher_file import LIVED, Pin, SignalRequest, Version, VersionFailures
 
 UNWATCHED = "ended while no watcher was running"
 TRIES = 3
@@ -48,7 +48,7 @@ def next_launch(state: State, reason: str) -> Launch:
 
 def launched_for(state: State, level: Level) -> str:
     """What of main a runner on this level depends on. A substitute for main makes way when main's version changes;
-    every other runner reads SYSTEM.md at each unit of work, and makes way only when main's body changes."""
+    every other runner reads SYSTEM.md at each run, and makes way only when main's body changes."""
     return state.main.id if level in (Level.GOOD, Level.SAFE) else state.main.body
 
 
@@ -65,13 +65,13 @@ def is_withdrawn(state: State, version: str) -> bool:
 
 
 def at_main(state: State, main: Version, withdrawn: tuple[str, ...] | None) -> State:
-    """Main was read. Pins of main, and the count of failures, last until it holds another version."""
+    """Main was read. Pins, and the count of failures, last until it holds another version."""
     if withdrawn is not None:
         pardoned = tuple(version for version in state.pardoned if version in withdrawn)
         state = replace(state, withdrawn=withdrawn, pardoned=pardoned)
     if main.id != state.main.id:
         substitutes = {good.id for good in state.known_good} - {main.id}
-        pins = tuple(pin for pin in state.pins if pin.branch != MAIN or pin.version in substitutes)
+        pins = tuple(pin for pin in state.pins if pin.version in substitutes)
         state = replace(state, failures=0, pins=pins)
     return replace(state, main=main)
 

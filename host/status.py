@@ -1,0 +1,289 @@
+"""`minifram status`: the state of an agent, running or not, on one screen.
+
+Facts come from their owners: running or not from the lock, the rest of the supervision from `watcher.json`, what
+the runner is doing from its own file (its own claim), money from the ledger, words from COMMS.md."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+from host import decide
+from host.cli import command
+from host.egress import WebUse, read_web
+from host.errors import CommandError
+from host.home import AgentPaths, Context
+from host.repository import main_commit, open_repository, page_at
+from host.review import examination, unmerged
+from host.running import another_code, holder, keys_in_use, known_state
+from host.screen import Say, Shown, bad, counted, faint, good, one_line, since, strong
+from host.talk import Asking, Report, all_reports, waiting
+from host.trust import taint_of, words_of
+from infra.cell.mind.duties import DUTIES, MOST_BYTES, STATE, state_of
+from infra.keep import watcher_file
+from infra.keep.ledger.spent import Spent, spent_today
+from infra.keep.mind.kept import changes_in_words, read_kept
+from infra.keep.model_settings import model_words
+from infra.keep.settings_file import read_settings
+from infra.keep.watcher_file import SAFE_LEVEL, BootRecord, Pin, Trouble, WatcherFile
+from infra.shared import comms
+from infra.shared.branches import MAIN, MIND, problem_with_branch
+from infra.shared.clock import timestamp
+from infra.shared.exit_codes import Exit
+from infra.shared.labels import TASK
+from infra.shared.paths import LIFE_FILE
+from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.tip import read_file
+from infra.shared.repository.version import body_of
+from infra.shared.safe_files import Below, opened_file
+from infra.shared.status_file import RunnerStatus, read_runner_status
+
+_T = TypeVar("_T")
+
+LIFE_BYTES = 16 * 1024
+REFUSAL = "refused.json"
+"""In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
+BOOTS_SHOWN, TROUBLES_SHOWN, CHANGES_SHOWN = 3, 3, 2
+
+
+class Status(NamedTuple):
+    agent: str
+    running: bool
+    pid: int
+    phase: str
+    since: str
+    sandbox: str
+    autonomy: str
+    """Empty, like `model` and `sandbox`, when the settings cannot be read."""
+    model: str
+    is_led: bool
+    """A runner lives: `branch`, `commit` and `level` are its. Else they are of the one that ran last."""
+    branch: str
+    commit: str
+    level: str
+    """What runs, or ran last: `branch`, `main`, `last good`, `safe mode`; empty before the first start."""
+    main: str
+    outdated: bool
+    """Main has other code than what runs; the runner makes way for it when its run is done."""
+    failures: int
+    pins: tuple[Pin, ...]
+    """Versions that failed and are not started again for now, newest first."""
+    life: RunnerStatus | None
+    boots: tuple[BootRecord, ...]
+    last_report: Report | None
+    open_directives: int
+    awaiting_review: tuple[dict[str, str], ...] | None
+    """None when the repository cannot be read."""
+    awaiting_approval: tuple[Asking, ...]
+    budget: Spent | None
+    taint: str
+    """That the agent has read the web since the PM last trusted it; empty when it has not."""
+    web: WebUse | None
+    mind: tuple[str, ...]
+    """What of it is not as the PM wrote it, the PM's own large changes of who the agent is, duties that failed."""
+    troubles: tuple[Trouble, ...]
+
+
+@command
+def status(context: Context, say: Say) -> Shown:
+    """The state of an agent, on one screen. Exits with 3 when it is not running, and still prints it."""
+    found = read_status(context.initialised(), now := time.time())
+    lines = (f"{faint(f'{name:<11}')}{text}" for name, text in _screen(found, now))
+    return Shown(found, lines, code=Exit.OK if found.running else Exit.NOT_RUNNING)
+
+
+def read_status(home: AgentPaths, now: float) -> Status:
+    """Raises the CommandError that keeps the repository from being opened; anything less is one of the troubles."""
+    git, ledger = open_repository(home), home.places.ledger
+    problems, none = list[str](), tuple[str, ...]()
+
+    def read(what: Callable[[], _T], otherwise: _T) -> _T:
+        try:
+            return what()
+        except (OSError, ValueError, GitError, LookupError, CommandError) as error:
+            problems.append(str(error))
+            return otherwise
+
+    settings = read(lambda: read_settings(home.settings), None)
+    state = read(lambda: known_state(home), None) or WatcherFile()
+    pid = holder(home.places.watcher_lock)
+    is_running = pid is not None
+    is_led = is_running and bool(state.branch)
+    main = read(lambda: main_commit(git), "")
+    page = read(lambda: page_at(git, main), "") if main else ""
+    last = state.boots[-1] if state.boots else None
+    branch = state.branch or (last.branch if last else "")
+    commit = state.commit or (last.commit if last else "")
+    level = decide.level_of(state)
+    stands_in = level in decide.STAND_INS and decide.pin_of_main(state)
+    outdated = bool(main and is_led and branch == MAIN and not stands_in)
+    problems += untold(state, is_running)
+    found = Status(
+        agent=home.agent,
+        running=is_running,
+        pid=pid or 0,
+        phase=state.phase if is_running else "down",
+        since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
+        sandbox=settings.sandbox if settings else "",
+        autonomy=settings.autonomy if settings else "",
+        model=model_words(settings.model, keys_in_use(home) if is_running else ()) if settings else "",
+        is_led=is_led,
+        branch=branch,
+        commit=commit,
+        level=level,
+        main=main or state.main.commit,
+        outdated=outdated and read(lambda: _differs(git, commit, main), False),
+        failures=state.failures,
+        pins=state.pins[::-1],
+        life=activity_of(home, state) if is_running else None,
+        boots=tuple(reversed(state.boots[-BOOTS_SHOWN:])),
+        last_report=read(lambda: next(reversed(all_reports(git, main)), None), None) if main else None,
+        open_directives=read(lambda: len(comms.open_directives(page)), 0) if page else 0,
+        awaiting_review=read(lambda: _awaiting(git, main), None) if main else None,
+        awaiting_approval=read(lambda: tuple(waiting(home, page)), ()) if page else (),
+        budget=read(lambda: spent_today(ledger, settings.budget.daily_usd, now) if settings else None, None),
+        taint=read(lambda: words_of(taint_of(home, git)), ""),
+        web=read_web(home),
+        mind=read(lambda: _mind(home), none) + read(lambda: _failed_duties(git), none),
+        troubles=(),
+    )
+    unread = [Trouble(at=timestamp(now), text=text) for text in dict.fromkeys(problems)]
+    return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
+
+
+def untold(state: WatcherFile, is_running: bool) -> Iterator[str]:
+    """What the PM should know, though no part of the agent has told it."""
+    if is_running and (differs := another_code(state)):
+        yield differs
+    if not is_running and state.since and state.phase != watcher_file.STOPPED:
+        yield f"it was killed, or the machine went down, in phase {state.phase!r}; 'minifram up' starts it again"
+    if trouble := decide.trouble_with_main(state, is_running):
+        yield trouble
+
+
+def activity_of(home: AgentPaths, state: WatcherFile) -> RunnerStatus | None:
+    """What the runner says that it does; None when its words are missing or make no sense."""
+    if problem_with_branch(state.branch):
+        return None
+    return read_runner_status(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
+
+
+def _mind(home: AgentPaths) -> tuple[str, ...]:
+    """Drift first, then the last of the PM's changes that change much. Raises OSError, ValueError."""
+    kept = read_kept(home.places.var)
+    return (*(f"drifted: {line}" for line in kept.drift), *changes_in_words(kept)[-CHANGES_SHOWN:]) if kept else ()
+
+
+def _failed_duties(git: Git) -> tuple[str, ...]:
+    """Standing duties of the mind. Raises ValueError for a state that cannot be read, GitError."""
+    tip = resolve_commit(git, f"refs/heads/{MIND}")
+    text = read_file(git.saying_at_most(MOST_BYTES), tip, STATE) if tip else None
+    state = state_of((text or "{}").encode(errors="surrogateescape"))
+    return tuple(
+        f"{each.words} failed: {state.record(each.name).why}" for each in DUTIES if state.record(each.name).why
+    )
+
+
+def _refusal(home: AgentPaths) -> list[Trouble]:
+    try:
+        with opened_file(f"{home.state}/{REFUSAL}") as file:
+            why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
+    except (OSError, ValueError):
+        return []
+    return [Trouble(at=timestamp(told_at), text=f"not sealed, not started: {why}")]
+
+
+def _awaiting(git: Git, main: str) -> tuple[dict[str, str], ...]:
+    return tuple(
+        {"name": name, "commit": commit, "verdict": examination(git, main, commit)[0]}
+        for name, commit in unmerged(git, main)
+    )
+
+
+def _differs(git: Git, commit: str, main: str) -> bool:
+    return resolve_commit(git, commit) is not None and body_of(git, commit) != body_of(git, main)
+
+
+def _screen(found: Status, now: float) -> Iterator[tuple[str, str]]:
+    about = f"{found.sandbox} sandbox{' (not isolated)' if found.sandbox == 'process' else ''}"
+    about += f" · autonomy {found.autonomy} · {found.model} model"
+    yield "agent", f"{strong(found.agent)} · {about if found.model else bad('its settings cannot be read')}"
+    yield "state", _state(found, now)
+    yield "version", _version(found)
+    yield from _labelled("pinned", decide.shown(found.pins))
+    if found.life:
+        yield from _life(found.life, now)
+    yield from _labelled("boots", map(_boot, found.boots))
+    report = found.last_report
+    yield "report", f"{one_line(report.time, 24)} {one_line(report.title, 120)}" if report else "none yet"
+    yield "directives", f"{found.open_directives} open"
+    awaiting = ", ".join(f"{one_line(each['name'], 60)} ({each['verdict']})" for each in found.awaiting_review or ())
+    yield "review", bad("cannot be read") if found.awaiting_review is None else awaiting or "nothing awaits you"
+    yield from _labelled("approval", (line for ask in found.awaiting_approval for line in _asked(ask)))
+    if found.budget:
+        yield "budget", _budget(found.budget)
+    if found.taint:
+        yield "taint", bad(f"{one_line(found.taint, 300)}; 'minifram trust'")
+    if found.web:
+        yield "web", found.web.words
+    yield from _labelled("mind", (bad(one_line(line, 300)) for line in found.mind))
+    yield from _labelled("troubles", (f"{each.at} {one_line(each.text, 400)}" for each in found.troubles))
+
+
+def _labelled(name: str, lines: Iterator[str]) -> Iterator[tuple[str, str]]:
+    return (("" if index else name, line) for index, line in enumerate(lines))
+
+
+def _state(found: Status, now: float) -> str:
+    state = good(found.phase) if found.phase == "running" else bad(found.phase)
+    age = since(found.since, now)
+    state += f" for {age}" if age else ""
+    return state + (f" · watcher pid {found.pid or 'unknown'}" if found.running else " · 'minifram up' starts it")
+
+
+def _version(found: Status) -> str:
+    if not found.branch:
+        return f"main @ {found.main[:12]} (never started)"
+    newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated else ""
+    version = f"{one_line(found.branch)} @ {found.commit[:12]}"
+    if found.level == SAFE_LEVEL:
+        version = f"the code of this program, in the clone of {one_line(found.branch)}"
+    stands_in = f" · {bad(found.level)}" if found.level in decide.STAND_INS else ""
+    return f"{'' if found.is_led else 'last: '}{version}{stands_in}{newer}"
+
+
+def _life(life: RunnerStatus, now: float) -> Iterator[tuple[str, str]]:
+    age, until = since(life.since, now), f"until {one_line(life.until, 24)}" if life.until else ""
+    doing = one_line(life.doing, 20) + (f" for {age}" if age else "")
+    steps = counted(life.steps, "step") if life.steps else ""
+    text = ", ".join(filter(None, (doing, steps, one_line(life.state, 20), until)))
+    yield "runner", f"{one_line(life.about)} · {text}" if life.about else text
+    if life.waits:
+        yield "waits", bad(one_line(life.waits, 240))
+    if life.services:
+        yield "services", one_line(life.services, 240)
+    if life.last_error:
+        yield "last error", bad(one_line(life.last_error, 160))
+
+
+def _boot(boot: BootRecord) -> str:
+    outcome = bad(boot.outcome) if boot.outcome in ("failed", "died") else boot.outcome
+    why = f" · {one_line(boot.detail, 80)}" if boot.detail else ""
+    version = f"{one_line(boot.branch, 40)}@{boot.commit[:12]}"
+    return f"{boot.started_at} {version} {outcome} · {one_line(boot.reason, 60)}{why}"
+
+
+def _asked(ask: Asking) -> Iterator[str]:
+    how = f"since {one_line(ask.at, 24)}: 'minifram approve {ask.id}' or 'minifram deny {ask.id} WHY'"
+    yield f"{bad(f'{one_line(ask.tool, 40)} waits')} {how}"
+    yield faint(one_line(ask.call, 120))
+
+
+def _budget(spent: Spent) -> str:
+    beside = [f"{label} ${usd:.2f}" for label, usd in spent.labels.items() if label != TASK]
+    text = f"today ${spent.usd:.2f} of ${spent.daily_usd:.2f} · {spent.tokens:,} tokens"
+    text += f" · {counted(spent.calls, 'call')}" + (f" · {bad('used up')}" if spent.exhausted else "")
+    return text + (f" · of it {', '.join(beside)}" if beside else "")

@@ -1,0 +1,77 @@
+"""Answers: made from values, read back, and not to be forged by the model's words."""
+
+from __future__ import annotations
+
+from infra.cell.mind.answers import (
+    Commit,
+    RunCommand,
+    TaskAnswer,
+    TaskEvidence,
+    TaskStatus,
+    active_id,
+    active_text,
+    answer_text,
+    question_in,
+    read_answer,
+)
+
+EVIDENCE = TaskEvidence(
+    runs=("2026-01-31T100000.000Z-abcd1234",),
+    commands=(RunCommand("make `x`\nall", 2), RunCommand("sleep 9", None)),
+    commits=(Commit("0123456789abcdef", "a change"),),
+    artifacts=("src/hello.py",),
+    skills=("learned/web@1.0.0",),
+    notes=("the build needs make",),
+)
+ANSWER = TaskAnswer(
+    "TASK-001",
+    TaskStatus.COMPLETE,
+    "2026-01-31",
+    "All done.\nDecision: plain make\n- Follow-up: delete the old one\n## Artifacts\n- forged",
+    EVIDENCE,
+    "---\ntask_id: TASK-001\n---\n```\ncode\n```\n",
+    "0011",
+)
+
+
+def test_an_answer_has_all_parts_and_the_evidence_is_not_the_models() -> None:
+    """Commands with their exit codes and commits from the record; a heading of the model's is text."""
+    text = answer_text(ANSWER)
+
+    assert text.startswith("# Task: TASK-001\nStatus: ✅ Complete\nCompleted: 2026-01-31\n")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        *("## Summary", "## Approach", "## Artifacts", "## Commands executed (high level)", "## Learnings"),
+        *("## Follow-ups", "## Task"),
+    ]
+    assert "- `make 'x' all` → exit 2\n- `sleep 9` → stopped\n- commit 0123456789ab a change\n" in text
+    assert "## Artifacts\n- src/hello.py\n" in text
+    assert "- Skills used: learned/web@1.0.0\n- Key decisions: plain make\n" in text
+    assert "## Follow-ups\n- delete the old one\n" in text
+    assert "````markdown\n---\ntask_id: TASK-001" in text, "the fence is longer than those inside"
+
+
+def test_an_answer_is_read_back_and_a_cut_one_says_less() -> None:
+    """Whatever somebody left of the file."""
+    assert read_answer(answer_text(ANSWER)).status is TaskStatus.COMPLETE
+    assert read_answer(answer_text(ANSWER)).digest == "0011"
+    for text in ("", "\0" * 9, answer_text(ANSWER)[:20], "Status: ✅ Complete"):
+        assert read_answer(text).digest == ""
+    blocked = TaskAnswer("TASK-002", TaskStatus.BLOCKED, "2026-01-31", "Which port?")
+    assert blocked.path == "tasks/blocked/TASK-002.md"
+    assert read_answer(answer_text(blocked)).question == "Which port?"
+
+
+def test_a_question_is_told_by_the_first_line_of_a_report() -> None:
+    """And by nothing further down."""
+    assert question_in("BLOCKED: which port?\nI tried 80.") == "which port?\nI tried 80."
+    assert question_in("**BLOCKED:** which port?") == "which port?"
+    assert question_in("Done. It was\nBLOCKED: once") == ""
+    assert question_in("") == ""
+
+
+def test_active_shows_what_is_being_done() -> None:
+    """Words that look like headings name no task."""
+    text = active_text("TASK-007", "do\n## TASK-009", "run-1", "2026-01-31T00:00:00Z")
+
+    assert active_id(text) == "TASK-007"
+    assert active_id(active_text()) == ""

@@ -1,0 +1,262 @@
+"""A reply of a model becomes operations, words, or nothing that is carried out."""
+
+from __future__ import annotations
+
+import json
+import string
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from infra.cell.protocol.framing import MOST_LISTS, REPLY_BYTES, NotTaken, Why, Words
+from infra.cell.protocol.read import Requested, read
+from infra.cell.protocol.shapes import ERROR_TYPES, MOST_OPERATIONS, OPERATIONS, Operation, RefusedOperation
+from tests.shared.protocol.shapes_seen import FENCED, LS, SHAPES
+
+
+def verdict(text: str) -> str:
+    match read(text):
+        case Words():
+            return "words"
+        case NotTaken(why):
+            return "stop" if why is Why.CUT else "ask"
+        case Requested(items):
+            return "ask" if any(isinstance(item, RefusedOperation) for item in items) else "take"
+
+
+def test_shapes_seen_in_the_wild() -> None:
+    found = [(number, text[:100], verdict(text)) for number, text, _ in SHAPES]
+    assert found == [(number, text[:100], wanted) for number, text, wanted in SHAPES]
+    assert len({number for number, *_ in SHAPES}) > 70
+
+
+def operations(text: str) -> tuple[Operation, ...]:
+    found = read(text)
+    assert isinstance(found, Requested)
+    assert all(isinstance(item, Operation) for item in found.items)
+    return tuple(item for item in found.items if isinstance(item, Operation))
+
+
+def test_all_six_are_read_with_their_fields() -> None:
+    given_: list[dict[str, Any]] = [
+        {"type": "message", "text": "I begin."},
+        {"type": "createFile", "path": "a", "content": "x", "replace": True, "id": "make"},
+        {"type": "readFile", "path": "a", "offset": 0, "limit": 9},
+        {"type": "editFile", "path": "a", "old": "x", "new": "", "count": 1},
+        {"type": "deleteFile", "path": "a"},
+        {"type": "shell", "command": "ls", "timeout": 2.5, "cwd": "src"},
+    ]
+    read_ = operations(json.dumps({"protocol": 1, "operations": given_}))
+    assert [each.type for each in read_] == list(OPERATIONS)
+    assert [each.id for each in read_] == ["1", "make", "3", "4", "5", "6"]
+    for sent, each in zip(given_, read_, strict=True):
+        assert dict(each.fields) == {key: value for key, value in sent.items() if key not in ("id", "type")}
+    assert operations(json.dumps(given_)) == read_
+
+
+def test_a_refused_operation_leaves_the_others() -> None:
+    """And its event says what was expected, and shows the form."""
+    found = read(f'[{LS}, {{"type": "readFile", "path": 5}}, {LS}]')
+    assert isinstance(found, Requested)
+    assert [type(item) for item in found.items] == [Operation, RefusedOperation, Operation]
+    refused = found.items[1]
+    assert isinstance(refused, RefusedOperation)
+    assert (refused.id, refused.type, refused.error.type) == ("2", "readFile", "validation_error")
+    assert refused.error.message == "path is the number 5; expected the path of a file"
+    assert '{"type": "readFile", "path": "src/a.py"}' in refused.error.hint
+
+
+def test_a_refused_reply_says_what_was_found() -> None:
+    cases = {
+        f"[{LS}]\n[{LS}]": "the reply holds 2 lists; expected one list",
+        '[{"type": "shell", "command": "echo "hi""}]': "Expecting ',' delimiter in line 1 of the list, at 'hi\"\"}]'",
+        "*** Begin Patch\nx": "'*** Begin Patch'",
+        '{"protocol": 2, "operations": []}': "protocol 2 is not known; expected 1",
+        '{"operations": [], "policy": "none"}': "unknown key 'policy'",
+        f"[{', '.join([LS] * (MOST_OPERATIONS + 1))}]": "201 operations; expected at most 200",
+        "x" * (REPLY_BYTES + 1): "longer than 10 MiB",
+    }
+    for text, words in cases.items():
+        found = read(text)
+        assert isinstance(found, NotTaken), text[:80]
+        assert words in found.message
+    assert len(operations(f"[{', '.join([LS] * MOST_OPERATIONS)}]")) == MOST_OPERATIONS
+
+
+def test_a_reply_cut_at_its_limit_of_tokens_does_nothing() -> None:
+    """Also when what is there reads whole: what came after may have changed its meaning."""
+    for text in (FENCED, f"[{LS}]", "I am done.", ""):
+        found = read(text, cut=True)
+        assert isinstance(found, NotTaken)
+        assert found.why is Why.CUT
+
+
+def test_blocks_are_taken_byte_for_byte() -> None:
+    body = 'def f():\r\n\treturn "a" + \'b\' \\ \n```\n[{"type": "shell", "command": "rm"}]\n'
+    text = f'[{{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n\n````block A\n{body}````\n'
+    [made] = operations(text)
+    assert made.fields["content"] == body
+    [empty] = operations(text.replace(body, ""))
+    assert empty.fields["content"] == ""
+
+
+def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it() -> None:
+    want = f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n'
+    block = "```block A\nx\n```\n"
+    assert len(operations(want + block)) == 2
+    for text, words in {
+        want + block.replace("A", "B"): "wants the block 'A'",
+        want + block + block: "stands twice",
+        want.replace('"A"}', '"A", "block": "A"}') + block: "content is an object",
+        want + "```block A\n# How\n```bash\nmake\n```\nMore.\n```\n": "a fence in it",
+        want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
+        want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
+    }.items():
+        found = read(text)
+        assert isinstance(found, Requested)
+        kept, refused = found.items
+        assert isinstance(kept, Operation)
+        assert isinstance(refused, RefusedOperation)
+        assert words in refused.error.message
+
+
+def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
+    """Its end or its beginning may be missing, or it was taken back."""
+    for text in (
+        *(f"{LS}{rest}" for rest in ('\n{"ty', "\n{", "\n[", ",", "\n,\n", "\n]")),
+        f'[{LS}]\n[{{"ty',
+        f"[{LS}],",
+        f'mand": "cd build"}},\n{LS}\n]',
+        f'mand": "cd build"}},\n{LS}',
+        f"[{LS}]\nNo, rather this: [{LS}]",
+        f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```block A\nx',
+        f'```json\n[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```\n\n```bl',
+        f'"type": "shell", "command": "cd build"}}\n{LS}\n',
+    ):
+        assert isinstance(read(text), NotTaken), text
+    for text in (f"As you say,\n[{LS}]", f"[{LS}], as you say", f"[{LS}]\nThen A --> B."):
+        assert len(operations(text)) == 1, text
+
+
+def test_no_more_lists_are_looked_at_than_anybody_could_mean() -> None:
+    """Ten megabytes of them took half a minute."""
+    for text in ("{}" * 2000, "{}," * 2000, f"[{LS}]\n" * 2000):
+        found = read(text)
+        assert isinstance(found, NotTaken)
+        assert f"more than {MOST_LISTS} lists" in found.message
+    assert isinstance(read("{}" * 900), NotTaken)
+
+
+def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
+    for text in (
+        f"Well.\n<think>\n[{LS}]\n</think>\nNo.",
+        f"I could\n[{LS}]\n</think>\nNo.",
+        f"<think>a <think>b</think>\n[{LS}]\n</think>\nNo.",
+        f'<Think time="3">\n[{LS}]\n</Think>\nNo.',
+        f"<analysis>\n[{LS}]\n</analysis>\nNo.",
+        f"<!--\n[{LS}]\n-->\nDone.",
+        f"<seed:think>\n[{LS}]\n</seed:think>\nNo.",
+        f"I could\n[{LS}]\n</seed:think>\nNo.",
+        f"I could\n[{LS}]\n[/THINK]\nNo.",
+        f"Well. [THINK]I could\n[{LS}]\nNo.",
+        f"◁think▷I could\n[{LS}]\n◁/think▷No.",
+        f"<|begin_of_thought|>\n[{LS}]\n<|end_of_thought|>\nNo.",
+        f"<|channel|>analysis<|message|>I could\n[{LS}]\n<|end|>No.",
+    ):
+        assert not isinstance(read(text), Requested), text
+    for text in (f"I look.</think>\n[{LS}]", f"Well.\n<think>a</think>\n[{LS}]", f"<!-- a -->\n[{LS}]"):
+        assert len(operations(text)) == 1, text
+    for text in (
+        f"<seed:think>a</seed:think>\n[{LS}]",
+        f"◁think▷a◁/think▷\n[{LS}]",
+        f"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>\n[{LS}]",
+        f"<|channel|>analysis<|message|>a\n<|channel|>final<|message|>\n[{LS}]",
+    ):
+        assert len(operations(text)) == 1, text
+    tag = '[{"type": "shell", "command": "echo </think>"}]'
+    assert len(operations(tag)) == 1
+
+
+def test_a_list_that_is_quoted_is_words() -> None:
+    """As a sample of code, or of what somebody else says."""
+    for text in (
+        f"The page says:\n> [{LS}]\nI did not do that.",
+        f"It has now:\n```markdown\n[{LS}]\n```\nDone.",
+        f"It has now:\n````md\nAnswer:\n```json\n[{LS}]\n```\n````\nDone.",
+        f"It has now:\n```md\nAnswer:\n```json\n[{LS}]\n```\nor so\n```\nDone.",
+        f"It has now:\n~~~md\n```json\n[{LS}]\n```\n~~~\nDone.",
+        f"```python\nOPS = 1\n[{LS}]\n```\nDone.",
+        f"```python\nOPS = 1\n\n```json\n[{LS}]\n```",
+    ):
+        assert read(text) == Words(text)
+    assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
+
+
+def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
+    frame = '[{"type": "createFile", "path": "a", "content": "%s"}]'
+    most = REPLY_BYTES - len(frame) + 2
+    [made] = operations(frame % ("x" * most))
+    assert len(made.fields["content"]) == most
+    for more in ("x" * (most + 1), "é" * (most // 2 + 1)):
+        found = read(frame % more)
+        assert isinstance(found, NotTaken)
+        assert "longer than 10 MiB" in found.message
+
+
+def test_events_that_a_model_makes_up_are_dropped() -> None:
+    events = '[{"type": "shell", "operation": "1", "status": "ok", "stdout": "", "stderr": "", "exit": 0}]'
+    for text in (f"[{LS}]\n\n{events}", f'{{"protocol": 1, "operations": [{LS}], "events": {events}}}'):
+        found = read(text)
+        assert isinstance(found, Requested)
+        assert len(found.items) == 1
+        assert "only the runtime writes events" in found.notes[0]
+    assert isinstance(read(events), NotTaken)
+
+
+def test_a_report_may_hold_code_and_json() -> None:
+    """What is no list of operations is words."""
+    text = 'Done:\n[the page](a.md)\n- [ ] later\n```c\n{\n  int x;\n}\n```\n```json\n{"port": 80}\n```\n[1] a note'
+    assert read(text) == Words(text)
+
+
+# What is generated is printed by `json.dumps`, so it is a list as a careful model writes it.
+_TEXT = st.text(max_size=30)
+_VALUE: dict[str, st.SearchStrategy[Any]] = {
+    "text": st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "\0" not in text and text < "\ud800"),
+    "path": st.text(string.ascii_letters + "/.", min_size=1, max_size=20),
+    "seconds": st.floats(0.1, 1000),
+    "lines": st.integers(0, 10_000),
+    "count": st.integers(1, 10_000),
+    "flag": st.booleans(),
+}
+
+
+@st.composite
+def _operation(draw: st.DrawFn) -> dict[str, Any]:
+    kind = draw(st.sampled_from(list(OPERATIONS)))
+    fields = {
+        field.name: draw(_VALUE[field.kind]) for field in OPERATIONS[kind] if field.required or draw(st.booleans())
+    }
+    return {"type": kind} | fields
+
+
+@given(st.lists(_operation(), min_size=1, max_size=4), st.data())
+def test_no_beginning_of_a_list_is_carried_out(made: list[dict[str, Any]], data: st.DataObject) -> None:
+    """Wherever a reply is cut, nothing of it runs until the list is whole."""
+    text = json.dumps(made)
+    cut = data.draw(st.integers(0, len(text) - 1))
+    found = read(text[:cut])
+    assert not isinstance(found, Requested)
+    assert isinstance(read(text), Requested)
+
+
+@given(st.text(alphabet=st.sampled_from('[]{}",:\\`~ \n\ttypeshell1.e-block<think>/\u200b'), max_size=60) | st.text())
+@example("[" * 65)
+@example('[{"a": ' + "9" * 5000 + "}]")
+@example('[{"type":"shell","command":"\ud800"}]')
+def test_no_reply_is_a_crash(text: str) -> None:
+    found = read(text)
+    assert isinstance(found, Requested | Words | NotTaken)
+    if isinstance(found, Requested):
+        assert all(isinstance(item, Operation) or item.error.type in ERROR_TYPES for item in found.items)

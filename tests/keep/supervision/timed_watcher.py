@@ -1,0 +1,41 @@
+"""The watcher with a timing of the test's own: a section `timing` of its settings, or a file `*.timing` beside them.
+
+Run as a program, with a watcher's words."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import yaml
+
+from infra.keep import arguments
+from infra.keep.limits.values import Bounds
+from infra.keep.supervision.zones import Zones, plain_directories
+from infra.keep.timing import Timing
+from infra.watcher import watch
+
+PROGRAM = "tests.keep.supervision.timed_watcher"
+OF_THE_PM = ".of-the-pm"
+"""Beside the settings: the same file without the timing, which the keep's programs read."""
+
+
+def timed_zones(argv: list[str]) -> Zones:
+    """Those of the process sandbox; the keep's programs get a file without that section."""
+    given = arguments.parser("watcher", "A watcher with another timing.").parse_args(argv)
+    with open(given.settings, encoding="utf-8") as file:
+        settings: dict[str, Any] = yaml.safe_load(file) or {}
+    timing = settings.pop("timing", {})
+    if os.path.exists(f"{given.settings}.timing"):
+        with open(f"{given.settings}.timing", encoding="utf-8") as file:
+            timing = yaml.safe_load(file)
+    bounds = Bounds(**timing.pop("bounds", {}))
+    path = f"{given.settings}{OF_THE_PM}"
+    with open(path, "w", encoding="utf-8") as file:
+        yaml.safe_dump(settings, file)
+    return plain_directories(path, arguments.places(given))._replace(timing=Timing(**timing, bounds=bounds))
+
+
+if __name__ == "__main__":
+    sys.exit(watch(timed_zones(sys.argv[1:])))

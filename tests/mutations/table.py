@@ -1,0 +1,383 @@
+"""Thirty rules of the product, each with a change that breaks it and the tests that notice. The baseline for every cut:
+code and tests may shrink as long as these are caught.
+
+Whoever moves the code moves its line; whoever takes a rule back takes its line away and says so."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Mutation(NamedTuple):
+    name: str
+    rule: str
+    """What it breaks."""
+    file: str
+    text: str
+    """Stands in the file exactly once."""
+    instead: str
+    tests: tuple[str, ...]
+    """Node ids, as pytest takes them; they pass without the change."""
+
+    def problem(self) -> str:
+        """Why it cannot be played here; empty when it can."""
+        file = ROOT / self.file
+        count = file.read_text().count(self.text) if file.is_file() else 0
+        if count != 1:
+            return f"{self.file} has {count} times {self.text.strip()!r}; expected once"
+        missing = [test for test in self.tests if not _is_there(test)]
+        return f"there is no {missing[0]}" if missing else ""
+
+
+def _is_there(test: str) -> bool:
+    path, _, name = test.partition("::")
+    if not (ROOT / path).is_file():
+        return False
+    functions = [each for each in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(each, ast.FunctionDef)]
+    return any(each.name == name.partition("[")[0] for each in functions)
+
+
+_DECIDE = "infra/keep/git_door/decide.py"
+_PUSHES = "tests/keep/git_door/test_pushes.py"
+_BUDGET = "tests/keep/model_door/test_budget.py"
+_ADDRESSES = "infra/shared/addresses.py"
+_JUDGE = "tests/keep/web_door/test_judge.py"
+_SUCCESSION = "infra/keep/supervision/decide/succession.py"
+_WATCHER = "tests/keep/supervision/test_decide.py"
+_PROBE = "infra/keep/supervision/probe.py"
+_PROBED = "tests/keep/supervision/test_probe.py"
+_STEPS = "infra/shared/safe_steps.py"
+_SAFE_FILES = "tests/shared/test_safe_files.py"
+
+MUTATIONS = (
+    # The git door
+    Mutation(
+        "history-rewritten",
+        "history only grows: a push drops no commit",
+        _DECIDE,
+        "    if not update.descends:\n",
+        "    if False:\n",
+        (f"{_PUSHES}::test_forcing_is_refused",),
+    ),
+    Mutation(
+        "branch-deleted",
+        "the agent deletes no branch",
+        _DECIDE,
+        '    if update.new is None:\n        return "nothing',
+        '    if False:\n        return "nothing',
+        (f"{_PUSHES}::test_deleting_is_refused",),
+    ),
+    Mutation(
+        "propose-moves-main",
+        "with autonomy 'propose' only the PM moves main",
+        _DECIDE,
+        "    if autonomy is Autonomy.MERGE:\n",
+        "    if autonomy is not Autonomy.FROZEN:\n",
+        (f"{_PUSHES}::test_without_autonomy_only_the_pm_moves_main",),
+    ),
+    Mutation(
+        "foreign-committer",
+        "the agent commits in nobody else's name",
+        _DECIDE,
+        "    if commit.committer != AGENT:\n",
+        "    if False:\n",
+        (f"{_PUSHES}::test_nobody_commits_in_anothers_name",),
+    ),
+    Mutation(
+        "key-pushed",
+        "a push that carries a key is refused",
+        _DECIDE,
+        "    return _problem_with_leaks(update.leaks) or next(people, None)\n",
+        "    return next(people, None)\n",
+        ("tests/keep/git_door/test_secrets.py::test_a_key_in_a_file_is_refused_by_kind_and_place",),
+    ),
+    Mutation(
+        "large-file",
+        "a file over limits.blob_bytes is refused",
+        _DECIDE,
+        "        if file.size > rules.blob_bytes:\n",
+        "        if file.size > 2 * rules.blob_bytes:\n",
+        (f"{_PUSHES}::test_large_files_are_not_taken",),
+    ),
+    Mutation(
+        "failed-verdict",
+        "what the keep examined and found failing does not come onto main",
+        _DECIDE,
+        "    if not status.passed:\n",
+        "    if False:\n",
+        ("tests/keep/git_door/test_examined.py::test_a_verdict_that_does_not_open_main",),
+    ),
+    Mutation(
+        "protected-file",
+        "the PM alone changes protected.files on main",
+        _DECIDE,
+        "        pattern = protecting_on_main(protected, path)\n",
+        "        pattern = None\n",
+        ("tests/keep/git_door/test_protected.py::test_a_protected_file_is_not_changed_on_main",),
+    ),
+    Mutation(
+        "only-the-tip-judged",
+        "each commit of a push is judged, not its last alone",
+        "infra/keep/git_door/inspection.py",
+        "    new_commits = tuple(described[id] for id in commits)\n",
+        "    new_commits = tuple(described[id] for id in commits[:1])\n",
+        (f"{_PUSHES}::test_logs_are_not_taken_in_passing",),
+    ),
+    Mutation(
+        "fsck-off",
+        "git checks pushed objects: no tree holds a .git",
+        "infra/keep/git_door/door_files.py",
+        '("receive.fsckObjects", "true")',
+        '("receive.fsckObjects", "false")',
+        (f"{_PUSHES}::test_a_tree_that_would_overwrite_git_is_not_taken",),
+    ),
+    Mutation(
+        "report-twice",
+        "a report that was sent twice is written once, by its id",
+        "infra/keep/git_door/report.py",
+        "            if request.id in reported(git, AGENT):\n",
+        "            if False:\n",
+        ("tests/keep/git_door/test_report_verb.py::test_a_report_is_one_commit_of_the_agents_and_comes_once",),
+    ),
+    Mutation(
+        "ref-without-old-value",
+        "a ref moves only from the commit that was seen: no commit of another is lost",
+        "infra/shared/repository/tip.py",
+        'f"update {self._ref} {new} {old}"',
+        'f"update {self._ref} {new}"',
+        ("tests/shared/repository/test_tips.py::test_a_lost_race_is_false_and_moves_nothing",),
+    ),
+    # The model door and its ledger
+    Mutation(
+        "open-calls-not-counted",
+        "calls under way count in the day's budget",
+        "infra/keep/ledger/budget.py",
+        "budget.spent.plus(budget.reserved).plus(worst)",
+        "budget.spent.plus(worst)",
+        (f"{_BUDGET}::test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not",),
+    ),
+    Mutation(
+        "worst-case-not-reserved",
+        "a call is made only when its worst case fits in the day's budget",
+        "infra/keep/ledger/budget.py",
+        "budget.spent.plus(budget.reserved).plus(worst)",
+        "budget.spent.plus(budget.reserved)",
+        (f"{_BUDGET}::test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not",),
+    ),
+    Mutation(
+        "call-without-line",
+        "no call is made that the ledger has not taken",
+        "infra/keep/model_door/accounts.py",
+        "                await asyncio.to_thread(self._ledger.append, line)\n",
+        "                pass\n",
+        (f"{_BUDGET}::test_no_call_is_made_that_cannot_be_written_down",),
+    ),
+    Mutation(
+        "line-not-synced",
+        "the line of a call is on the disk before the call is made",
+        "infra/keep/ledger/ledger.py",
+        "        self.write(line)\n        self.sync()\n",
+        "        self.write(line)\n",
+        (f"{_BUDGET}::test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended",),
+    ),
+    Mutation(
+        "chain-broken",
+        "each line of the ledger is chained to the one before it",
+        "infra/keep/ledger/chain.py",
+        "    head = _hash(body, before)\n    return",
+        '    head = _hash(body, "")\n    return',
+        ("tests/keep/model_door/test_chain.py::test_what_the_door_wrote_is_whole",),
+    ),
+    # The web door
+    Mutation(
+        "private-range-missing",
+        "a private address is not reached",
+        _ADDRESSES,
+        "    return address.is_multicast or not address.is_global\n",
+        "    return address.is_multicast\n",
+        (f"{_JUDGE}::test_addresses_that_are_not_public",),
+    ),
+    Mutation(
+        "wrapped-loopback",
+        "this machine is not reached by an IPv6 address around 127.0.0.1",
+        _ADDRESSES,
+        "    inner = _embedded(address) if isinstance(address, IPv6Address) else None\n    return any",
+        "    inner = None\n    return any",
+        (f"{_JUDGE}::test_addresses_that_are_not_public",),
+    ),
+    Mutation(
+        "resolved-address-not-judged",
+        "what a name or a redirect leads to is judged, not the name alone",
+        "infra/keep/web_door/fetching.py",
+        "        self._judge.addresses(target, found, tool, permit)\n",
+        "",
+        ("tests/keep/web_door/test_fetching.py::test_a_redirect_is_judged_as_what_the_agent_named",),
+    ),
+    Mutation(
+        "closing-mark-kept",
+        "no page ends the frame that it stands in",
+        "infra/keep/web_door/frame.py",
+        "    text = text.translate(_BRACKETS) if _BRACKET.search(text) else text\n",
+        "",
+        ("tests/keep/web_door/test_frame.py::test_nothing_ends_the_frame",),
+    ),
+    Mutation(
+        "page-without-bound",
+        "of a page no more is kept than the bound",
+        "infra/keep/web_door/unpacking.py",
+        "        self._body += part[:room]\n",
+        "        self._body += part\n",
+        ("tests/keep/web_door/test_fetching.py::test_bodies_without_end",),
+    ),
+    Mutation(
+        "served-without-trace",
+        "no page is served without its line in the trace",
+        "infra/keep/web_door/serving.py",
+        'error = unavailable(f"the request cannot be recorded',
+        '_ = unavailable(f"the request cannot be recorded',
+        ("tests/keep/web_door/test_life.py::test_nothing_is_served_without_its_line",),
+    ),
+    # The watcher
+    Mutation(
+        "blocked-version-forgotten",
+        "a version that failed too often is not started again",
+        _SUCCESSION,
+        "    pin = pin_of(state, main.id)\n",
+        "    pin = None\n",
+        (f"{_WATCHER}::test_a_version_that_the_pm_took_back_does_not_stand_in_for_main",),
+    ),
+    Mutation(
+        "withdrawn-version-runs",
+        "a version that the PM took back does not stand in for main",
+        _SUCCESSION,
+        "pin_of(state, good.id) is None and not is_withdrawn(state, good.id)",
+        "pin_of(state, good.id) is None",
+        (f"{_WATCHER}::test_a_version_that_the_pm_took_back_does_not_stand_in_for_main",),
+    ),
+    Mutation(
+        "probe-not-compared",
+        "a runner answers this question, not an earlier one",
+        _PROBE,
+        '        ("the answer to", answer.probe, challenge.probe),\n',
+        "",
+        (f"{_PROBED}::test_two_questions_are_never_the_same",),
+    ),
+    Mutation(
+        "heart-not-compared",
+        "a runner whose main loop hangs is not well",
+        _PROBE,
+        "    if age - held > within:\n",
+        "    if False:\n",
+        (f"{_PROBED}::test_time_in_which_it_was_held_breaks_no_promise",),
+    ),
+    Mutation(
+        "another-process-answers",
+        "nobody answers the probe in the runner's place",
+        _PROBE,
+        "        if pid != self.runner.pid:\n",
+        "        if False:\n",
+        (f"{_PROBED}::test_another_process_under_its_name_is_not_believed",),
+    ),
+    Mutation(
+        "sigterm-ignored",
+        "SIGTERM stops the watcher in an orderly way: nobody is left behind",
+        "infra/keep/supervision/wake.py",
+        "        for number in (signal.SIGTERM, signal.SIGINT):\n",
+        "        for number in (signal.SIGINT,):\n",
+        ("tests/keep/supervision/test_killed_watcher.py::test_a_stop_at_any_moment_of_the_start_is_orderly",),
+    ),
+    # Files of the cell
+    Mutation(
+        "links-followed",
+        "the keep follows no link in the cell's tree",
+        _STEPS,
+        "SAFE = os.O_NOFOLLOW | ",
+        "SAFE = ",
+        (f"{_SAFE_FILES}::test_only_a_plain_file_is_cut",),
+    ),
+    Mutation(
+        "path-leads-out",
+        "no path leads out of the cell's tree",
+        _STEPS,
+        '        if ".." in parts:\n',
+        "        if False:\n",
+        (f"{_SAFE_FILES}::test_what_is_no_file_below_the_root_is_refused_at_once",),
+    ),
+    Mutation(
+        "read-as-ourselves",
+        "the keep touches the cell's files with the cell's rights",
+        "infra/shared/identity.py",
+        '            _become(setfsuid, self.uid, "user")\n            yield\n',
+        "            yield\n",
+        (f"{_SAFE_FILES}::test_as_the_cell_only_its_own_logs_are_cut",),
+    ),
+    # The runner, and what is examined
+    Mutation(
+        "branchs-tests-for-mains",
+        "a version is examined with main's tests, not with its own alone",
+        "infra/keep/examination/examiner.py",
+        "    mains = running.run(places.with_mains_tests, chosen.mains,",
+        "    mains = running.run(places.candidate, chosen.mains,",
+        ("tests/keep/examination/test_examination.py::test_weaker_tests_need_the_pms_word[overruled]",),
+    ),
+    Mutation(
+        "failed-test-passes",
+        "a version that breaks a test has not passed",
+        "infra/keep/verdicts/verdict.py",
+        '        ([*failed, *own.failed()], "failed"),\n',
+        "",
+        ("tests/keep/examination/test_examination.py::test_a_change_that_breaks_a_test_does_not_pass",),
+    ),
+    Mutation(
+        "not-validated-merges",
+        "a version that did not pass is not merged",
+        "infra/cell/runner/hop.py",
+        "        if not examined.passed:\n",
+        "        if False:\n",
+        ("tests/cell/runner/test_hop.py::test_a_version_that_did_not_pass_is_not_merged",),
+    ),
+    Mutation(
+        "main-moved-unseen",
+        "a version is merged only into the main that it was examined with",
+        "infra/cell/runner/hop.py",
+        "            raise MainMoved\n",
+        "            pass\n",
+        ("tests/cell/runner/test_hop.py::test_main_that_moves_while_judging_is_judged_again",),
+    ),
+    Mutation(
+        "private-host-allowed",
+        "the policy denies a private address that no rule names",
+        "infra/cell/policy/decide.py",
+        "        if private:\n",
+        "        if False:\n",
+        ("tests/cell/policy/test_decide.py::test_private_addresses_are_denied_unless_a_rule_names_them",),
+    ),
+    Mutation(
+        "link-hides-a-file",
+        "a rule about a file holds for a link to it",
+        "infra/cell/policy/decide.py",
+        "for path in (*call.file.real, *call.file.seeming))",
+        "for path in call.file.seeming)",
+        ("tests/cell/policy/test_decide.py::test_files_are_known_by_where_they_are",),
+    ),
+    Mutation(
+        "log-not-redacted",
+        "no key stands in a log",
+        "infra/shared/log.py",
+        "    shown: EventDict = redacted_value(_as_json(event))\n",
+        "    shown: EventDict = _as_json(event)\n",
+        ("tests/shared/test_redacted_file.py::test_the_runners_log_is_redacted",),
+    ),
+    Mutation(
+        "events-go-back",
+        "the chain of events does not go back unnoticed",
+        "infra/keep/mind/heads.py",
+        "        if problem := _problem(last, request):\n",
+        '        if problem := "":\n',
+        ("tests/keep/mind/test_heads.py::test_heads_go_forward_and_stay",),
+    ),
+)
