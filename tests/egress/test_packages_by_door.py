@@ -84,6 +84,8 @@ def test_the_keeps_pip_downloads(nets: Nets, index: Path) -> None:
 def test_another_index_is_refused_in_words(nets: Nets, index: Path) -> None:
     """Which pip shows; past the door there is no way at all."""
     target = open_folder(nets, "by-door-not")
+    status, told = pip(nets, index, target)
+    assert status == 0, told
     status, told = pip(nets, index, target, host=OTHER)
     assert status != 0
     assert f"{OTHER} is not in web.package_hosts; it names {HOST}" in told
