@@ -1,0 +1,167 @@
+"""How all three doors are asked: a connection is one request and one answer, a line of JSON each (`shared.door`).
+
+The kernel says who asks (unix(7), SO_PEERCRED). All of the cell is one user, who could as well end its own runner: no
+place is kept for one of its processes against another. What the keep's own users ask is always let in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from infra.shared.door import Answer, Failure
+
+_T = TypeVar("_T")
+
+
+class Limits(NamedTuple):
+    line_bytes: int
+    """Of one request."""
+    held_bytes: int = 128 << 20
+    """Of all requests that have not been answered."""
+    at_once: int = 32
+    """Requests that are worked on; the others wait in order."""
+    connections: int = 64
+    asking_seconds: float = 10.0
+    """To send the request, and to take the answer."""
+
+
+class Caller(NamedTuple):
+    pid: int
+    uid: int
+    left: asyncio.Future[None]
+    """Done once the other end is closed."""
+
+
+class ClientLeft(Exception):
+    """Nobody is left to hear the answer."""
+
+
+class Refusal(Exception):
+    """Ends a request with this failure."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+async def unless_left(caller: Caller, work: Awaitable[_T]) -> _T:
+    """The result of `work`, which is cancelled when the client leaves first. Raises ClientLeft, and what it raises."""
+    working = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((working, caller.left), return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientLeft
+        return working.result()
+    finally:
+        if not working.done():
+            working.cancel()
+            await asyncio.wait((working,))
+
+
+class DoorServer:
+    """`shape`: the union of this door's requests. `answer` raises `Refusal` for what it does not do; `failed` puts any
+    other exception, a request that cannot be read among them (msgspec.ValidationError), in the door's own terms.
+    `keep`: users who are let in beyond `connections`."""
+
+    def __init__(
+        self,
+        shape: Any,
+        answer: Callable[[Any, Caller], Awaitable[msgspec.Struct]],
+        failed: Callable[[Exception], Failure],
+        limits: Limits,
+        keep: tuple[int, ...] = (),
+    ) -> None:
+        self._decoder = msgspec.json.Decoder(shape)
+        self._answer, self._failed, self._limits = answer, failed, limits
+        self._keep = (os.geteuid(), *keep)
+        self._places = asyncio.Semaphore(limits.at_once)
+        self._open = self._held = 0
+
+    async def serve(self, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+        """Until SIGTERM or SIGINT. What is under way then is given up: its task is cancelled."""
+        leave = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, leave.set)
+        await self.serve_until(leave, listening, ready)
+
+    async def serve_until(
+        self, leave: asyncio.Event, listening: socket.socket, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        async with await asyncio.start_unix_server(self._attend, sock=listening):
+            ready()
+            await leave.wait()
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            if said := await self._said(reader, writer):
+                async with asyncio.timeout(self._limits.asking_seconds):
+                    writer.write(msgspec.json.encode(said) + b"\n")
+                    await writer.drain()
+        except (OSError, TimeoutError):
+            pass  # it takes no answer
+        finally:
+            self._open -= 1
+            writer.close()
+
+    async def _said(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Answer | None:
+        """None where nobody is left to hear it."""
+        pid, uid = _peer(writer)
+        line = bytearray()
+        left: asyncio.Future[None] | None = None
+        try:
+            if self._open > self._limits.connections and uid not in self._keep:
+                raise Refusal(_busy(f"{self._limits.connections} connections are open"))
+            async with asyncio.timeout(self._limits.asking_seconds):
+                await self._read(reader, line)
+            left = asyncio.ensure_future(_end_of(reader))
+            async with self._places:
+                done = await self._answer(self._decoder.decode(line), Caller(pid, uid, left))
+            return Answer(answer=msgspec.Raw(msgspec.json.encode(done)))
+        except Refusal as refusal:
+            return Answer(failure=refusal.failure)
+        except (EOFError, ClientLeft, ConnectionError):
+            return None
+        except Exception as error:
+            return Answer(failure=self._failed(error))
+        finally:
+            self._held -= len(line)
+            if left:
+                left.cancel()
+
+    async def _read(self, reader: asyncio.StreamReader, line: bytearray) -> None:
+        """Raises EOFError, and Refusal for more than there is room for."""
+        while not line.endswith(b"\n"):
+            piece = await reader.read(1 << 18)
+            if not piece:
+                raise EOFError
+            line += piece
+            self._held += len(piece)
+            if len(line) > self._limits.line_bytes:
+                raise Refusal(Failure("invalid_request", f"the request is over {self._limits.line_bytes} bytes"))
+            if self._held > self._limits.held_bytes:
+                raise Refusal(_busy(f"requests of over {self._limits.held_bytes} bytes are held already"))
+
+
+def _busy(why: str) -> Failure:
+    return Failure("unavailable", f"the door is busy: {why}; try again in a moment", retriable=True)
+
+
+def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    wire = writer.get_extra_info("socket")
+    pid, uid, _ = struct.unpack("3i", wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+async def _end_of(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(OSError):
+        while await reader.read(1 << 16):
+            pass

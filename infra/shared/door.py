@@ -1,0 +1,94 @@
+"""One request and one answer, a line of JSON each way, over a door's unix socket.
+
+The answer is `{"answer": …}`, of the shape that belongs to the request, or `{"failure": …}`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+from typing import TypeVar
+
+import msgspec
+
+from infra.shared.sockets import connect
+
+MOST_ANSWER_BYTES = 64 << 20
+_T = TypeVar("_T")
+
+
+class DoorRequest(msgspec.Struct, frozen=True, tag_field="do", tag=str.lower, omit_defaults=True):
+    """What a door can be asked: a class for each, whose name in small letters is the field `do`."""
+
+
+class Health(DoorRequest, frozen=True):
+    """Asked by the watcher: does this door answer? The answer is each door's own, at least `Healthy`."""
+
+
+class Healthy(msgspec.Struct, frozen=True):
+    """The door answers."""
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Why there is no answer."""
+
+    type: str
+    """Of the door's own words: `conversation.ERROR_TYPES`, `web.WebErrorType`; of the git door `refused` or
+    `unavailable`."""
+    message: str
+    retriable: bool = False
+    """The same request may succeed later."""
+    retry_after_seconds: float | None = None
+    hint: str = ""
+    """What to do next."""
+
+
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The line that comes back."""
+
+    answer: msgspec.Raw = msgspec.Raw(b"null")
+    failure: Failure | None = None
+
+
+class DoorAway(OSError):
+    """Nobody answered, or not to the end."""
+
+
+_ANSWER = msgspec.json.Decoder(Answer)
+
+
+def ask(path: str, request: DoorRequest, shape: type[_T], seconds: float) -> _T | Failure:
+    """`seconds` bound each silence of the door. Raises DoorAway, ValueError when the request is no JSON."""
+    line = _line(request)
+    try:
+        with connect(path, seconds) as wire:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered without reading all
+                wire.sendall(line)
+            told = _ANSWER.decode(_received(wire))
+            return told.failure or msgspec.json.decode(told.answer, type=shape)
+    except OSError as error:
+        raise DoorAway(f"the door at {path} did not answer: {error or type(error).__name__}") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DoorAway(f"the door at {path} gave an answer that cannot be read: {error}") from None
+
+
+def _line(request: DoorRequest) -> bytes:
+    try:
+        return msgspec.json.encode(request) + b"\n"
+    except UnicodeEncodeError:
+        # A file may hold bytes that are no text; JSON cannot, and one of them would stop every run.
+        plain = msgspec.to_builtins(request)
+        return json.dumps(plain, ensure_ascii=False).encode(errors="replace") + b"\n"
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"the request cannot be written as JSON: {error}") from None
+
+
+def _received(wire: socket.socket) -> bytes:
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        piece = wire.recv(1 << 18)
+        if not piece or len(line) > MOST_ANSWER_BYTES:
+            why = "over a bound of bytes" if piece else "ended before its end"
+            raise OSError(f"its answer, {len(line)} bytes so far, is {why}" if piece else f"its answer {why}")
+        line += piece
+    return bytes(line)
