@@ -54,8 +54,8 @@ class StatusFile:
 
     def _write_late(self) -> None:
         with self._lock:
-            self._late = None
-            self._write(self._status)
+            if self._late:
+                self._write(self._status)
 
     def leaving(self) -> None:
         self._change(doing=LEAVING, since=timestamp(time.time()), until="")
@@ -80,6 +80,9 @@ class StatusFile:
     def _write(self, status: RunnerStatus) -> None:
         self._status = status
         self._written_since = time.monotonic()
+        if self._late:
+            self._late.cancel()
+            self._late = None
         try:
             write_status(self._path, status)
         except OSError as error:
