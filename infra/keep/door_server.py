@@ -69,7 +69,7 @@ async def unless_left(caller: Caller, work: Awaitable[_T]) -> _T:
 class DoorServer:
     """`shape`: the union of this door's requests. `answer` raises `Refusal` for what it does not do; `failed` puts any
     other exception, a request that cannot be read among them (msgspec.ValidationError), in the door's own terms.
-    `keep`: users who are let in beyond `connections`."""
+    `keep`: users who are let in beyond `connections`; by default the door's own."""
 
     def __init__(
         self,
@@ -77,11 +77,11 @@ class DoorServer:
         answer: Callable[[Any, Caller], Awaitable[msgspec.Struct]],
         failed: Callable[[Exception], Failure],
         limits: Limits,
-        keep: tuple[int, ...] = (),
+        keep: tuple[int, ...] | None = None,
     ) -> None:
         self._decoder = msgspec.json.Decoder(shape)
         self._answer, self._failed, self._limits = answer, failed, limits
-        self._keep = (os.geteuid(), *keep)
+        self._keep = (os.geteuid(),) if keep is None else keep
         self._places = asyncio.Semaphore(limits.at_once)
         self._open = self._held = 0
 

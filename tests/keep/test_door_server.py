@@ -1,0 +1,193 @@
+"""One line of JSON each way: what a door's server takes, bounds, and does when somebody leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from infra.keep.door_server import Caller, DoorServer, Limits, Refusal, unless_left
+from infra.shared.door import DoorAway, DoorRequest, Failure, Health, Healthy, ask
+from infra.shared.sockets import listen
+from tests.cell.loop.waiting import wait_for
+
+LIMITS = Limits(line_bytes=4096, held_bytes=10_000, at_once=2, connections=4, asking_seconds=0.5)
+
+
+class Echo(DoorRequest, frozen=True):
+    text: str
+
+
+class Sleep(DoorRequest, frozen=True):
+    """Until the test says so, or the client leaves."""
+
+
+class Said(msgspec.Struct, frozen=True):
+    text: str
+    pid: int = 0
+
+
+class Door:
+    """A door's server in a thread of its own."""
+
+    def __init__(self, path: str, limits: Limits = LIMITS, keep: tuple[int, ...] | None = None) -> None:
+        self.path, self.limits, self.keep = path, limits, keep
+        self.asleep = self.woken = self.left = 0
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()))
+        self._thread.start()
+        assert self._ready.wait(10)
+
+    async def _run(self) -> None:
+        self.wake, self._leave = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        server = DoorServer(Echo | Sleep | Health, self.answer, failed, self.limits, self.keep)
+        with listen(self.path) as listening:
+            await server.serve_until(self._leave, listening, self._ready.set)
+
+    async def answer(self, request: Echo | Sleep | Health, caller: Caller) -> msgspec.Struct:
+        match request:
+            case Health():
+                return Healthy()
+            case Echo("refuse"):
+                raise Refusal(Failure("refused", "not this", hint="say another"))
+            case Echo("break"):
+                raise RuntimeError("a bug")
+            case Echo(text):
+                return Said(text, caller.pid)
+        self.asleep += 1
+        try:
+            await unless_left(caller, self.wake.wait())
+            self.woken += 1
+        except BaseException:
+            self.left += 1
+            raise
+        return Said("awake")
+
+    def rouse(self) -> None:
+        self._loop.call_soon_threadsafe(self.wake.set)
+
+    def close(self) -> None:
+        self._loop.call_soon_threadsafe(self._leave.set)
+        self._thread.join(10)
+
+
+def failed(error: Exception) -> Failure:
+    return Failure("invalid_request" if isinstance(error, msgspec.MsgspecError) else "unavailable", str(error))
+
+
+@pytest.fixture
+def door(tmp_path: Path) -> Iterator[Door]:
+    found = Door(str(tmp_path / "door.sock"))
+    yield found
+    found.close()
+
+
+def raw(path: str, words: bytes) -> dict[str, object]:
+    """The whole answer to what may be no request at all; empty for none."""
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.settimeout(10)
+        wire.connect(path)
+        wire.sendall(words)
+        line = wire.makefile("rb").readline()
+    found: dict[str, object] = json.loads(line) if line else {}
+    return found
+
+
+def test_a_request_is_answered_and_the_kernel_says_who_asks(door: Door) -> None:
+    assert ask(door.path, Echo("hello"), Said, 5) == Said("hello", os.getpid())
+    assert ask(door.path, Health(), Healthy, 5) == Healthy()
+    assert ask(door.path, Echo("half \udc80"), Said, 5) == Said("half ?", os.getpid())
+
+
+def test_what_is_refused_or_breaks_comes_as_a_failure(door: Door) -> None:
+    assert ask(door.path, Echo("refuse"), Said, 5) == Failure("refused", "not this", hint="say another")
+    assert ask(door.path, Echo("break"), Said, 5) == Failure("unavailable", "a bug")
+    found = raw(door.path, b'{"do":"dance"}\n')["failure"]
+    assert found == {"type": "invalid_request", "message": "Invalid value 'dance' - at `$.do`"}
+    assert "invalid_request" in str(raw(door.path, b"no JSON\n"))
+
+
+def test_a_request_without_end_or_bound_is_let_go(door: Door) -> None:
+    assert "over 4096 bytes" in str(raw(door.path, b"x" * 5000))
+    began = time.monotonic()
+    assert "failure" in raw(door.path, b'{"do":')  # and no more
+    assert time.monotonic() - began >= LIMITS.asking_seconds
+
+
+def test_all_that_is_held_together_is_bounded(tmp_path: Path) -> None:
+    found = Door(str(tmp_path / "door.sock"), LIMITS._replace(held_bytes=3000, asking_seconds=10))
+    try:
+        with socket.socket(socket.AF_UNIX) as first:
+            first.connect(found.path)
+            first.sendall(b"x" * 2000)
+            wait_for(lambda: "held already" in str(raw(found.path, b"x" * 2000)), "the bound")
+        wait_for(lambda: isinstance(ask(found.path, Echo("x" * 2000), Said, 5), Said), "room again")
+    finally:
+        found.close()
+
+
+def test_who_leaves_ends_the_work(door: Door) -> None:
+    with socket.socket(socket.AF_UNIX) as wire:
+        wire.connect(door.path)
+        wire.sendall(b'{"do":"sleep"}\n')
+        wait_for(lambda: door.asleep == 1, "the work")
+    wait_for(lambda: door.left == 1, "its end")
+    assert door.woken == 0
+
+
+def test_so_many_are_worked_on_and_the_others_wait(door: Door) -> None:
+    wires = [socket.socket(socket.AF_UNIX) for _ in range(3)]
+    for wire in wires:
+        wire.connect(door.path)
+        wire.sendall(b'{"do":"sleep"}\n')
+    wait_for(lambda: door.asleep == LIMITS.at_once, "as many as there are places")
+    assert door.asleep == LIMITS.at_once
+    door.rouse()
+    for wire in wires:
+        assert b"awake" in wire.makefile("rb").readline()
+        wire.close()
+    assert door.asleep == 3
+
+
+def test_so_many_may_connect_but_for_the_keep(tmp_path: Path) -> None:
+    for keep, is_in in (((), False), (None, True)):
+        found = Door(str(tmp_path / f"{is_in}.sock"), LIMITS._replace(asking_seconds=10), keep)
+        wires = [socket.socket(socket.AF_UNIX) for _ in range(LIMITS.connections)]
+        for wire in wires:
+            wire.connect(found.path)
+        answer = ask(found.path, Health(), Healthy, 5)
+        assert isinstance(answer, Healthy) is is_in
+        assert is_in or "4 connections are open" in str(answer)
+        for wire in wires:
+            wire.close()
+        wait_for(lambda path=found.path: ask(path, Health(), Healthy, 5) == Healthy(), "room again")  # type: ignore[misc]
+        found.close()
+
+
+def test_a_door_that_stops_gives_up_what_is_under_way(tmp_path: Path) -> None:
+    found = Door(str(tmp_path / "door.sock"))
+    told = list[object]()
+
+    def asks() -> None:
+        try:
+            told.append(ask(found.path, Sleep(), Said, 10))
+        except DoorAway as error:
+            told.append(error)
+
+    asking = threading.Thread(target=asks)
+    asking.start()
+    wait_for(lambda: found.asleep == 1, "the work")
+    found.close()
+    asking.join(10)
+    assert isinstance(told[0], DoorAway)
+    with pytest.raises(DoorAway, match="did not answer"):
+        ask(found.path, Health(), Healthy, 5)
