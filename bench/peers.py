@@ -33,39 +33,46 @@ def mini(place: Path, *words: str) -> str:
         "LANG": "C.UTF-8",
         "HOME": str(place),
         "PYTHONPATH": str(ROOT),
-        # No banner, no settings of the caller's, no look at the network for prices.
+        # No banner, no settings of the caller's, no questions.
+        "MSWEA_CONFIGURED": "true",
         "MSWEA_SILENT_STARTUP": "1",
         "MSWEA_GLOBAL_CONFIG_DIR": f"{place}/.mini",
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
-        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     command = [f"{BIN}/python", "-s", "-P", "-m", "bench.peers", *words]
-    return subprocess.run(command, cwd=place, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def run(url: str) -> None:
-    """As `mini` configures it, with its own model class: litellm over the openai SDK."""
-    import minisweagent  # type: ignore[import-not-found]
-    import yaml
-    from minisweagent.agents.default import DefaultAgent  # type: ignore[import-not-found]
-    from minisweagent.environments.local import LocalEnvironment  # type: ignore[import-not-found]
-    from minisweagent.models.litellm_model import LitellmModel  # type: ignore[import-not-found]
+    """Its own program as a user starts it who does not want to be asked, with its fastest model class: that one posts
+    by requests; by litellm, its default, a step takes twice as long."""
+    from minisweagent.models import openrouter_model  # type: ignore[import-not-found]
+    from minisweagent.run.mini import app  # type: ignore[import-not-found]
 
-    config: dict[str, Any] = yaml.safe_load((Path(minisweagent.__file__).parent / "config/mini.yaml").read_text())
-    agent = {key: value for key, value in config["agent"].items() if key in ("system_template", "instance_template")}
-    told = config["model"]["model_kwargs"] | {"api_base": url, "api_key": "none"}
-    # This litellm looks for tools of MCP servers in each call, with a package that it does not require.
-    told["_skip_mcp_handler"] = True
-    given = config["model"] | {"model_kwargs": told, "model_name": "openai/bench", "cost_tracking": "ignore_errors"}
-    environment = LocalEnvironment(cwd=os.getcwd(), **config["environment"])
-    DefaultAgent(LitellmModel(**given), environment, **agent, cost_limit=0.0).run("Do what the page says.")
+    class Model(openrouter_model.OpenRouterModel):  # type: ignore[misc]
+        """It has no setting for the address."""
+
+        def __init__(self, **given: Any) -> None:
+            super().__init__(**given)
+            self._api_url = f"{url}/chat/completions"
+
+    openrouter_model.OpenRouterModel = Model
+    settings = ("mini.yaml", "model.cost_tracking=ignore_errors", "agent.cost_limit=0")
+    words = [
+        "--yolo",
+        "--exit-immediately",
+        "--task=Do what the page says.",
+        "--model=bench",
+        "--model-class=openrouter",
+    ]
+    app([*words, *(f"--config={each}" for each in settings)])
 
 
 def seconds_of_a_step(steps: int) -> float:
     """On its own deterministic model."""
-    from minisweagent.agents.default import DefaultAgent
-    from minisweagent.environments.local import LocalEnvironment
-    from minisweagent.models import test_models  # type: ignore[import-not-found]
+    from minisweagent.agents.default import DefaultAgent  # type: ignore[import-not-found]
+    from minisweagent.environments.local import LocalEnvironment  # type: ignore[import-not-found]
+    from minisweagent.models import test_models
 
     call = {"id": "call-1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "true"}'}}
     reply = test_models.make_toolcall_output("Next.", [call], [{"command": "true", "tool_call_id": "call-1"}])
