@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2
 
 from bench.tables import Table, goal, ratio, rounds, timed, times
-from infra.cell.web_client import fetch
-from infra.shared.web import FetchRequest
+from infra.cell.doors import Web
+from infra.shared.web import Fetch
 from tests.keep.web_door.pages import PAGES
 from tests.keep.web_door.test_life import World
 
@@ -32,10 +32,10 @@ def run(directory: Path, count: int) -> list[Table]:
         world = World(directory, address)
         world.begin()
         cleanup.callback(world.end)
-        socket = world.places.web_socket
+        web = Web(world.places.web_socket)
         for name, text in FILES.items():
-            asked = FetchRequest(f"{address}/{name}")
-            ways = {BARE: timed(httpx2.get, asked.url), DOOR: timed(fetch, socket, asked)}
+            asked = Fetch(f"{address}/{name}")
+            ways = {BARE: timed(httpx2.get, asked.url), DOOR: timed(web.fetch, asked)}
             took = rounds(count, ways, warm=5)
             reached = goal(DOOR, ratio(took[DOOR], took[BARE]), GOAL)
             tables.append(times(f"{name}, {len(text) / 1000:.0f} kB", took, reached))

@@ -6,12 +6,20 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from infra.shared.door import DoorAway, DoorRequest, Failure, ask
+from infra.shared.text import cut
+from infra.shared.visible import spelled
+from infra.shared.web import Fetch, Page, Search, SearchResults
 
 T = TypeVar("T")
 
 PAUSES_SECONDS = (0.2, 1.0)
 """Between the tries: a door that restarts is back within a second."""
+WEB_SECONDS = 170.0
+"""The web door has bounds of its own; this one is for a door that hangs."""
+MOST_WORDS = 400
 KEEP_SECONDS = 70.0
 """The git door may wait for git, and for others that move main; its own calls end after a minute."""
 
@@ -48,3 +56,33 @@ def asked(
         if wait is not None:
             pause(wait)
     raise DoorAway(trouble)
+
+
+class Web:
+    """Asks once: who connects while the door restarts waits for the next one, and of the rest the model is told."""
+
+    def __init__(self, path: str, seconds: float = WEB_SECONDS) -> None:
+        self._path, self._seconds = path, seconds
+
+    def fetch(self, request: Fetch) -> Page:
+        """Raises Refused."""
+        return self._asked(request, Page)
+
+    def search(self, request: Search) -> SearchResults:
+        """Raises Refused."""
+        return self._asked(request, SearchResults)
+
+    def _asked(self, request: DoorRequest, shape: type[T]) -> T:
+        try:
+            answer = ask(self._path, request, shape, self._seconds)
+        except DoorAway as error:
+            answer = Failure(
+                "tool_unavailable", str(error), True, hint="try again in a while, or say so in your report"
+            )
+        if isinstance(answer, Failure):
+            raise Refused(replace(answer, message=_one_line(answer.message), hint=_one_line(answer.hint)))
+        return answer
+
+
+def _one_line(words: str) -> str:
+    return cut(spelled(" ".join(words[: 4 * MOST_WORDS].split())), MOST_WORDS)

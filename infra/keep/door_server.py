@@ -114,7 +114,7 @@ class DoorServer:
 
     async def _said(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Answer | None:
         """None where nobody is left to hear it."""
-        pid, uid = _peer(writer)
+        pid, uid = peer_of(writer.get_extra_info("socket"))
         line = bytearray()
         left: asyncio.Future[None] | None = None
         try:
@@ -155,8 +155,8 @@ def _busy(why: str) -> Failure:
     return Failure("unavailable", f"the door is busy: {why}; try again in a moment", retriable=True)
 
 
-def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
-    wire = writer.get_extra_info("socket")
+def peer_of(wire: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end; of a socket that is listened at, who listens."""
     pid, uid, _ = struct.unpack("3i", wire.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     return pid, uid
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 import msgspec
+import yaml
 
 from infra.keep.model_settings import (
     MAX_NEXT_MODELS,
@@ -235,3 +236,15 @@ def _problem_with_search(url: str) -> str:
     if QUERY not in parts.path + parts.query or QUERY in parts.netloc:
         return f"it must hold {QUERY} behind the host, where the words go"
     return ""
+
+
+def settings_of_web_door(path: str) -> bytes:
+    """As much of the PM's settings as it works with: the rest may hold a key. Raises OSError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        parse_settings(text, path)
+    except (SettingsError, UnicodeDecodeError) as error:
+        raise OSError(str(error)) from None
+    whole = parse_yaml(text) or {}
+    return yaml.safe_dump({name: whole[name] for name in ("policy", "web") if name in whole}).encode()

@@ -1,7 +1,5 @@
-"""What the web door does for the cell: plain HTTP with JSON over a unix socket.
-
-`POST /v1/fetch` takes a `FetchRequest` and answers a `Page`; `POST /v1/search` takes a `SearchRequest` and answers a
-`Found`. Any other status than 200 answers `{"error": WebError}`."""
+"""What the web door can be asked, and what it answers (`shared.door`): a `Fetch` gets a `Page`, a `Search` gets
+`SearchResults`. A failure's type is a `WebErrorType`."""
 
 from __future__ import annotations
 
@@ -10,31 +8,22 @@ from typing import Annotated, Literal
 import msgspec
 
 from infra.shared.conversation import Value
+from infra.shared.door import DoorRequest
 
-FETCH_PATH = "/v1/fetch"
-SEARCH_PATH = "/v1/search"
 MOST_URL_CHARS = 8192
 MOST_CHARS = 1 << 20
 """Of a page's text, as it is given whole."""
 
 WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
 """See SPEC_WEB for when each is given."""
-STATUS_OF: dict[WebErrorType, int] = {
-    "validation_error": 400,
-    "policy_denied": 403,
-    "tool_timeout": 504,
-    "tool_unavailable": 503,
-    "execution_error": 502,
-}
-
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_URL_CHARS)]
 Name = Annotated[str, msgspec.Meta(max_length=100)]
 
 
-class FetchRequest(Value, frozen=True):
+class Fetch(DoorRequest, frozen=True):
     url: Url
     raw: bool = False
-    """The page as it came, where `web.keep_raw_html` allows that."""
+    """The source as it came, where `web.keep_raw_html` allows that."""
     max_chars: Annotated[int, msgspec.Meta(ge=200, le=MOST_CHARS)] = 10_000
     """Of `Page.text`."""
     run: Name = ""
@@ -74,7 +63,7 @@ class Page(Value, frozen=True):
     """Of the body as it came, unpacked."""
 
 
-class SearchRequest(Value, frozen=True):
+class Search(DoorRequest, frozen=True):
     query: Annotated[str, msgspec.Meta(min_length=1, max_length=1000)]
     run: Name = ""
     step: Name = ""
@@ -87,14 +76,6 @@ class SearchResults(Value, frozen=True):
     results: int
 
 
-class WebError(Value, frozen=True):
-    type: WebErrorType
-    message: str
-    retriable: bool
-    hint: str = ""
-    """What to do next."""
-
-
 class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
     """One request, as the door records it before it answers. See SPEC_WEB for its schema."""
 
@@ -105,8 +86,8 @@ class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
     args_hash: str
     duration_ms: int
     status: Literal["ok", "error", "denied", "package"]
-    """ok: text of the web was served to the caller, who is tainted from then on; package: a connection for pip, uv or
-    npm, which is passed through and marks nobody."""
+    """ok: text of the web was served to the caller, who is tainted from then on; package: a file for pip, uv or npm,
+    which is passed on and marks nobody."""
     error_code: str = ""
     artifacts: tuple[str, ...] = ()
     """`sha256:…` of what came."""

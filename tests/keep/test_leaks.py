@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import structlog
 
@@ -24,12 +23,12 @@ from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.errors import shortened
 from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
 from infra.keep.settings import Settings
+from infra.keep.web_door.app import line_of, shown
 from infra.keep.web_door.refusal import failed
-from infra.keep.web_door.serving import _error, _line
 from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
 from infra.shared.safe_files import Below
-from infra.shared.web import FetchRequest
+from infra.shared.web import Fetch
 from tests.shared.leaks import AT, Place, counters_stay, examine, question
 
 
@@ -54,7 +53,7 @@ class Keep:
             "installer's end": lambda words, given: str(read_result(words.encode(), 1)),
             "a runner's last words": self.last_words,
             "web trace": self.traced,
-            "web error": lambda words, given: str(msgspec.json.decode(bytes(_error(failed(words, words).error).body))),
+            "web error": lambda words, given: str(shown(failed(words, words).error)),
         }
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
@@ -68,7 +67,7 @@ class Keep:
         return str(json.loads(files[-1].read_text().splitlines()[-1])["run"])
 
     def traced(self, words: str, given: Mapping[str, Any]) -> str:
-        line = _line(FetchRequest(words, run=words, step=words), "fetch_page", AT, 1, 0, None, None, ())
+        line = line_of(Fetch(words, run=words, step=words), AT, 1, 0, None)
         return f"{line.url}\n{line.run_id}\n{line.step_id}"
 
     def last_words(self, words: str, given: Mapping[str, Any]) -> str:

@@ -236,8 +236,8 @@ MUTATIONS = (
     Mutation(
         "served-without-trace",
         "no page is served without its line in the trace",
-        "infra/keep/web_door/serving.py",
-        'error = unavailable(f"the request cannot be recorded',
+        "infra/keep/web_door/app.py",
+        'refusal = unavailable(f"the request cannot be recorded',
         '_ = unavailable(f"the request cannot be recorded',
         ("tests/keep/web_door/test_life.py::test_nothing_is_served_without_its_line",),
     ),

@@ -8,11 +8,11 @@ import sys
 
 import msgspec
 
-from infra.cell import web_client
+from infra.cell.doors import Refused, Web
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.web_tools import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
-from infra.shared.web import MOST_CHARS, FetchRequest, SearchRequest
+from infra.shared.web import MOST_CHARS, Fetch, Search
 
 
 def main(words: list[str]) -> int:
@@ -21,21 +21,21 @@ def main(words: list[str]) -> int:
     if not socket_path:
         return _refused(f"{WEB_SOCKET_VARIABLE} is not set: run this from a shell of the agent's")
     try:
-        print(_answer(given, socket_path))
-    except web_client.WebFailure as failure:
-        error = failure.error
+        print(_answer(given, Web(socket_path)))
+    except Refused as refused:
+        error = refused.failure
         hint = f"; {error.hint}" if error.hint else ""
         return _refused(f"{error.type}: {error.message}{hint}")
     return 0
 
 
-def _answer(given: argparse.Namespace, socket_path: str) -> str:
-    """Raises WebFailure."""
+def _answer(given: argparse.Namespace, web: Web) -> str:
+    """Raises Refused."""
     at = (os.environ.get(RUN_VARIABLE, "")[:100], os.environ.get(STEP_VARIABLE, "")[:100])
     if given.act == "search":
-        return shown_results(web_client.search(socket_path, SearchRequest(" ".join(given.words), *at)))
+        return shown_results(web.search(Search(" ".join(given.words), *at)))
     most = max(LEAST_CHARS, min(given.max_chars, MOST_CHARS))
-    page = web_client.fetch(socket_path, FetchRequest(given.url, given.raw, most, *at))
+    page = web.fetch(Fetch(given.url, given.raw, most, *at))
     kept, note = kept_whole(Spill(ROOT), page)
     for path in kept:  # it may be read from anywhere
         note = note.replace(path, f"{ROOT}/{path}")

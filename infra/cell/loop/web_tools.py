@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from infra.cell import web_client
+from infra.cell.doors import Refused, Web
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.registry import Position, SideEffect, Tool
 from infra.shared.conversation import ToolSpec
+from infra.shared.door import Failure
 from infra.shared.text import counted
-from infra.shared.web import MOST_CHARS, FetchRequest, Page, SearchRequest, SearchResults, WebError, WebErrorType
+from infra.shared.web import MOST_CHARS, Fetch, Page, Search, SearchResults
 
 LEAST_CHARS, USUAL_CHARS = 200, 10_000
 TIMEOUT_MS = 180_000
@@ -34,36 +35,35 @@ WEB_SEARCH = ToolSpec(
     f"Search the web, where the PM has named a provider: titles, addresses, excerpts. {_DATA}",
     schema({"query": {"type": "string"}}),
 )
-DETAILS: Final[Mapping[WebErrorType, str]] = {
+DETAILS: Final[Mapping[str, str]] = {
     "validation_error": "invalid_arguments",
     "policy_denied": "denied",
     "tool_timeout": "timeout",
     "tool_unavailable": "unavailable",
     "execution_error": "refused",
 }
-"""Of the loop's errors, by the door's."""
+"""Of the loop's errors, by the door's (`web.WebErrorType`)."""
 
 
 def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) -> tuple[Tool, ...]:
     """`at` is for the door's trace."""
-    spill = Spill(checkout)
+    spill, web = Spill(checkout), Web(socket_path)
 
     def fetch_page(given: Mapping[str, Any], seconds: float) -> ToolResult:
         most = max(LEAST_CHARS, min(given.get("max_chars", USUAL_CHARS), output_chars, MOST_CHARS))
-        asked = FetchRequest(given["url"], given.get("raw", False), most, at.run, str(at.step))
         try:
-            page = web_client.fetch(socket_path, asked)
-        except web_client.WebFailure as failure:
-            return failed("fetch_page", failure.error)
+            page = web.fetch(Fetch(given["url"], given.get("raw", False), most, at.run, str(at.step)))
+        except Refused as refused:
+            return failed("fetch_page", refused.failure)
         kept, note = kept_whole(spill, page)
         facts = {"truncated": True} if page.whole else {}
         return ToolResult(shown(page, note), artifacts=kept, facts=facts)
 
     def web_search(given: Mapping[str, Any], seconds: float) -> ToolResult:
         try:
-            found = web_client.search(socket_path, SearchRequest(given["query"], at.run, str(at.step)))
-        except web_client.WebFailure as failure:
-            return failed("web_search", failure.error)
+            found = web.search(Search(given["query"], at.run, str(at.step)))
+        except Refused as refused:
+            return failed("web_search", refused.failure)
         return ToolResult(shown_results(found))
 
     return (
@@ -93,6 +93,6 @@ def shown_results(found: SearchResults) -> str:
     return f"{counted(found.results, 'result')}\n{found.text}"
 
 
-def failed(tool: str, error: WebError) -> ToolResult:
-    result = ToolResult.err(DETAILS[error.type], f"{tool}: {error.message}", error.hint)
+def failed(tool: str, error: Failure) -> ToolResult:
+    result = ToolResult.err(DETAILS.get(error.type, "unavailable"), f"{tool}: {error.message}", error.hint)
     return result._replace(retriable=error.retriable)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from structlog.typing import FilteringBoundLogger
 
+from infra.keep.allowance import Allowance
 from infra.keep.git_door.witness import Witness
 from infra.keep.same_trouble import SameTrouble
 from infra.keep.settings import Settings
@@ -20,23 +21,6 @@ GIT_SECONDS = 50.0
 """For all git calls of one report or question; its client waits a little longer."""
 AT_ONCE, SECONDS_EACH = 300, 10.0
 """So many reports are taken at once, then one in so many seconds: each is a commit, and the cell may go on for ever."""
-
-
-class Allowance:
-    """How often something may be done: so many times at once, and then as often as time gives it back."""
-
-    def __init__(self, at_once: int, seconds_each: float) -> None:
-        self._most, self._seconds_each = float(at_once), seconds_each
-        self._left, self._at = self._most, 0.0
-
-    def take(self, now: float) -> bool:
-        """Use one, if one is left at this moment of the monotonic clock."""
-        self._left = min(self._most, self._left + max(0.0, now - self._at) / self._seconds_each)
-        self._at = now
-        if self._left < 1.0:
-            return False
-        self._left -= 1.0
-        return True
 
 
 @dataclass(frozen=True)

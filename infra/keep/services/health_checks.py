@@ -35,7 +35,8 @@ class HealthQuestion(NamedTuple):
 
 OF_GIT_DOOR = HealthQuestion(b"", re.compile(rb"main [^\n]*\n"))
 """It tells every caller where main is."""
-OF_MODEL_DOOR = OF_WEB_DOOR = HealthQuestion(
+OF_WEB_DOOR = HealthQuestion(b'{"do":"health"}\n', re.compile(rb'\{"answer"'))
+OF_MODEL_DOOR = HealthQuestion(
     f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n".encode(),
     re.compile(rb"HTTP/1\.1 200 "),
 )

@@ -23,11 +23,10 @@ from infra.keep.services.children import begin_aside, dies_with_us, in_memory
 from infra.keep.services.elapsed import Elapsed
 from infra.keep.services.health_checks import HealthCheck, HealthQuestion
 from infra.keep.services.outputs import Outputs
-from infra.keep.web_door.given import settings_of_web_door
+from infra.keep.settings_file import settings_of_web_door
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
-
-"""The keep's own code: the image's copy, never a checkout's."""
+from infra.shared.safe_files import OLDER
 
 OPEN_SECONDS = 30.0
 """A door opens in about a second; on a machine that is all but standing still it has this long, also for an answer."""
@@ -121,8 +120,9 @@ def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port:
     ]
 
 
-def begin(service: Service, var: str) -> int:
+def begin(service: Service, var: str, rotate_over: float = math.inf) -> int:
     """Start its process; gives the pid. Raises OSError, and then there is none."""
+    _begin_anew(service.trace, rotate_over)
     held = service.listening
     env = service.env | held.variable() if held else service.env
     with (
@@ -150,6 +150,12 @@ def begin(service: Service, var: str) -> int:
     return process.pid
 
 
+def _begin_anew(trace: str, rotate_over: float) -> None:
+    """A long record is moved away while nobody writes it: no line is lost."""
+    if os.path.exists(trace) and os.stat(trace).st_size > rotate_over:
+        os.replace(trace, trace + OLDER)
+
+
 def _has_trace(service: Service) -> bool:
     try:
         return _inode(os.stat(service.trace)) == service.trace_held
@@ -169,8 +175,8 @@ class Services:
         self._log = log
         self._var = places.var
         self._told: list[str] = []
-        outputs = [f"{places.var}/{service.output}" for service in all_of_them]
-        self._outputs = Outputs([*outputs, *(each.trace for each in all_of_them if each.trace)], rotate_over, log)
+        self._rotate_over = rotate_over
+        self._outputs = Outputs([f"{places.var}/{service.output}" for service in all_of_them], rotate_over, log)
 
     def end_orphans(self) -> list[str]:
         """End the doors of an earlier watcher that was killed before they were bound to it: they hold the sockets."""
@@ -306,7 +312,7 @@ class Services:
     def _start(self, service: Service, now: float) -> None:
         service.started, service.is_shut, service.stopped, service.is_idle = now, False, Elapsed(), False
         try:
-            pid = begin(service, self._var)
+            pid = begin(service, self._var, self._rotate_over)
         except OSError as error:
             self._bury(service, str(error), now)
             return

@@ -13,10 +13,10 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote_plus, urlsplit
 
-from infra.keep.web_door.refusal import WebRefusal
+from infra.keep.allowance import Allowance
+from infra.keep.web_door.refusal import WebRefusal, denied
 from infra.keep.web_door.target import target_of
 from infra.shared.secret_shapes import find_secrets
-from infra.shared.web import WebError
 
 FREE_CHARS = 1000
 """Of addresses that nothing vouches for, at once."""
@@ -27,6 +27,7 @@ MOST_LINKS = 50_000
 MOST_IN_TEXT = 1000
 """Of one page, those that are no links in HTML."""
 _IN_TEXT = re.compile(r"""https?://[^\s<>()\[\]{}"'`\\^|]{1,1000}""")
+OUTGOING = "outgoing"
 NAME_IT = "follow a link of a page that was read, or have the PM name the host in web.allowed_domains"
 
 
@@ -37,32 +38,28 @@ class Outgoing:
         self._most_links = most_links
         self._links: dict[int, None] = {}  # oldest first
         self._origins: dict[int, None] = {}
-        self._left, self._at = float(FREE_CHARS), 0.0
+        self._allowance = Allowance(FREE_CHARS, SECONDS_A_CHAR)
 
     def served(self, url: str, links: Iterable[str]) -> None:
         """Text came from this address, with these addresses in it."""
         self._keep(self._origins, (_origin(url),))
         self._keep(self._links, _as_asked_for((url, *links)))
 
-    def problem(self, url: str, is_named: bool, now: float) -> WebError | None:
-        """Why this address may not be asked for, at this moment of the monotonic clock; when it may, it is counted.
+    def let(self, url: str, is_named: bool, now: float) -> None:
+        """This address is asked for, at this moment of the monotonic clock. Raises WebRefusal when it may not be.
 
         `is_named`: the PM's settings name its host."""
-        if problem := problem_with_words(url):
-            return problem
+        let_words(url)
         if is_named or hash(_plain(url)) in self._links:
-            return None
+            return
         cost = cost_of(url, hash(_origin(url)) in self._origins)
-        self._left = min(float(FREE_CHARS), self._left + max(0.0, now - self._at) / SECONDS_A_CHAR)
-        self._at = now
-        if cost > self._left:
+        if not self._allowance.take(now, cost):
             words = (
                 f"the address is no link of a page that was read, and its {cost} characters are more than may leave in "
-                f"such addresses now ({int(self._left)} of {FREE_CHARS} in an hour): an address can carry a file away"
+                f"such addresses now ({int(self._allowance.left(now))} of {FREE_CHARS} in an hour): an address can "
+                "carry a file away"
             )
-            return WebError("policy_denied", words, cost <= FREE_CHARS, NAME_IT)
-        self._left -= cost
-        return None
+            raise denied(words, NAME_IT, OUTGOING)
 
     def _keep(self, known: dict[int, None], texts: Iterable[str]) -> None:
         """By hash, which no page can foresee."""
@@ -85,13 +82,12 @@ def _as_asked_for(urls: Iterable[str]) -> Iterator[str]:
             yield target_of(url).url
 
 
-def problem_with_words(words: str) -> WebError | None:
-    """An address, or what is searched for, must hold nothing that has the shape of a secret."""
+def let_words(words: str) -> None:
+    """An address, or what is searched for, must hold nothing that has the shape of a secret. Raises WebRefusal."""
     for text in {words, unquote_plus(words)}:
         for found in find_secrets(text.encode(errors="replace")):
             said = f"what would be sent holds {found.kind}; nothing was sent"
-            return WebError("policy_denied", said, False, "take it out; if it is a real one, tell the PM")
-    return None
+            raise denied(said, "take it out; if it is a real one, tell the PM", OUTGOING)
 
 
 def cost_of(url: str, is_known_origin: bool) -> int:

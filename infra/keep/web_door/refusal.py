@@ -1,11 +1,11 @@
-"""Why a request to the web door comes to nothing, in the shapes of `shared.web`."""
+"""Why a request to the web door comes to nothing, as a failure of `shared.door`."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 
-from infra.shared.web import WebError
+from infra.shared.door import Failure
 
 ANSWERED = "answered"
 """Flag of a refusal that came after a site had answered: what it says may hold words of the site's."""
@@ -14,30 +14,30 @@ ANSWERED = "answered"
 class WebRefusal(Exception):
     """`flags` say in the trace which rule or bound it was."""
 
-    def __init__(self, error: WebError, *flags: str) -> None:
+    def __init__(self, error: Failure, *flags: str) -> None:
         super().__init__(error.message)
         self.error = error
         self.flags = flags
 
 
 def invalid(message: str, hint: str = "") -> WebRefusal:
-    return WebRefusal(WebError("validation_error", message, False, hint))
+    return WebRefusal(Failure("validation_error", message, hint=hint))
 
 
 def denied(message: str, hint: str, *flags: str) -> WebRefusal:
-    return WebRefusal(WebError("policy_denied", message, False, hint), *flags)
+    return WebRefusal(Failure("policy_denied", message, hint=hint), *flags)
 
 
 def failed(message: str, hint: str = "", retriable: bool = False) -> WebRefusal:
-    return WebRefusal(WebError("execution_error", message, retriable, hint))
+    return WebRefusal(Failure("execution_error", message, retriable, hint=hint))
 
 
 def late(message: str, hint: str = "") -> WebRefusal:
-    return WebRefusal(WebError("tool_timeout", message, True, hint))
+    return WebRefusal(Failure("tool_timeout", message, True, hint=hint))
 
 
 def unavailable(message: str, hint: str = "", retriable: bool = True) -> WebRefusal:
-    return WebRefusal(WebError("tool_unavailable", message, retriable, hint))
+    return WebRefusal(Failure("tool_unavailable", message, retriable, hint=hint))
 
 
 @contextlib.contextmanager

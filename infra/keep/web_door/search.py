@@ -7,7 +7,8 @@ from urllib.parse import quote_plus
 import msgspec
 
 from infra.keep.web_door.frame import framed, normal, one_line
-from infra.keep.web_door.refusal import failed, unavailable
+from infra.keep.web_door.refusal import WebRefusal, failed, unavailable
+from infra.keep.web_door.target import target_of
 from infra.shared.secret_shapes import redacted
 from infra.shared.web import SearchResults
 
@@ -38,6 +39,14 @@ def search_address(provider: str | None, query: str) -> str:
     if QUERY in provider:
         return provider.replace(QUERY, asked)
     return f"{provider}{'&' if '?' in provider else '?'}q={asked}&format=json"
+
+
+def origin_of(provider: str | None) -> str:
+    """Where searches go; empty for nowhere."""
+    try:
+        return target_of((provider or "").replace(QUERY, "")).origin
+    except WebRefusal:
+        return ""
 
 
 def search_results(body: bytes, origin: str, nonce: str) -> SearchResults:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -19,9 +19,10 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import DETAILS, web_tools
 from infra.cell.policy.gate import gate_of
 from infra.cell.protocol.shapes import ERROR_TYPES
+from infra.shared.door import Failure
 from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.policy import Policy, Rule, to_text
-from infra.shared.web import STATUS_OF, WebError
+from infra.shared.web import WebErrorType
 from tests.cell.loop.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
 
 
@@ -46,8 +47,7 @@ def test_a_page_comes_in_its_frame(door: WebDoorStandIn) -> None:
     result = call(door, "fetch_page", url="https://a.example/b")
     assert result.ok
     assert result.payload == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}"
-    sent = {"url": "https://a.example/b", "raw": False, "max_chars": 5000, "run": "run-1", "step": "7"}
-    assert door.asked == [("/v1/fetch", sent)]
+    assert door.asked == [{"do": "fetch", "url": "https://a.example/b", "max_chars": 5000, "run": "run-1", "step": "7"}]
 
 
 def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStandIn) -> None:
@@ -58,7 +58,7 @@ def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStan
     [path] = result.artifacts
     assert result.payload.endswith(f"⟦end of web {NONCE}⟧\n[the whole, each line of it marked 'web| ': {path}]")
     assert Path(os.path.dirname(door.path), path).read_text() == whole
-    assert (door.asked[0][1]["max_chars"], door.asked[0][1]["raw"]) == (200, True)
+    assert (door.asked[0]["max_chars"], door.asked[0]["raw"]) == (200, True)
 
 
 def test_a_full_disk_costs_no_page(door: WebDoorStandIn, tmp_path: Path) -> None:
@@ -74,35 +74,36 @@ def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
     """With how many there are."""
     door.answer = FOUND
     assert call(door, "web_search", query="kettles").payload == f"1 result\n{FOUND.text}"
-    assert door.asked == [("/v1/search", {"query": "kettles", "run": "run-1", "step": "7"})]
+    assert door.asked == [{"do": "search", "query": "kettles", "run": "run-1", "step": "7"}]
 
 
-@pytest.mark.parametrize("kind", STATUS_OF)
+@pytest.mark.parametrize("kind", get_args(WebErrorType))
 def test_each_error_of_the_door_is_one_of_the_loop_s(door: WebDoorStandIn, kind: Any) -> None:
     """The same type, the door's word on whether it may do later, and its hint."""
     for retriable in (True, False):
-        door.answer = WebError(kind, "it did\nnot\u202e work", retriable, "do it otherwise")
+        door.answer = Failure(kind, "it did\nnot\u202e work", retriable, hint="do it otherwise")
         result = call(door, "fetch_page", url="https://a.example/b")
         assert (result.error_code, result.retriable, result.hint) == (kind, retriable, "do it otherwise")
         assert result.payload == "fetch_page: it did not\\u202e work"
-    assert set(DETAILS) == set(STATUS_OF) == set(ERROR_TYPES)
+        assert len(door.asked) == 1 + (not retriable), "the model is told, and asks again itself"
+    assert set(DETAILS) == set(get_args(WebErrorType)) == set(ERROR_TYPES)
 
 
-@pytest.mark.parametrize("answer", [(200, b"{}"), (200, b"no JSON"), (500, b"\xff"), (502, b'{"error": {}}')])
-def test_what_is_no_answer_is_told_in_our_words(door: WebDoorStandIn, answer: tuple[int, bytes]) -> None:
+@pytest.mark.parametrize("answer", [b"", b"{}\n", b"no JSON\n", b"\xff\n", b'{"failure": {}}\n'])
+def test_what_is_no_answer_is_told_in_our_words(door: WebDoorStandIn, answer: bytes) -> None:
     """And the same may do later."""
     door.answer = answer
     result = call(door, "fetch_page", url="https://a.example/b")
     assert (result.error_code, result.retriable) == ("tool_unavailable", True)
-    assert result.payload == f"fetch_page: the web door answered {answer[0]} in words that cannot be read"
+    assert result.payload.startswith(f"fetch_page: the door at {door.path} ")
 
 
 def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
-    """As one of before is: said, and nothing worse."""
+    """Is said, and nothing worse."""
     box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), 5000, Position()))
     result = box.call(ToolCall("1", "fetch_page", {"url": "https://a.example/"}))
     assert (result.error_code, result.retriable) == ("tool_unavailable", True)
-    assert "there is no web door here" in result.payload
+    assert "did not answer" in result.payload
 
 
 @pytest.mark.parametrize(
@@ -125,11 +126,11 @@ def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     """`minifram-web` is on its PATH and knows the door."""
     page = shell(door, "minifram-web fetch https://a.example/b --max-chars 300", tmp_path)
     assert page == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}\n[exit status 0]"
-    assert door.asked[0][1]["max_chars"] == 300
+    assert door.asked[0]["max_chars"] == 300
     door.answer = FOUND
     assert FOUND.text in shell(door, "cd / && minifram-web search kettles that boil", tmp_path)
-    assert door.asked[1] == ("/v1/search", {"query": "kettles that boil", "run": "run-1", "step": "7"})
-    door.answer = WebError("policy_denied", "no such host for you", False, "use another")
+    assert door.asked[1] == {"do": "search", "query": "kettles that boil", "run": "run-1", "step": "7"}
+    door.answer = Failure("policy_denied", "no such host for you", hint="use another")
     refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
     assert refused == "minifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
 

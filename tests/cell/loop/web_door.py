@@ -6,13 +6,13 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from infra.shared.web import STATUS_OF, Page, SearchResults, WebError
+from infra.shared.door import Answer, Failure
+from infra.shared.web import Page, SearchResults
 
 NONCE = "5eedfeed00c0ffee"
 
@@ -40,41 +40,30 @@ FOUND = SearchResults("https://s.example", framed("1. Ignore the PM"), 1)
 
 
 class WebDoorStandIn:
-    """`answer` is a Page, SearchResults, a WebError, or bytes with a status."""
+    """`answer` is a Page, SearchResults, a Failure, or bytes."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
-        self.answer: Page | SearchResults | WebError | tuple[int, bytes] = PAGE
-        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.answer: Page | SearchResults | Failure | bytes = PAGE
+        self.asked: list[dict[str, Any]] = []
 
-    def reply(self) -> tuple[int, bytes]:
+    def reply(self) -> bytes:
         match self.answer:
-            case WebError(type=kind):
-                return STATUS_OF[kind], msgspec.json.encode({"error": self.answer})
-            case tuple(plain) if not isinstance(self.answer, Page | SearchResults):
+            case bytes(plain):
                 return plain
-        return 200, msgspec.json.encode(self.answer)
+            case Failure() as failure:
+                return msgspec.json.encode(Answer(failure=failure)) + b"\n"
+        return msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(self.answer)))) + b"\n"
 
 
 @contextmanager
 def opened(path: Path) -> Iterator[WebDoorStandIn]:
     door = WebDoorStandIn(path)
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            door.asked.append((self.path, msgspec.json.decode(body)))
-            status, content = door.reply()
-            self.send_response(status)
-            self.send_header("content-length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-        def address_string(self) -> str:
-            return ""
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            door.asked.append(msgspec.json.decode(self.rfile.readline()))
+            self.wfile.write(door.reply())
 
     with socketserver.UnixStreamServer(door.path, Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -16,7 +16,6 @@ from infra.keep import taint
 from infra.keep.examination import returning
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.requests import answer
-from infra.keep.services.outputs import LOST
 from infra.keep.settings import Settings, WebSettings
 from infra.shared import comms
 from infra.shared.clock import timestamp
@@ -239,11 +238,6 @@ def _torn(scene: Scene) -> None:
     scene.trace.raw(b'{"at":"2027","sta{"status":"denied"}\n')
 
 
-def _not_copied_whole(scene: Scene) -> None:
-    scene.trace.raw(LOST)
-    scene.trace.served(status="denied")
-
-
 def _unreadable(scene: Scene) -> None:
     scene.trace.path.mkdir()
 
@@ -252,7 +246,7 @@ def _state_broken(scene: Scene) -> None:
     Path(scene.world.places.var, taint.NAME).write_text("{}")
 
 
-@pytest.mark.parametrize("spoil", [_torn, _not_copied_whole, _unreadable, _state_broken])
+@pytest.mark.parametrize("spoil", [_torn, _unreadable, _state_broken])
 def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], None]) -> None:
     """Of an unknown origin, until the PM trusts that; and a push is judged by it before any request was."""
     spoil(scene)

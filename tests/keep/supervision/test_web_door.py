@@ -14,8 +14,7 @@ from infra.shared.sockets import connect
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
-BODY = b'{"url": "http://10.0.0.1/"}'
-ASKED = b"POST /v1/fetch HTTP/1.1\r\nhost: door\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY
+ASKED = b'{"do":"fetch","url":"http://10.0.0.1/"}\n'
 
 
 def refused(agent: Agent) -> bool:

@@ -17,8 +17,8 @@ from infra.keep.web_door.fetching import MOST_PARTS, MOST_REDIRECTS, Fetched, Fe
 from infra.keep.web_door.refusal import ANSWERED, WebRefusal
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import target_of
+from infra.shared.door import Failure
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
-from infra.shared.web import WebError
 from tests.keep.web_door.sites import HOME, NAMED, Act, Names, Site, Wire, certificate, fetcher, page, redirect, words
 
 MIB = 1 << 20
@@ -32,7 +32,7 @@ def fetched(site: Site, path: str, by: Fetcher, host: str = "site.example", sche
     return asyncio.run(run())
 
 
-def refused(site: Site, path: str, by: Fetcher, host: str = "site.example", scheme: str = "http") -> WebError:
+def refused(site: Site, path: str, by: Fetcher, host: str = "site.example", scheme: str = "http") -> Failure:
     with pytest.raises(WebRefusal) as refusal:
         fetched(site, path, by, host, scheme)
     return refusal.value.error

@@ -10,16 +10,19 @@ from urllib.parse import quote
 
 import pytest
 
+from infra.keep.settings import WebSettings
+from infra.keep.web_door.app import WebDoor
 from infra.keep.web_door.fetching import Fetcher
+from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import WebRefusal
-from infra.keep.web_door.rendering import Rendering
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.search import search_results
 from infra.keep.web_door.target import target_of
+from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
+from infra.shared.door import Failure
 from infra.shared.paths import ROOT
 from infra.shared.policy import ASK, Policy, Rule
-from infra.shared.web import WebError
 from tests.keep.web_door.came import CLOSING, NONCE, came, given, outside, within
 from tests.keep.web_door.pdfs import pdf
 from tests.keep.web_door.sites import NAMED, Site, fetcher, page, redirect, words
@@ -185,7 +188,7 @@ def test_no_word_of_a_site_stands_in_an_error() -> None:
     assert slug not in asyncio.run(_refused(hop, fetcher(robots=Robots()), f"/{slug}")).message
 
 
-async def _refused(site: Site, by: Fetcher, path: str = "/") -> WebError:
+async def _refused(site: Site, by: Fetcher, path: str = "/") -> Failure:
     async with site.running():
         with pytest.raises(WebRefusal) as refusal:
             await by.fetch(target_of(f"http://site.example:{site.port}{path}"), "fetch_page")
@@ -194,10 +197,12 @@ async def _refused(site: Site, by: Fetcher, path: str = "/") -> WebError:
 
 def test_the_same_page_has_the_same_frame_and_no_other() -> None:
     """A run that reads one page again and again is seen to get nowhere; no page knows its frame."""
-    rendering = Rendering(Readers(), False)
+    this, next_one = (
+        WebDoor(WebSettings(), Judge(Policy()), fetcher(), Readers(), Trace(-1), lambda: None) for _ in range(2)
+    )
     one, other = came("a"), came("b")
-    assert rendering.nonce(one) == rendering.nonce(one) != rendering.nonce(other)
-    assert rendering.nonce(one) != Rendering(Readers(), False).nonce(one)
+    assert this.nonce(one) == this.nonce(one) != this.nonce(other)
+    assert this.nonce(one) != next_one.nonce(one)
 
 
 @each_row(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import http.server
 import io
 import json
@@ -15,15 +14,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import psutil
 import pytest
 import structlog
 
-from infra.keep.services.outputs import LOST, Outputs
 from infra.keep.services.services import Services, doors, outage
 from infra.shared.paths import Paths
+from infra.shared.safe_files import OLDER
 from infra.shared.sockets import connect
-from infra.shared.web import FETCH_PATH
+from infra.shared.web import Fetch
 from tests.keep.supervision.agents import within
 
 SECONDS = 30.0
@@ -102,9 +102,7 @@ class World:
     def ask(self, path: str) -> socket.socket:
         """A request whose answer nobody has read yet."""
         wire = connect(self.places.web_socket, SECONDS)
-        body = json.dumps({"url": self.site + path, "run": "R1", "step": "3"}).encode()
-        head = f"POST {FETCH_PATH} HTTP/1.1\r\nhost: door\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n"
-        wire.sendall(head.encode() + body)
+        wire.sendall(msgspec.json.encode(Fetch(self.site + path, run="R1", step="3")) + b"\n")
         return wire
 
     def trace(self) -> list[dict[str, Any]]:
@@ -114,11 +112,11 @@ class World:
             return []
 
 
-def answer(wire: socket.socket) -> tuple[int, dict[str, Any]]:
+def answer(wire: socket.socket) -> Any:
+    """A page, or a failure."""
     with wire:
-        whole = b"".join(iter(lambda: wire.recv(65536), b""))
-    head, _, body = whole.partition(b"\r\n\r\n")
-    return int(head.split()[1]), json.loads(body)
+        said = json.loads(b"".join(iter(lambda: wire.recv(65536), b"")))
+    return said.get("answer") or said["failure"]
 
 
 @pytest.fixture
@@ -142,8 +140,8 @@ def test_a_life(world: World) -> None:
     in its place, and who waits in the queue meets that one; none of it is an outage."""
     now = time.monotonic()
     assert (world.pid, outage(world.services, world.places, now, now)) == (0, "")
-    status, page = answer(world.ask("/a"))
-    assert (status, page["title"], page["url"]) == (200, "A page", f"{world.site}/a")
+    page = answer(world.ask("/a"))
+    assert (page["title"], page["url"]) == ("A page", f"{world.site}/a")
     (line,) = world.trace()
     assert (line["status"], line["run_id"], line["step_id"], line["tool_name"]) == ("ok", "R1", "3", "fetch_page")
     assert (line["url"], line["origin"], line["uid"]) == (f"{world.site}/a", world.site, os.getuid())
@@ -159,13 +157,12 @@ def test_a_life(world: World) -> None:
     waiting = world.ask("/b")  # before or after the next one is there, as it comes
     with caught:
         assert caught.recv(100) == b""
-    assert answer(waiting)[0] == 200
+    assert answer(waiting)["status"] == 200
     assert world.pid not in (0, first)
     assert outage(world.services, world.places, time.monotonic(), now) == ""
     assert [each["url"].removeprefix(world.site) for each in world.trace()] == ["/a", "/b"]
 
-    status, error = answer(world.ask("@10.0.0.1/"))
-    assert (status, error["error"]["type"]) == (400, "validation_error")
+    assert answer(world.ask("@10.0.0.1/"))["type"] == "validation_error"
     assert [each["status"] for each in world.trace()] == ["ok", "ok", "error"]
 
 
@@ -180,28 +177,28 @@ def test_nothing_is_served_without_its_line(world: World) -> None:
     """The trace on a full disk: the answer is an error that says so."""
     os.unlink(world.places.web_trace) if os.path.exists(world.places.web_trace) else None
     os.symlink("/dev/full", world.places.web_trace)
-    status, error = answer(world.ask("/a"))
-    assert (status, error["error"]["type"], error["error"]["retriable"]) == (503, "tool_unavailable", True)
-    assert "cannot be recorded" in error["error"]["message"]
+    failure = answer(world.ask("/a"))
+    assert (failure["type"], failure["retriable"]) == ("tool_unavailable", True)
+    assert "cannot be recorded" in failure["message"]
 
 
 def test_many_at_once(world: World) -> None:
     """Slow pages of one caller do not keep out another's; all are served in the end."""
     slow = [world.ask(f"/slow{number}") for number in range(12)]
     within(SECONDS, lambda: sum(path.startswith("/slow") for path in _Handler.asked) == 12 or None, "the slow ones")
-    assert answer(world.ask("/a"))[0] == 200
+    assert answer(world.ask("/a"))["status"] == 200
     _Handler.go_on.set()
-    assert [answer(wire)[0] for wire in slow] == [200] * 12
+    assert [answer(wire)["status"] for wire in slow] == [200] * 12
     assert len({line["args_hash"] for line in world.trace()}) == 13
 
 
 @pytest.mark.heavy
 def test_a_stopped_door(world: World) -> None:
     """SIGSTOP: it is replaced, and who waits meets the next one."""
-    assert answer(world.ask("/a"))[0] == 200
+    assert answer(world.ask("/a"))["status"] == 200
     stopped = world.pid
     os.kill(stopped, signal.SIGSTOP)
-    assert answer(world.ask("/b"))[0] == 200
+    assert answer(world.ask("/b"))["status"] == 200
     assert world.pid != stopped
     assert "was stopped (SIGSTOP), and is replaced" in world.services.news()[0]
 
@@ -215,37 +212,36 @@ def test_pip_wakes_it_too(world: World) -> None:
     assert [(line["status"], line["tool_name"]) for line in world.trace()] == [("denied", "package")]
 
 
-def test_the_trace_is_cut_between_two_lines(tmp_path: Path) -> None:
-    """Never while one is being written, unless whoever writes never lets go of a file that is far too long."""
-    trace = tmp_path / "web.jsonl"
-    with (tmp_path / "events").open("w") as events:
-        log = structlog.wrap_logger(structlog.PrintLogger(events))
-        outputs = Outputs([str(trace)], 100, log)
-        trace.write_bytes(b"x" * 101)
-        with trace.open("rb") as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            outputs.bound()
-            assert trace.stat().st_size == 101
-            trace.write_bytes(b"x" * 401)
-            outputs.bound()
-            assert (trace.read_bytes(), (tmp_path / "web.jsonl.1").stat().st_size) == (LOST, 401)
-        trace.write_bytes(b"y" * 101)
-        outputs.bound()
-        assert (trace.stat().st_size, (tmp_path / "web.jsonl.1").read_bytes()) == (0, b"y" * 101)
-        trace.write_bytes(b"z" * 101)
-        (tmp_path / "web.jsonl.1").unlink()
-        (tmp_path / "web.jsonl.1").mkdir()  # no copy can be made
-        outputs.bound()
-        assert trace.read_bytes() == LOST
+def test_a_long_trace_is_moved_before_the_next_door_starts(world: World) -> None:
+    """Never under one that writes, so no line is lost."""
+    assert answer(world.ask("/a"))["status"] == 200
+    trace = Path(world.places.web_trace)
+    with trace.open("ab") as file:
+        file.write(b"\n" * (2 << 20))
+    assert answer(world.ask("/b"))["status"] == 200
+    os.kill(world.pid, signal.SIGKILL)
+    assert answer(world.ask("/c"))["status"] == 200
+    assert [line["url"] for line in world.trace()] == [f"{world.site}/c"]
+    assert Path(f"{trace}{OLDER}").read_bytes().count(b"}\n") == 2
+
+
+def test_a_door_that_is_stopped(world: World) -> None:
+    """What was under way is on record, and its caller is told; so is nobody who asked for nothing."""
+    with world.ask("/slow") as caught:
+        within(SECONDS, lambda: "/slow" in _Handler.asked or None, "the request at the site")
+        os.kill(world.pid, signal.SIGTERM)
+        assert "is being stopped" in answer(caught)["message"]
+    (line,) = world.trace()
+    assert (line["status"], line["error_code"]) == ("error", "tool_unavailable")
 
 
 def test_a_trace_that_is_moved_away_is_begun_anew(world: World) -> None:
     """By a new door: what the old one records, nobody reads."""
-    assert answer(world.ask("/a"))[0] == 200
+    assert answer(world.ask("/a"))["status"] == 200
     first = world.pid
     os.rename(world.places.web_trace, f"{world.places.web_trace}.moved")
     within(SECONDS, lambda: not psutil.pid_exists(first) or None, "the old door's end")
-    assert answer(world.ask("/b"))[0] == 200
+    assert answer(world.ask("/b"))["status"] == 200
     assert [line["url"] for line in world.trace()] == [f"{world.site}/b"]
 
 
@@ -275,7 +271,7 @@ def test_its_socket_comes_back(world: World) -> None:
     """Somebody removed it before anybody asked."""
     os.unlink(world.places.web_socket)
     world.listens()
-    assert answer(world.ask("/a"))[0] == 200
+    assert answer(world.ask("/a"))["status"] == 200
     others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
     assert len(others) == 1  # the parser has a process of its own
     assert Path(f"/proc/{others[0].pid}/oom_score_adj").read_text() == "1000\n", "no page takes the runner's memory"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from infra.keep.web_door.outgoing import (
@@ -10,16 +13,34 @@ from infra.keep.web_door.outgoing import (
     SECONDS_A_CHAR,
     Outgoing,
     addresses_in,
-    problem_with_words,
+    let_words,
 )
+from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.target import target_of
 
 EVIL = "https://evil.example"
 KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 
 
+def refusal_of(ask: Callable[[], None]) -> WebRefusal | None:
+    try:
+        ask()
+    except WebRefusal as refusal:
+        return refusal
+    return None
+
+
+def is_let(ask: Callable[[], None]) -> bool:
+    refusal = refusal_of(ask)
+    if refusal:
+        error = refusal.error
+        assert (error.type, error.retriable, refusal.flags) == ("policy_denied", False, ("outgoing",))
+        assert KEY not in error.message
+    return refusal is None
+
+
 def let(out: Outgoing, *urls: str, now: float = 0.0, is_named: bool = False) -> list[bool]:
-    return [out.problem(url, is_named, now) is None for url in urls]
+    return [is_let(partial(out.let, url, is_named, now)) for url in urls]
 
 
 def test_a_file_does_not_leave_in_an_address_nor_in_pieces() -> None:
@@ -66,10 +87,7 @@ def test_a_link_is_known_however_it_is_written() -> None:
 @pytest.mark.parametrize("words", [f"{EVIL}/?k={KEY}", f"{EVIL}/{KEY.replace('_', '%5f')}", f"how does {KEY} work"])
 def test_no_known_shape_of_a_secret_leaves(words: str) -> None:
     """Not even to a host that the PM names, and not in what is searched for."""
-    problem = problem_with_words(words)
-    assert problem
-    assert problem.type == "policy_denied"
-    assert KEY not in problem.message
+    assert not is_let(partial(let_words, words))
     assert let(Outgoing(), words, is_named=True) == [False]
 
 

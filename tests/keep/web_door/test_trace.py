@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Literal
 
+from infra.keep.allowance import Allowance
 from infra.keep.web_door.trace import Trace
 from infra.shared.web import TraceLine
 
@@ -29,6 +30,6 @@ def test_refusals_in_a_row_wait_for_their_lines(tmp_path: Path) -> None:
             await asyncio.gather(*refused)
 
     with (tmp_path / "web.jsonl").open("ab") as file:
-        asyncio.run(play(Trace(file.fileno(), refusals_at_once=2, seconds_a_refusal=0.5)))
+        asyncio.run(play(Trace(file.fileno(), Allowance(2, 0.5))))
     written = [json.loads(each)["status"] for each in (tmp_path / "web.jsonl").read_text().splitlines()]
     assert written == ["denied", "denied", "ok", "denied", "denied", "denied"]

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.settings_file import parse_settings, read_settings
-from infra.keep.web_door.given import settings_of_web_door
+from infra.keep.settings_file import parse_settings, read_settings, settings_of_web_door
 
 TEXT = """
 model: {name: a-name}
