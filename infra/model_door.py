@@ -13,8 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 import structlog
 from starlette.applications import Starlette
@@ -30,14 +29,12 @@ from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.acts import Acts
 from infra.keep.model_door.background import load_all, worst_state
 from infra.keep.model_door.bodies import Bodies, Calls, weight_of
-from infra.keep.model_door.counting import RateLimit
-from infra.keep.model_door.incoming import read_request, read_vision
-from infra.keep.model_door.model import Answer, Call, CallFailure, Model
+from infra.keep.model_door.incoming import read_request
+from infra.keep.model_door.model import Answer, CallFailure, Model
 from infra.keep.model_door.providers import ProviderContext, make_models, no_price, price_of
 from infra.keep.model_door.rotation import REFUSED_KEY
 from infra.keep.model_door.script import ScriptError
-from infra.keep.model_door.serving import BUDGET_PATH, ERROR_HANDLERS, read_probe
-from infra.keep.model_door.surroundings import remove_foreign_settings
+from infra.keep.model_door.serving import ERROR_HANDLERS, read_probe
 from infra.keep.model_door.turns import asked_first, first_answer
 from infra.keep.model_settings import ModelSettings
 from infra.keep.serving import serve
@@ -47,15 +44,10 @@ from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
     ACTS_PATH,
     COMPLETE_PATH,
-    COUNT_PATH,
     HEALTH_PATH,
-    VISION_PATH,
     Completion,
     Request,
-    TokenCount,
     Usage,
-    Value,
-    VisionRequest,
     to_plain,
 )
 from infra.shared.exit_codes import Exit
@@ -63,8 +55,6 @@ from infra.shared.paths import Paths
 from infra.shared.sockets import SocketTaken, listen
 
 log = structlog.get_logger("model_door")
-
-_Asked = TypeVar("_Asked", Request, VisionRequest)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -76,9 +66,6 @@ def main(words: list[str] | None = None) -> int:
     places = arguments.places(given)
     log_lines.configure()
     signal.signal(signal.SIGTERM, _leave)
-    ignored = remove_foreign_settings(os.environ)
-    if ignored:
-        log.warning("environment.ignored", names=ignored)
     try:
         settings = read_settings(given.settings)
         directory = os.path.dirname(os.path.abspath(given.settings))
@@ -152,17 +139,13 @@ class Door:
         """Models, by their place, whose key the provider refused at the last call; and what it said."""
         self._bodies = bodies or Bodies()
         self._calls = Calls()
-        self._count_limit = RateLimit()
         self._probe = probe
         self.app = Starlette(
             routes=[
                 Route(HEALTH_PATH, self.health, methods=["GET"]),
                 Route(PROBE_PATH, self.probe, methods=["GET"]),
-                Route(BUDGET_PATH, self.budget, methods=["GET"]),
                 Route(ACTS_PATH, self.acts, methods=["GET"]),
                 Route(COMPLETE_PATH, self.complete, methods=["POST"]),
-                Route(VISION_PATH, self.vision, methods=["POST"]),
-                Route(COUNT_PATH, self.count_tokens, methods=["POST"]),
             ],
             exception_handlers=ERROR_HANDLERS,
         )
@@ -187,35 +170,16 @@ class Door:
         """What the watcher wrote last: a runner that knows it has used this door."""
         return JSONResponse({"probe": read_probe(self._probe)})
 
-    async def budget(self, _: HttpRequest) -> Response:
-        if self.accounts is None:
-            raise no_price(self.models[0])
-        return JSONResponse(await self.accounts.today())
-
     async def acts(self, _: HttpRequest) -> Response:
         return JSONResponse({"acts": await self._acts.chosen(), "lacking": self._acts.lacking})
 
     async def complete(self, http: HttpRequest) -> Response:
-        return await self._answer(http, read_request, self.call)
-
-    async def vision(self, http: HttpRequest) -> Response:
-        return await self._answer(http, read_vision, self.look)
-
-    async def count_tokens(self, http: HttpRequest) -> Response:
-        return await self._answer(http, read_request, self.count)
-
-    async def _answer(
-        self,
-        http: HttpRequest,
-        read: Callable[[bytes], _Asked],
-        act: Callable[[_Asked], Awaitable[Value]],
-    ) -> Response:
         try:
             body = await self._bodies.receive(http)
             with self._calls.room_for(weight_of(body)):
-                asked = read(body)
+                request = read_request(body)
                 del body
-                return JSONResponse(to_plain(await act(asked)))
+                return JSONResponse(to_plain(await self.call(request)))
         except asyncio.CancelledError:
             # Only a door that was asked to leave cancels. A call that was under way keeps its worst case in the ledger.
             raise CallFailure("unavailable", "the model door is being stopped; try again when it is back") from None
@@ -227,28 +191,9 @@ class Door:
 
         async def attempt(model: Model) -> Completion:
             await self._acts.check(model, request)
-            return await self._try(model, lambda: model.prepare(request), request)
+            return await self._try(model, request)
 
         return await first_answer(models, attempt, self._note)
-
-    async def look(self, asked: VisionRequest) -> Completion:
-        """What the first model that takes images says of one; a call like any other. Raises CallFailure."""
-
-        async def attempt(model: Model) -> Completion:
-            return await self._try(model, lambda: model.vision(asked.image, asked.prompt), asked)
-
-        return await first_answer(asked_first(self.models, asked.model), attempt, self._note)
-
-    async def count(self, request: Request) -> TokenCount:
-        """By the first model that counts. It costs nothing, so nothing is reserved. Raises CallFailure."""
-        self._count_limit.take(time.monotonic())
-
-        async def attempt(model: Model) -> TokenCount:
-            if self.accounts is None:
-                raise no_price(model)
-            return TokenCount(await model.count_tokens(request), model.name)
-
-        return await first_answer(asked_first(self.models, request.model), attempt, self._note)
 
     def _note(self, model: Model, failure: CallFailure | None) -> None:
         place = self.models.index(model)
@@ -260,12 +205,12 @@ class Door:
         if len(self.models) > 1:
             log.warning("model.failed", provider=model.provider, model=model.name, error=failure.type)
 
-    async def _try(self, model: Model, prepare: Callable[[], Call], asked: Request | VisionRequest) -> Completion:
+    async def _try(self, model: Model, request: Request) -> Completion:
         """One paid call. Raises CallFailure."""
         if self.accounts is None:
             raise no_price(model)
-        call = prepare()
-        entry = await self.accounts.open(model.provider, model.name, call.most, asked.run, asked.label)
+        call = model.prepare(request)
+        entry = await self.accounts.open(model.provider, model.name, call.most, request.run, request.label)
         began = time.monotonic()
         try:
             answer = await call.make()

@@ -14,19 +14,12 @@ from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import (
     ACTS_PATH,
     COMPLETE_PATH,
-    COUNT_PATH,
     ERROR_TYPES,
     HEALTH_PATH,
-    MAX_TOKENS,
-    REFUSAL,
-    VISION_PATH,
     Completion,
-    Image,
     Request,
     Value,
-    VisionRequest,
     completion_from_dict,
-    count_from_dict,
     to_plain,
 )
 from infra.shared.late import load_when_used
@@ -55,27 +48,6 @@ def complete(socket_path: str, request: Request, timeout_seconds: float) -> Comp
         return completion_from_dict(answer)
     except ValueError as error:
         raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
-
-
-def vision(socket_path: str, image: Image, prompt: str, timeout_seconds: float, run: str = "") -> str:
-    """What a model says of an image. Raises ModelFailure; `tool_unavailable` when no model takes images."""
-    answer = _asked(socket_path, VISION_PATH, VisionRequest(image, prompt, run), timeout_seconds)
-    try:
-        said = completion_from_dict(answer)
-    except ValueError as error:
-        raise ModelFailure("unavailable", f"the model door's answer is not a completion: {error}") from None
-    if said.stop_reason == REFUSAL:
-        raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
-    return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else "")
-
-
-def count_tokens(socket_path: str, request: Request, timeout_seconds: float) -> int:
-    """How many tokens this prompt has. Raises ModelFailure; `tool_unavailable` when no model counts them."""
-    answer = _asked(socket_path, COUNT_PATH, request, timeout_seconds)
-    try:
-        return count_from_dict(answer).input_tokens
-    except ValueError as error:
-        raise ModelFailure("unavailable", f"the model door's answer is no count of tokens: {error}") from None
 
 
 def _asked(socket_path: str, path: str, asked: Value, timeout_seconds: float) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """A conversation with a model, as the runner and the model door exchange it: plain HTTP with JSON over a unix
 socket. The shapes follow Anthropic's Messages API; the door maps them to each provider.
 
-`POST /v1/complete` takes a `Request`; 200 answers a `Completion`. `POST /v1/vision` takes a `VisionRequest` and answers
-a `Completion` of text alone. `POST /v1/count_tokens` takes a `Request` and answers a `TokenCount`. Any other status
-answers `{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
+`POST /v1/complete` takes a `Request`; 200 answers a `Completion`. Any other status answers
+`{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
 
 from __future__ import annotations
 
@@ -16,8 +15,6 @@ import msgspec
 from infra.shared.labels import LABELS, TASK
 
 COMPLETE_PATH = "/v1/complete"
-VISION_PATH = "/v1/vision"
-COUNT_PATH = "/v1/count_tokens"
 HEALTH_PATH = "/health"
 ACTS_PATH = "/v1/acts"
 """How a run that begins now asks for acts: `{"acts": "tools" | "operations", "lacking": [models without tools]}`."""
@@ -159,22 +156,6 @@ def without_images(block: Block) -> Block:
     return block
 
 
-class VisionRequest(Value, frozen=True, omit_defaults=True):
-    """A question about one image; answered by words alone."""
-
-    image: Image
-    prompt: str
-    run: str = ""
-    model: str = ""
-    label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
-    """All as in `Request`."""
-
-    @property
-    def request(self) -> Request:
-        asked = (Message("user", (self.image, Text(self.prompt))),)
-        return Request((), asked, (), self.run, self.model, self.label)
-
-
 MOST_TOKENS = 2**53
 """Of one class in one call: what JSON numbers hold exactly, and far beyond any model."""
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
@@ -211,14 +192,6 @@ class Completion(Value, frozen=True, forbid_unknown_fields=False):
         return "\n\n".join(block.text for block in self.content if isinstance(block, Text)).strip()
 
 
-class TokenCount(Value, frozen=True, forbid_unknown_fields=False):
-    """Of a prompt that was not sent to be completed."""
-
-    input_tokens: Count
-    model: str
-    """Who counted."""
-
-
 ERROR_TYPES = {
     "invalid_request": 400,
     "authentication": 401,
@@ -230,7 +203,7 @@ ERROR_TYPES = {
     "provider_error": 502,
     "unavailable": 503,
 }
-"""Error type -> HTTP status of the door's answer. `tool_unavailable`: the model takes no image, or counts no tokens."""
+"""Error type -> HTTP status of the door's answer."""
 
 
 def to_plain(value: Value) -> dict[str, Any]:
@@ -247,8 +220,3 @@ def request_from_dict(raw: Any) -> Request:
 def completion_from_dict(raw: Any) -> Completion:
     """Raises ValueError for a shape that is not ours."""
     return msgspec.convert(raw, Completion)
-
-
-def count_from_dict(raw: Any) -> TokenCount:
-    """Raises ValueError for a shape that is not ours."""
-    return msgspec.convert(raw, TokenCount)

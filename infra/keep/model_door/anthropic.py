@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from infra.keep.model_door.anthropic_stream import AnthropicReply
 from infra.keep.model_door.connection import MAX_BYTES
-from infra.keep.model_door.counting import tokens_counted
 from infra.keep.model_door.encoding import encoded
 from infra.keep.model_door.errors import BrokenReply, CallRefused
 from infra.keep.model_door.keys import Key
@@ -72,17 +71,6 @@ class AnthropicModel(StreamingModel):
             yield response
         finally:
             await response.aclose()
-
-    async def count_tokens(self, request: Request) -> int:
-        self.check()
-        made, _ = body(request if self.sees else request.in_words, self.name, self.max_tokens, self._thoughts)
-        del made["max_tokens"]
-        return await tokens_counted(self, lambda client: self._send_to_count(client, made))
-
-    @asynccontextmanager
-    async def _send_to_count(self, client: AsyncAnthropic, body: dict[str, Any]) -> AsyncIterator[httpx2.Response]:
-        async with client.messages.with_streaming_response.count_tokens(**body) as response:
-            yield response.http_response
 
     def cause_of(self, error: Exception) -> Exception:
         import anthropic

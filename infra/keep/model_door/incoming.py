@@ -15,7 +15,6 @@ from infra.shared.conversation import (
     Request,
     ToolResult,
     ToolUse,
-    VisionRequest,
     images_of,
     media_type_of,
 )
@@ -34,18 +33,6 @@ def read_request(body: bytes) -> Request:
     if problem:
         raise CallFailure("invalid_request", problem)
     return request
-
-
-def read_vision(body: bytes) -> VisionRequest:
-    """Raises CallFailure that names what is wrong and where."""
-    try:
-        asked = msgspec.json.decode(body, type=VisionRequest)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise CallFailure("invalid_request", f"the request is no question about an image: {error}") from None
-    problem = problem_with_image(asked.image) or ("" if asked.prompt.strip() else "prompt: it is empty")
-    if problem:
-        raise CallFailure("invalid_request", problem)
-    return asked
 
 
 def problem_with_image(image: Image) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from infra.shared.conversation import ERROR_TYPES, Completion, Image, Request, Usage
+from infra.shared.conversation import ERROR_TYPES, Completion, Request, Usage
 
 if TYPE_CHECKING:
     from infra.keep.model_door.background import Background
@@ -85,21 +85,3 @@ class Model(Protocol):
     def prepare(self, request: Request) -> Call:
         """Raises CallFailure when the request cannot be sent."""
         ...
-
-    def vision(self, image: Image, prompt: str) -> Call:
-        """A question about an image, answered by words alone; like every call, it is reserved before it is made.
-        Raises CallFailure, of the type `tool_unavailable` when the model takes no images."""
-        ...
-
-    async def count_tokens(self, request: Request) -> int:
-        """How many tokens the prompt has, by the provider's own count, which costs nothing. Raises CallFailure, of the
-        type `tool_unavailable` when there is no such count."""
-        ...
-
-
-def takes_no_images(model: Model) -> CallFailure:
-    return CallFailure("tool_unavailable", f"{model.provider} {model.name} takes no images")
-
-
-def counts_no_tokens(model: Model) -> CallFailure:
-    return CallFailure("tool_unavailable", f"{model.provider} {model.name} counts no tokens before a call")

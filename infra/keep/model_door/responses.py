@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.keep.model_door.chat import result_text
 from infra.keep.model_door.connection import MAX_BYTES
-from infra.keep.model_door.counting import tokens_counted
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.responses_items import call_item, message_item
 from infra.keep.model_door.responses_stream import ResponsesReply
@@ -31,8 +30,6 @@ from infra.shared.conversation import (
 
 Items = list[dict[str, Any]]
 
-COUNT_PATH = "/responses/input_tokens"
-_COUNTED = ("model", "input", "instructions", "tools")
 _DOES_NOT_REASON = re.compile(r"(gpt-3|gpt-4|chatgpt-4)")
 """These models refuse to be asked for encrypted reasoning."""
 
@@ -53,12 +50,6 @@ class ResponsesModel(StreamingModel):
         made, fingerprint = body(request, self.name, self.max_tokens, self._thoughts)
         most = most_usage(made, self.max_tokens, request.images)
         return Exchange({**made, "stream": True}, ResponsesReply(self.name, most, THINKING_SILENCE), fingerprint)
-
-    async def count_tokens(self, request: Request) -> int:
-        self.check()
-        made, _ = body(request if self.sees else request.in_words, self.name, self.max_tokens, self._thoughts)
-        counted = {key: value for key, value in made.items() if key in _COUNTED}
-        return await tokens_counted(self, lambda client: self.post(client, COUNT_PATH, counted))
 
     def completed(self, exchange: Exchange, completion: Completion) -> None:
         if completion.stop_reason == TOOL_USE and isinstance(exchange.reply, ResponsesReply):

@@ -5,14 +5,13 @@ The choice depends on the conversation alone, so a door that was restarted goes 
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Annotated, Literal
 
 import msgspec
 
 from infra.shared.comms import CommsError, open_directives
-from infra.shared.conversation import OPENING_PREFIX, Request, Text, ToolResult, ToolUse
+from infra.shared.conversation import OPENING_PREFIX, Request, ToolUse
 from infra.shared.plain_yaml import parse_yaml
 
 
@@ -31,10 +30,6 @@ class When(_Part, frozen=True, kw_only=True):
     """In the text of the first open directive."""
     comms: str | None = None
     """In COMMS.md."""
-    not_comms: str | None = None
-    """Must not be found in COMMS.md."""
-    now: str | None = None
-    """In the first result of the conversation: of a tool, or what the first event holds."""
 
 
 class ScriptedCall(_Part, frozen=True, kw_only=True):
@@ -169,10 +164,7 @@ def _is_for(when: When, request: Request) -> bool:
     asked = (
         (when.directive, _first_directive(comms)),
         (when.comms, comms),
-        (when.now, _first_result(request)),
     )
-    if when.not_comms is not None and re.search(when.not_comms, comms):
-        return False
     return all(pattern is None or re.search(pattern, text) for pattern, text in asked)
 
 
@@ -182,27 +174,3 @@ def _first_directive(comms: str) -> str:
     except CommsError:
         return ""
     return found[0].text if found else ""
-
-
-def _first_result(request: Request) -> str:
-    for message in request.messages:
-        for block in message.content:
-            if isinstance(block, ToolResult):
-                return block.content
-            if isinstance(block, Text) and (told := _content_of_first_event(block.text)):
-                return told
-    return ""
-
-
-def _content_of_first_event(text: str) -> str:
-    """Of the runtime's message to a model that acts by operations; empty for any other text."""
-    if not text.startswith('{"protocol"'):
-        return ""
-    try:
-        raw = json.loads(text)
-    except (ValueError, RecursionError):
-        return ""
-    match raw:
-        case {"events": [{"content": str(content)}, *_]}:
-            return content
-    return ""

@@ -10,14 +10,13 @@ import os
 
 import msgspec
 
-from infra.keep.model_door.model import Answer, CallFailure, takes_no_images
+from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.script import Played, Script, choose
 from infra.shared.conversation import (
     END_TURN,
     REFUSAL,
     TOOL_USE,
     Completion,
-    Image,
     Request,
     Text,
     ToolUse,
@@ -45,12 +44,6 @@ class ScriptedModel:
 
     def prepare(self, request: Request) -> ScriptedTurn:
         return ScriptedTurn(self, request.in_words, self._max_tokens)
-
-    def vision(self, image: Image, prompt: str) -> ScriptedTurn:
-        raise takes_no_images(self)
-
-    async def count_tokens(self, request: Request) -> int:
-        return _tokens(to_plain(request.in_words))
 
     def next(self, request: Request) -> Played:
         """Raises CallFailure where the script says so."""

@@ -10,11 +10,10 @@ from starlette.responses import JSONResponse, Response
 
 from infra.keep.model_door.model import CallFailure
 from infra.shared.control import PROBE_PATH
-from infra.shared.conversation import ACTS_PATH, COMPLETE_PATH, COUNT_PATH, ERROR_TYPES, HEALTH_PATH, VISION_PATH
+from infra.shared.conversation import ACTS_PATH, COMPLETE_PATH, ERROR_TYPES, HEALTH_PATH
 
-BUDGET_PATH = "/v1/budget"
 PROBE_CHARS = 200
-ASKED_PATHS = (HEALTH_PATH, BUDGET_PATH, PROBE_PATH, ACTS_PATH)
+ASKED_PATHS = (HEALTH_PATH, PROBE_PATH, ACTS_PATH)
 
 
 async def _failed(_: Request, error: Exception) -> Response:
@@ -26,8 +25,7 @@ async def _failed(_: Request, error: Exception) -> Response:
 async def _not_ours(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise AssertionError("unreachable: the handler of HTTPException")
-    posted = f"POST {COMPLETE_PATH}, POST {VISION_PATH} and POST {COUNT_PATH}"
-    answered = f"{', '.join(f'GET {path}' for path in ASKED_PATHS)}, {posted}"
+    answered = f"{', '.join(f'GET {path}' for path in ASKED_PATHS)} and POST {COMPLETE_PATH}"
     words = f"{error.detail}; this door answers {answered}"
     return _error("invalid_request", words, None, error.status_code)
 

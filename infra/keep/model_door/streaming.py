@@ -34,10 +34,10 @@ from infra.keep.model_door.errors import (
     type_of_failure,
 )
 from infra.keep.model_door.keys import Key
-from infra.keep.model_door.model import Answer, CallFailure, counts_no_tokens, takes_no_images
+from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.tool_calls import known_ids
 from infra.keep.model_settings import Choice
-from infra.shared.conversation import Completion, Image, Request, Usage, VisionRequest
+from infra.shared.conversation import Completion, Image, Request, Usage
 
 if TYPE_CHECKING:
     import httpx2
@@ -166,14 +166,6 @@ class StreamingModel(ABC):
         self.check()
         request = request if self.sees else request.in_words
         return StreamingCall(self, self.exchange(request), known_ids(request), request.images)
-
-    def vision(self, image: Image, prompt: str) -> StreamingCall:
-        if not self.sees:
-            raise takes_no_images(self)
-        return self.prepare(VisionRequest(image, prompt).request)
-
-    async def count_tokens(self, request: Request) -> int:
-        raise counts_no_tokens(self)
 
     @abstractmethod
     def exchange(self, request: Request) -> Exchange: ...

@@ -134,6 +134,12 @@ class DoorProcess:
     def ledger(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in Path(self.places.ledger).read_text().splitlines()]
 
+    def open_calls(self) -> list[str]:
+        """Calls that were reserved and never settled."""
+        lines = self.ledger()
+        settled = {line["id"] for line in lines if line["event"] == "settled"}
+        return [line["id"] for line in lines if line["event"] == "opened" and line["id"] not in settled]
+
     def log(self) -> str:
         return self.log_file.read_text() if self.log_file.exists() else ""
 

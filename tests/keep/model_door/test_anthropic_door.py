@@ -6,8 +6,6 @@ server does next."""
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +25,7 @@ from infra.shared.conversation import (
     ToolResult,
     ToolUse,
 )
-from tests.keep.model_door.doors import KEY, ROOT, DoorProcess, a_request
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.wire import (
     Answer,
     Broken,
@@ -330,11 +328,6 @@ def test_the_ledger_is_the_provider_s_bill(door: DoorProcess, wire: Wire) -> Non
         pytest.approx((100 * 4 + 2 * 20) / 1e6),
         pytest.approx((1 * 20 + 5 * 5 + 100_000 * 0.2) / 1e6),
     ]
-    every = [line for line in door.ledger() if line["event"] == "settled"]
-    budget = door.get("/v1/budget")
-    assert budget["spent_usd"] == pytest.approx(sum(line["usd"] for line in every))
-    assert (budget["calls"], budget["open_calls"]) == (len(every), 0)
-    assert budget["failed_calls"] == sum(line["error"] is not None for line in every)
 
 
 def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProcess, wire: Wire) -> None:
@@ -359,68 +352,27 @@ def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProc
 
 
 def test_calls_at_the_same_time_stay_within_the_limit(wire: Wire, tmp_path: Path) -> None:
-    """Sixteen callers against a budget for a few calls: what the provider bills stays within it, and is not zero.
-
-    This door's environment would send the SDK elsewhere, as somebody else, through a proxy and with a debug log; the
-    control shows that the SDK alone falls for it."""
+    """Sixteen callers against a budget for a few calls: what the provider bills stays within it, and is not zero."""
     limit = 0.2
-    with Wire(lambda request: HELLO) as trap:
-        env = {
-            "ANTHROPIC_BASE_URL": trap.url,
-            "ANTHROPIC_API_KEY": "sk-from-the-environment",
-            "ANTHROPIC_AUTH_TOKEN": "token-from-the-environment",
-            "ANTHROPIC_CUSTOM_HEADERS": "x-smuggled: yes",
-            "ANTHROPIC_LOG": "debug",
-            "HTTP_PROXY": trap.url,
-            "http_proxy": trap.url,
-            "ALL_PROXY": trap.url,
-            "SSLKEYLOGFILE": str(tmp_path / "tls-keys"),
-            "HOME": str(tmp_path),
-        }
-        (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password from-netrc\n")
-        (tmp_path / ".netrc").chmod(0o600)
-        wire.reply = lambda request: Answer((Say("x"),), usage=Counts(2000, 900, 300, 100))
-        wire.billed.clear()
-        first = len(wire.requests)
-        door = DoorProcess(
-            tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, idle_seconds=IDLE_SECONDS, **env
-        )
-        outcomes: list[str] = []
-        with door:
-            threads = [threading.Thread(target=_call, args=(door, outcomes)) for _ in range(16)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            budget = door.get("/v1/budget")
-        trapped = list(trap.requests)
-        control = subprocess.run(
-            [sys.executable, "-c", CONTROL], env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)} | env, check=False,
-            capture_output=True, timeout=60,
-        )  # fmt: skip
-        assert trap.requests, control.stderr
+    wire.reply = lambda request: Answer((Say("x"),), usage=Counts(2000, 900, 300, 100))
+    wire.billed.clear()
+    door = DoorProcess(
+        tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, idle_seconds=IDLE_SECONDS
+    )
+    outcomes: list[str] = []
+    with door:
+        threads = [threading.Thread(target=_call, args=(door, outcomes)) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
     bill = wire.total()
     billed_usd = (bill.input * 4 + bill.output * 20 + bill.cache_write * 5 + bill.cache_read * 0.2) / 1e6
     assert 0 < billed_usd <= limit
-    assert budget["spent_usd"] == pytest.approx(billed_usd)
+    assert sum(line["usd"] for line in door.ledger() if line["event"] == "settled") == pytest.approx(billed_usd)
     assert outcomes.count("done") == len(wire.billed)
     assert set(outcomes) == {"done", "budget_exhausted"}
-    assert trapped == []
-    for request in wire.requests[first:]:
-        assert request.headers["authorization"] == f"Bearer {KEY}"
-        assert not {"x-smuggled", "x-api-key", "proxy-authorization"} & set(request.headers)
-    assert "from-the-environment" not in door.log()
-    assert '"environment.ignored"' in door.log()
-    assert "Request options" not in door.log()
-    assert trap.requests[0].headers["x-smuggled"] == "yes"
-
-
-CONTROL = """
-import anthropic
-client = anthropic.Anthropic(max_retries=0)
-client.messages.create(model="m", max_tokens=1, messages=[{"role": "user", "content": "x"}])
-"""
 
 
 def _call(door: DoorProcess, outcomes: list[str]) -> None:

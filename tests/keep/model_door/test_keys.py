@@ -1,4 +1,4 @@
-"""The key's file, and the environment that is kept out."""
+"""The key's file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from infra.keep.model_door.keys import read_key
-from infra.keep.model_door.surroundings import remove_foreign_settings
 from infra.shared.secret_shapes import redacted
 from tests.keep.model_door.doors import KEY
 
@@ -68,25 +67,3 @@ def test_what_is_no_file_gives_no_key(tmp_path: Path) -> None:
     assert "is not a regular file" in (read_key(str(tmp_path / "link")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path / "pipe")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path)).problem or "")
-
-
-def test_only_what_could_change_the_provider_s_side_is_removed() -> None:
-    """Variables of the SDK, of proxies, certificates and tracing go, in any case of letters; the rest stays."""
-    kept = {"PATH": "/bin", "LANG": "C.UTF-8", "HOME": "/root"}
-    foreign = dict.fromkeys(
-        [
-            "ANTHROPIC_API_KEY",
-            "ANTHROPIC_BASE_URL",
-            "https_proxy",
-            "ALL_PROXY",
-            "SSLKEYLOGFILE",
-            "NETRC",
-            "OTEL_X",
-            "OPENAI_BASE_URL",
-        ],
-        "x",
-    )
-    environment = kept | foreign
-
-    assert remove_foreign_settings(environment) == sorted(foreign)
-    assert environment == kept

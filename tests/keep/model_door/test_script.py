@@ -26,14 +26,14 @@ from tests.keep.model_door.doors import a_request
 GOOD = """
 scenes:
   - name: greet
-    when: {directive: "^say hello", not_comms: "already greeted"}
+    when: {directive: "^say hello"}
     replies:
       - text: "Hello first."
         tools: [{name: bash, input: {command: "true"}}, {name: bash, input: {command: "ls"}}]
       - error: {type: unavailable, message: "busy", times: 2, retry_after_seconds: 1.5}
       - text: "Done."
   - name: told
-    when: {now: "exit code 1"}
+    when: {comms: "exit code 1"}
     replies:
       - {text: "It failed.", stop_reason: max_tokens}
   - name: rest
@@ -99,25 +99,17 @@ def test_the_opening_calls_of_the_runner_are_no_turns_of_the_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("directive", "result", "scene"),
+    ("directive", "scene"),
     [
-        ("say hello to everyone", "", "greet"),
-        ("please say hello", "", "rest"),
-        ("say hello\n- [ ] already greeted", "", "rest"),
-        ("anything", "exit code 1\n", "told"),
-        ("anything", "exit code 0\n", "rest"),
+        ("say hello to everyone", "greet"),
+        ("please say hello", "rest"),
+        ("anything\n- [ ] exit code 1", "told"),
+        ("anything\n- [ ] say hello", "rest"),
     ],
 )
-def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, result: str, scene: str) -> None:
-    """A scene asks about the first open directive, the page, and the first tool result; all that it asks must hold."""
-    opening = (
-        an_assistant("opening-1"),
-        a_result("opening-1", result),
-        an_assistant("x"),
-        a_result("x", "exit code 1"),
-    )
-
-    assert choose(parse_script(GOOD, "s"), a_request(directive, messages=opening)).scene == scene
+def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, scene: str) -> None:
+    """A scene asks about the first open directive and the page; all that it asks must hold."""
+    assert choose(parse_script(GOOD, "s"), a_request(directive)).scene == scene
 
 
 def play(script: Script, times: int) -> list[Completion | CallFailure]:
@@ -156,19 +148,6 @@ def test_a_scene_is_played_to_its_end_and_says_so() -> None:
         assert "no more replies (scene 'greet'" in str(end.content)
 
 
-def test_a_briefing_that_comes_as_an_event_is_one_too() -> None:
-    """To a model that acts by operations; what is no message of the runtime's is none."""
-    told = '{"protocol": 1, "events": [{"type": "readFile", "content": "exit\\u0020code 1"}, {"content": "no"}]}'
-    for text, scene in (
-        (told, "told"),
-        (told[:-1], "rest"),
-        (f" {told}", "rest"),
-        ('{"protocol": 1, "events": []}', "rest"),
-    ):
-        request = a_request("anything", messages=(Message("user", (Text("Continue."), Text(text))),))
-        assert choose(parse_script(GOOD, "s"), request).scene == scene
-
-
 def test_a_conversation_without_a_scene_is_told_so() -> None:
     """Nothing was done, so it is a refusal: no directive is ticked by it."""
     (said,) = play(parse_script("scenes: []", "s"), 1)
@@ -194,7 +173,7 @@ def test_a_restarted_model_goes_on_where_it_was() -> None:
 def test_a_stop_reason_can_be_set_and_tokens_are_counted() -> None:
     """The reason that the script sets wins, and usage is four bytes a token, within what was announced."""
     model = ScriptedModel("m", parse_script(GOOD, "s"), max_tokens=5)
-    request = a_request("x", messages=(an_assistant("opening-1"), a_result("opening-1", "exit code 1")))
+    request = a_request("exit code 1")
 
     call = model.prepare(request)
     said = asyncio.run(call.make()).completion

@@ -18,7 +18,7 @@ from infra.keep.model_door.booking import Booking
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.streaming import failure_of
 from infra.model_door import Door
-from infra.shared.conversation import END_TURN, Completion, Image, Request, Text, Usage
+from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
 from tests.keep.model_door.doors import a_request
 
 MOST = Usage(1000, 100)
@@ -35,12 +35,6 @@ class Hand:
 
     def prepare(self, request: Request) -> Hand:
         return self
-
-    def vision(self, image: Image, prompt: str) -> Hand:
-        return self
-
-    async def count_tokens(self, request: Request) -> int:
-        return 7
 
     async def make(self) -> Answer:
         if isinstance(self._does, Exception):

@@ -1,11 +1,10 @@
-"""Questions about an image, and tokens counted before a call: what every adapter has, and what it says it lacks."""
+"""Images in a conversation, and what calls with them cost."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
-import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -15,17 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.model_client import ModelFailure, count_tokens, vision
 from infra.keep.ledger.budget import Cost
 from infra.keep.ledger.ledger import Ledger
 from infra.keep.ledger.prices import Rates, Tariff, cost, most_image_tokens, tokens
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.background import load_all
-from infra.keep.model_door.counting import RateLimit
-from infra.keep.model_door.model import Answer, Call, CallFailure, Model
-from infra.keep.model_door.script import Script
-from infra.keep.model_door.scripted import ScriptedModel
-from infra.keep.model_door.streaming import TOKENS_BESIDE_BYTES, StreamingModel, most_usage
+from infra.keep.model_door.model import Answer, Call, CallFailure
+from infra.keep.model_door.streaming import StreamingModel, most_usage
 from infra.model_door import Door
 from infra.shared.conversation import (
     END_TURN,
@@ -39,11 +34,10 @@ from infra.shared.conversation import (
     ToolResult,
     ToolUse,
     Usage,
-    VisionRequest,
     to_plain,
 )
 from tests.keep.model_door.dialects import DIALECTS, Anthropic, Chat, Counted, Dialect, Ollama, Responses
-from tests.keep.model_door.doors import KEY, DoorProcess, a_request
+from tests.keep.model_door.doors import DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
 
@@ -141,7 +135,7 @@ def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: 
     assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counted(1600, 2)))) as peer:
         model = dialect.model(peer.url, IDLE_SECONDS)
-        answer = in_loop(model, lambda: model.vision(LARGE, "What is it?").make())
+        answer = in_loop(model, lambda: model.prepare(a_request(messages=(Message("user", (LARGE,)),))).make())
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
 
 
@@ -172,159 +166,6 @@ def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
         assert refused(*[to_plain(LARGE)] * 6).startswith("413 context_overflow")
 
 
-# --- vision
-
-
-def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> None:
-    """Reserved, settled and counted by price class, under the run's name; answered by words."""
-    dialect = Responses()
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), counted=Counted(60, 20, 40)))) as peer:
-        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
-        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
-            said = vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS, "run-7")
-            opened, settled = door.ledger()
-    assert said == "A dot."
-    (item,) = peer.requests[0].body["input"]
-    assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
-    assert (opened["run"], settled["id"]) == ("run-7", opened["id"])
-    assert (settled["input_tokens"], settled["cache_read_tokens"], settled["output_tokens"]) == (60, 40, 20)
-    most = most_image_tokens("gpt-5-mini")
-    assert TOKENS_BESIDE_BYTES + most < opened["worst_tokens"] - 16_000 < most + 6000
-
-
-def test_an_answer_that_is_none_or_cut_is_told_as_that(tmp_path: Path) -> None:
-    """A refusal is a failure of the question; what was cut says so."""
-    dialect = Responses()
-    replies = iter(("max_output_tokens", "content_filter"))
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A d",), reason=next(replies)))) as peer:
-        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
-        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
-            assert vision(door.places.model_socket, DOT, "?", IDLE_SECONDS) == "A d\n[cut at the limit of tokens]"
-            with pytest.raises(ModelFailure, match="the model refused: A d"):
-                vision(door.places.model_socket, DOT, "?", IDLE_SECONDS)
-
-
-def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> None:
-    """Without a try of the first, which never will; and when none does, that is what is told, at no cost."""
-    dialect = Chat()
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",)))) as peer:
-        seeing = {"provider": "openai", "base_url": peer.url, "api": "chat"}
-        settings = {"model": {"provider": "scripted", "then": [seeing]}}
-        with DoorProcess(tmp_path / "two", settings, KEY, "openai_api_key") as door:
-            assert vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS) == "A dot."
-            assert [line["provider"] for line in door.ledger()] == ["openai"] * 2
-        with DoorProcess(tmp_path / "none", {"model": {"provider": "ollama", "base_url": peer.url}}) as door:
-            with pytest.raises(ModelFailure) as caught:
-                vision(door.places.model_socket, DOT, "What is it?", IDLE_SECONDS)
-            assert door.ledger() == []
-    assert caught.value.type == "tool_unavailable"
-    assert "ollama qwen3 takes no images" in caught.value.message
-    assert len(peer.requests) == 1
-
-
-def test_every_adapter_has_both_or_says_what_it_lacks() -> None:
-    """In its interface, and typed."""
-    models: tuple[Model, ...] = (
-        *(dialect.model("http://127.0.0.1:9", IDLE_SECONDS) for dialect in DIALECTS),
-        ScriptedModel("demo", Script(scenes=()), 9),
-    )
-
-    def has(act: Callable[[], Any]) -> bool:
-        try:
-            act()
-        except TimeoutError:  # it would have asked its provider
-            return True
-        except CallFailure as failure:
-            if failure.type != "tool_unavailable":
-                raise
-            return False
-        return True
-
-    def counts(model: Model) -> bool:
-        return has(lambda: asyncio.run(asyncio.wait_for(model.count_tokens(a_request()), 0.01)))
-
-    sees = {type(model).__name__ for model in models if has(functools.partial(model.vision, DOT, "?"))}
-    assert sees == {"AnthropicModel", "ResponsesModel", "ChatModel", "OllamaModel"}
-    counting = {type(model).__name__ for model in models if counts(model)}
-    assert counting == {"AnthropicModel", "ResponsesModel", "ScriptedModel"}
-
-
-# --- counting
-
-
-COUNTS: tuple[tuple[Dialect, str], ...] = (
-    (Anthropic(), "/v1/messages/count_tokens"),
-    (Responses(), "/responses/input_tokens"),
-)
-every_count = pytest.mark.parametrize(("dialect", "path"), COUNTS, ids=["Anthropic", "Responses"])
-
-
-@every_count
-def test_tokens_are_counted_by_the_provider_for_the_same_prompt(dialect: Dialect, path: str) -> None:
-    """Its texts, tools and images, and nothing that asks for a reply."""
-    counted = Sent((b'{"input_tokens": 321, "object": "x"}',), content_type="application/json")
-    with Peer("application/json", lambda body: counted) as peer:
-        model = dialect.model(peer.url, IDLE_SECONDS)
-        assert in_loop(model, lambda: model.count_tokens(a_request(messages=SHOWN))) == 321
-        sent = peer.requests[0]
-    assert sent.path == path
-    assert len(images_in(sent.body)) == 2
-    assert sent.body["tools"][0]["name"] == "bash"
-    assert not {"stream", "max_tokens", "max_output_tokens", "store", "include"} & sent.body.keys()
-    assert KEY in (sent.headers.get("x-api-key", "") + sent.headers.get("authorization", ""))
-
-
-@every_count
-@pytest.mark.parametrize(
-    ("status", "body", "type"),
-    [
-        (200, b'{"input_tokens": -1}', "provider_error"),
-        (200, b'{"input_tokens": "9"}', "provider_error"),
-        (200, b"<html>", "provider_error"),
-        (200, b"", "provider_error"),
-        (200, b'{"input_tokens": 1' + b" " * 70_000 + b"}", "provider_error"),
-        (302, b"", "provider_error"),
-        (401, b"no", "authentication"),
-        (429, b"{}", "rate_limited"),
-        (503, b"{}", "unavailable"),
-    ],
-)
-def test_what_is_no_count_is_a_typed_failure(dialect: Dialect, path: str, status: int, body: bytes, type: str) -> None:
-    """As for a reply."""
-    answer = Sent((body,), status=status, content_type="application/json")
-    with Peer("application/json", lambda _: answer) as peer:
-        model = dialect.model(peer.url, IDLE_SECONDS)
-        with pytest.raises(CallFailure) as caught:
-            in_loop(model, lambda: model.count_tokens(a_request()))
-    assert caught.value.type == type, caught.value.message
-    assert KEY not in caught.value.message
-
-
-def test_counting_costs_nothing_and_is_no_way_around_anything(tmp_path: Path) -> None:
-    """No line in the ledger; the same checks of the request; a pace of its own; and a model that has no price is asked
-    nothing."""
-    with DoorProcess(tmp_path / "a", {"model": {"provider": "scripted"}}) as door:
-        assert count_tokens(door.places.model_socket, a_request(), IDLE_SECONDS) > 20
-        assert door.ledger() == []
-        status, answer = door.http("POST", "/v1/count_tokens", b'{"system": [], "messages": [], "tools": []}')
-        assert (status, b"must be the user" in answer) == (400, True)
-    unpriced = {"model": {"provider": "anthropic", "name": "unheard-of"}}
-    failing = pytest.raises(ModelFailure, match="no price is known")
-    with DoorProcess(tmp_path / "b", unpriced, KEY) as door, failing:
-        count_tokens(door.places.model_socket, a_request(), IDLE_SECONDS)
-
-
-def test_counting_has_a_pace() -> None:
-    """So often within a minute, and then as late as the first is a minute old."""
-    limit = RateLimit(3)
-    for now in (0.0, 10.0, 20.0):
-        limit.take(now)
-    with pytest.raises(CallFailure) as caught:
-        limit.take(45.0)
-    assert (caught.value.type, caught.value.retry_after_seconds) == ("rate_limited", 15.0)
-    limit.take(60.0)
-
-
 # --- money
 
 
@@ -342,12 +183,6 @@ class Spender:
         self.most = self.calls[-1][0]
         return self
 
-    def vision(self, image: Image, prompt: str) -> Call:
-        return self.prepare(VisionRequest(image, prompt).request)
-
-    async def count_tokens(self, request: Request) -> int:
-        return 10**9
-
     async def make(self) -> Answer:
         _, does = self.calls[-1]
         usage = does.usage if isinstance(does, CallFailure) else does.completion.usage
@@ -360,7 +195,6 @@ class Spender:
 TARIFF = Tariff(Rates(1_000, 5_000, 1_250, 100))
 shares = st.floats(0, 1)
 outcomes = st.tuples(
-    st.sampled_from(["complete", "vision", "count"]),
     st.integers(0, 4000),
     st.integers(0, 400),
     shares,
@@ -372,11 +206,11 @@ outcomes = st.tuples(
 @given(st.lists(outcomes, max_size=30), st.integers(0, 20_000))
 def test_no_sequence_of_calls_passes_a_cap(
     tmp_path_factory: pytest.TempPathFactory,
-    wanted: list[tuple[str, int, int, float, float, str]],
+    wanted: list[tuple[int, int, float, float, str]],
     day_limit: int,
 ) -> None:
-    """Completions, questions about images and counts in any order, with any use up to what they could take, broken off
-    or not: the day's money is not passed, and the ledger says the same."""
+    """Calls with any use up to what they could take, broken off or not: the day's money is not passed, and the ledger
+    says the same."""
     limit = day_limit
     ledger = Ledger(str(tmp_path_factory.mktemp("money") / "ledger.jsonl"))
     model = Spender()
@@ -384,19 +218,13 @@ def test_no_sequence_of_calls_passes_a_cap(
     door = Door([model], accounts)
 
     async def all_of_it() -> None:
-        for act, prompt, output, of_prompt, of_output, end in wanted:
+        for prompt, output, of_prompt, of_output, end in wanted:
             usage = Usage(round(prompt * of_prompt), round(output * of_output))
             failed = CallFailure("unavailable", "x", usage=None if end == "unknown" else usage)
             done = Answer(Completion((Text("x"),), END_TURN, "m", usage), end == "answer")
             model.calls.append((Usage(prompt, output), failed if end in ("failure", "unknown") else done))
             with contextlib.suppress(CallFailure):
-                match act:
-                    case "complete":
-                        await door.call(a_request())
-                    case "vision":
-                        await door.look(VisionRequest(DOT, "?"))
-                    case _:
-                        await door.count(a_request())
+                await door.call(a_request())
 
     asyncio.run(all_of_it())
     spent = Cost(sum(cost(TARIFF, usage) for usage in model.taken), sum(tokens(usage) for usage in model.taken))
@@ -408,7 +236,7 @@ def test_no_sequence_of_calls_passes_a_cap(
     ledger.close()
 
 
-def test_two_dozen_questions_at_once_cannot_pass_the_limit_together(tmp_path: Path) -> None:
+def test_two_dozen_calls_at_once_cannot_pass_the_limit_together(tmp_path: Path) -> None:
     """Each is reserved before it is made."""
     flat = Tariff(Rates(10**6, 10**6, 10**6, 10**6))  # a nano-dollar a token
     model = Spender()
@@ -418,7 +246,7 @@ def test_two_dozen_questions_at_once_cannot_pass_the_limit_together(tmp_path: Pa
     door = Door([model], Accounts(ledger, 10_500, {("openai", "m"): flat}, lambda: 1_800_000_000.0))
 
     async def at_once() -> list[Any]:
-        asked = [door.look(VisionRequest(DOT, "?")) if n % 2 else door.call(a_request()) for n in range(24)]
+        asked = [door.call(a_request()) for _ in range(24)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     ended = asyncio.run(at_once())
