@@ -13,7 +13,7 @@ import time
 from secrets import token_hex
 
 from infra.keep import arguments
-from infra.keep.egress import seal_egress
+from infra.keep.egress import packages, seal_egress
 from infra.keep.egress.resolver import resolver_command
 from infra.keep.egress.rules import RulesError
 from infra.keep.egress.seal_egress import Users
@@ -28,7 +28,6 @@ from infra.keep.settings_file import SettingsError, read_settings
 from infra.keep.supervision import main_branch
 from infra.keep.supervision.zones import Zones
 from infra.keep.watcher_file import Report
-from infra.keep.web_door import package_tools
 from infra.shared import report_titles
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
@@ -92,7 +91,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         places,
         daemon.url(places),
         [
-            *doors(settings_path, places, web, package_tools.port(mode)),
+            *doors(settings_path, places, web, packages.port(mode)),
             git_daemon(places, settings),
             resolver(upstream, who_asks),
         ],
@@ -101,7 +100,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
         proof=prove,
         examiner=examiner,
         scratch=EXAMINATIONS,
-        also=package_tools.environment(mode),
+        also=packages.environment(mode),
     )
 
 

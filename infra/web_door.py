@@ -26,14 +26,13 @@ from infra.keep.web_door import app
 from infra.keep.web_door.connection import Connections
 from infra.keep.web_door.fetching import Fetcher, FetchLimits
 from infra.keep.web_door.judge import Judge
-from infra.keep.web_door.packages import Packages
+from infra.keep.web_door.mirror import Mirror
 from infra.keep.web_door.resolve import Resolver
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.search import origin_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared.exit_codes import Exit
-from infra.shared.policy import ALLOW
 
 log = structlog.get_logger("web_door")
 
@@ -61,16 +60,15 @@ def main(words: list[str] | None = None) -> int:
 
 async def _serve(settings: Settings, listening: socket.socket, packages: socket.socket | None) -> None:
     web, trace, names, readers = settings.web, Trace(sys.stdout.fileno()), Resolver(), Readers()
+    connections = Connections()
     judge = Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
-    fetcher = Fetcher(judge, FetchLimits(), Connections(), names.addresses, Robots())
+    fetcher = Fetcher(judge, FetchLimits(), connections, names.addresses, Robots())
     door = app.WebDoor(web, judge, fetcher, readers, trace, partial(os.kill, os.getpid(), signal.SIGTERM))
     # Who listens there is the watcher, whose questions are always let in.
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))
     starting = asyncio.ensure_future(readers.start())
     if packages:
-        inner = settings.policy.private_networks == ALLOW
-        proxy = Packages(web.package_hosts, names.found, trace.record, denied=judge.denied, is_private_allowed=inner)
-        await proxy.serve(packages)
+        await Mirror(web.package_hosts, judge, connections, names.addresses, trace.record).serve(packages)
     await server.serve(listening, partial(log.info, "door.opened"))
     starting.cancel()
 

@@ -200,7 +200,8 @@ class FarEnd:
             path = asked.split()[1].decode()
             page = self.pages.get(path, b"hello" if path == "/" else None)
             status = "200 OK" if page is not None else "404 Not Found"
-            kind = "text/html" if path.endswith("/") else "application/octet-stream"
+            other = "application/octet-stream" if "." in path else "application/json"
+            kind = "text/html" if path.endswith("/") else other
             body = page or b""
             head = f"HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             caller.sendall(head.encode() + body)

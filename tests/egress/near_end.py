@@ -19,10 +19,9 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from host import egress
-from infra.keep.egress import canary, rules, seal_egress
+from infra.keep.egress import canary, packages, rules, seal_egress
 from infra.keep.egress.resolver import resolver_command
 from infra.keep.settings import EgressMode, EgressSettings
-from infra.keep.web_door import package_tools
 from infra.shared.identity import Identity
 from tests.egress import attempts
 from tests.egress.peer import ask, serve
@@ -245,16 +244,16 @@ class NearEnd:
             if time.monotonic() > deadline or self.resolver.poll() is not None:
                 raise AssertionError(f"dnsmasq does not answer: {self.log.read_text()}")
 
-    def start_packages(self, hosts: list[str]) -> None:
+    def start_packages(self, hosts: list[str], certificate: str) -> None:
         """The way to package indexes, as the web door's user; who can read the interpreter, wherever it lies."""
         reads = "-all,+dac_read_search"
         become = ["setpriv", f"--reuid={WEB}", f"--regid={WEB}", "--clear-groups", "--pdeathsig", "KILL"]
         become += [f"--inh-caps={reads}", f"--ambient-caps={reads}", "--no-new-privs", "--"]
-        words = [sys.executable, "-m", "tests.egress.package_door", str(package_tools.PORT), *hosts]
+        words = [sys.executable, "-m", "tests.egress.package_door", str(packages.PORT), certificate, *hosts]
         with self.trace.open("wb") as trace, (self.folder / "packages.log").open("wb") as errors:
             self.packages = subprocess.Popen([*become, *words], stdin=subprocess.DEVNULL, stdout=trace, stderr=errors)
         deadline = time.monotonic() + 10
-        while attempts.connect_plainly("127.0.0.1", package_tools.PORT) != attempts.REACHED:
+        while attempts.connect_plainly("127.0.0.1", packages.PORT) != attempts.REACHED:
             if time.monotonic() > deadline or self.packages.poll() is not None:
                 raise AssertionError(f"it does not answer: {(self.folder / 'packages.log').read_text()}")
             time.sleep(0.02)

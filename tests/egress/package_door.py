@@ -1,33 +1,34 @@
-"""The way to package indexes by itself, as the web door's user: `python -m tests.egress.package_door PORT HOST…`. Each
-line of the trace goes to stdout."""
+"""The mirror of package indexes by itself, as the web door's user. Each line of the trace goes to stdout.
+
+`python -m tests.egress.package_door PORT CERTIFICATE HOST…`"""
 
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import socket
+import ssl
 import sys
 
 import msgspec
 
-from infra.keep.web_door.packages import Packages
-from infra.shared.addresses import Address
+from infra.keep.web_door.connection import Connections
+from infra.keep.web_door.judge import Judge
+from infra.keep.web_door.mirror import Mirror
+from infra.keep.web_door.resolve import Resolver
+from infra.shared.policy import Policy
 from infra.shared.web import TraceLine
-
-
-async def resolve(host: str) -> list[Address]:
-    found = await asyncio.get_running_loop().getaddrinfo(host, 443, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(at[0]) for *_, at in found]
 
 
 async def record(line: TraceLine) -> None:
     print(msgspec.json.encode(line).decode(), flush=True)
 
 
-async def main(port: int, hosts: tuple[str, ...]) -> None:
+async def main(port: int, certificate: str, hosts: tuple[str, ...]) -> None:
     listening = socket.create_server(("127.0.0.1", port))
-    await (await Packages(hosts, resolve, record).serve(listening)).serve_forever()
+    trusting = Connections(ssl.create_default_context(cafile=certificate))
+    made = Mirror(hosts, Judge(Policy()), trusting, Resolver().addresses, record)
+    await (await made.serve(listening)).serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), tuple(sys.argv[2:])))
+    asyncio.run(main(int(sys.argv[1]), sys.argv[2], tuple(sys.argv[3:])))

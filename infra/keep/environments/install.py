@@ -94,7 +94,7 @@ def _make(path: str, wheels: str, wanted: Requirements, environ: dict[str, str],
         pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
 
     def fetch() -> None:
-        words = pip.download_words(requirements, wanted.hashed, fresh)
+        words = pip.download_words(requirements, wanted.hashed, fresh, environ.get("PIP_INDEX_URL", ""))
         pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
 
     kept = _wheels_in(wheels)

@@ -43,9 +43,11 @@ class PipLimits(NamedTuple):
     """pip is ended when the disk that `disk` lies on has less."""
 
 
-def download_words(requirements: str, hashed: bool, into: str) -> list[str]:
-    """Fetch the wheels from wherever the requirements say; those that are in `into` by their hash are not fetched."""
+def download_words(requirements: str, hashed: bool, into: str, index: str = "") -> list[str]:
+    """Fetch the wheels from wherever the requirements say, else from `index`, else from pip's own; those that are in
+    `into` by their hash are not fetched."""
     asked = [*_BOTH, "--retries=2", "--timeout=15", f"--dest={into}", f"--requirement={requirements}"]
+    asked += [f"--index-url={index}"] if index else []
     return [*_OPTIONS, "download", *asked, *(["--require-hashes"] if hashed else [])]
 
 

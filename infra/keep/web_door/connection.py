@@ -4,6 +4,7 @@ stands in `Host` and is what the certificate must be of."""
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 
 import httpx2
 
@@ -34,12 +35,14 @@ class Connections:
         self._encrypted: httpx2.AsyncHTTPTransport | None = None
         self._plain = _transport(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
-    async def ask(self, target: Target, addresses: tuple[Address, ...], seconds: float) -> httpx2.Response:
+    async def ask(
+        self, target: Target, addresses: tuple[Address, ...], seconds: float, headers: Mapping[str, str] = HEADERS
+    ) -> httpx2.Response:
         """The beginning of an answer; its body is in `stream`, and the caller closes it. Raises WebRefusal."""
         trouble: WebRefusal | None = None
         for address in addresses[:MOST_ADDRESSES]:
             try:
-                return await self._ask(target, address, seconds)
+                return await self._ask(target, address, seconds, headers)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 trouble = _unreached(target, error)
             except httpx2.TimeoutException:
@@ -48,13 +51,15 @@ class Connections:
                 raise broken(target, error) from None
         raise trouble or failed(f"{target.host} has no address")
 
-    async def _ask(self, target: Target, address: Address, seconds: float) -> httpx2.Response:
+    async def _ask(
+        self, target: Target, address: Address, seconds: float, headers: Mapping[str, str]
+    ) -> httpx2.Response:
         url = httpx2.URL(scheme=target.scheme, host=str(address), port=target.port, raw_path=target.path.encode())
         waits = {"connect": min(CONNECT_SECONDS, seconds), "read": seconds, "write": seconds, "pool": seconds}
         request = httpx2.Request(
             "GET",
             url,
-            headers={"host": target.authority} | HEADERS,
+            headers={"host": target.authority, **HEADERS, **headers},
             extensions={"sni_hostname": target.host, "timeout": waits},
         )
         return await self._transport(target.scheme).handle_async_request(request)

@@ -74,16 +74,20 @@ class Judge(NamedTuple):
                 words = f"{shown} is an address of a private network or of this machine (policy.private_networks)"
                 raise denied(words, _INSTEAD, PRIVATE)
 
-    def denied(self, host: str, found: Sequence[Address]) -> str:
-        """For what is no call of a tool, and whose hosts the PM named elsewhere: why the first rule about this host
-        that holds for every tool denies it; empty when none does."""
+    def package(self, host: str, found: Sequence[Address]) -> None:
+        """For files of packages, which are no call of a tool: by the first rule about this host that holds for every
+        tool. Raises WebRefusal."""
         for number, rule in enumerate(self.policy.rules, 1):
             if rule.tools or rule.effects or rule.commands or rule.paths:
                 continue
             hosts = (host,) if rule.do == ALLOW else (host, *map(str, found))
             if any(host_matches(rule.domains, each) for each in hosts):
-                return _why(number, rule) if rule.do == DENY else ""
-        return ""
+                if rule.do == DENY:
+                    raise denied(f"the PM's policy denies {host} ({_why(number, rule)})", _INSTEAD, *_flags(number))
+                break
+        for address in found:
+            if is_inner(address) and self.policy.private_networks != ALLOW:
+                raise denied(f"{host} is at {address}, an address of a private network", _INSTEAD, PRIVATE)
 
     def names(self, host: str) -> bool:
         """Whether the PM's settings name it, or a name above it, as one that may be reached."""

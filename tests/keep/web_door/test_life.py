@@ -207,7 +207,7 @@ def test_pip_wakes_it_too(world: World) -> None:
     """At the port for packages, which the watcher holds as well."""
     assert world.pid == 0
     with socket.create_connection(("127.0.0.1", world.package_port), SECONDS) as wire:
-        wire.sendall(b"CONNECT elsewhere.example:443 HTTP/1.1\r\n\r\n")
+        wire.sendall(b"GET /elsewhere.example/simple/ HTTP/1.1\r\n\r\n")
         assert wire.recv(100).startswith(b"HTTP/1.1 403 ")
     assert [(line["status"], line["tool_name"]) for line in world.trace()] == [("denied", "package")]
 

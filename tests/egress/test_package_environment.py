@@ -8,15 +8,15 @@ from pathlib import Path
 
 import structlog
 
+from infra.keep.egress import packages
 from infra.keep.services import children
 from infra.keep.settings import EgressMode
 from infra.keep.supervision.preparation import Preparation
-from infra.keep.web_door import package_tools
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths
 from tests.keep.supervision.test_homes import boot_of
 
-SHOW = "import os; print(os.environ.get('https_proxy'), os.environ.get('NO_PROXY'), 'HTTP_PROXY' in os.environ)"
+SHOW = "import os; print(os.environ.get('PIP_INDEX_URL'), 'HTTPS_PROXY' in os.environ)"
 
 
 def test_it_is_told_in_mode_door_alone(tmp_path: Path) -> None:
@@ -24,15 +24,15 @@ def test_it_is_told_in_mode_door_alone(tmp_path: Path) -> None:
     places = Paths(*(str(tmp_path / name) for name in ("bot", "remote.git", "run", "var")))
     os.makedirs(places.main_checkout)
     modes: dict[EgressMode, str] = {
-        "door": "http://127.0.0.1:3128 127.0.0.1,localhost,::1 False",
-        "open": "None None False",
+        "door": "http://127.0.0.1:3128/pypi.org/simple/ False",
+        "open": "None False",
     }
     for mode, shown in modes.items():
-        also = package_tools.environment(mode)
+        also = packages.environment(mode)
         log = tmp_path / mode
         with log.open("wb") as output:
             command = [sys.executable, "-c", SHOW]
             assert not children.spawn(boot_of(places, "a" * 32), command, output.fileno(), also=also).wait()
         assert log.read_text().strip() == shown
         step = Preparation(places, OURS, structlog.stdlib.get_logger(), also).installing(places.main_checkout, 1.0)
-        assert ("HTTPS_PROXY" in step.env) is bool(package_tools.port(mode)) is (mode == "door")
+        assert ("PIP_INDEX_URL" in step.env) is bool(packages.port(mode)) is (mode == "door")
