@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from infra.keep import watcher_file
 from infra.keep.boot_files import boot_words, last_words, open_error_log
 from infra.keep.git_door.daemon import at_most
 from infra.keep.rehearsal.findings import Outage, as_outage
@@ -24,6 +25,7 @@ from infra.keep.rehearsal.verdict import ending
 from infra.keep.services import children, processes
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_log import FAILED, BootLine
+from infra.shared.files import write_whole
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, TRANSCRIPTS
 from infra.shared.safe_files import Below, Entry
 
@@ -98,6 +100,8 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
             process = children.spawn(boot, command, errors, under=bounded(seconds))
         finally:
             os.close(errors)
+        # As a watcher does, for the git door: who may speak for the agent.
+        write_whole(places.watcher_state, watcher_file.encode(watcher_file.WatcherFile(runner_pid=process.pid)))
         return CandidateRunner(boot, process, os.pidfd_open(process.pid))
 
 
