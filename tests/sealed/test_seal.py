@@ -194,14 +194,12 @@ def test_what_is_planted_in_the_repository_keeps_the_agent_out(at_work: SealedAg
 
 
 FETCH = """
-import http.client, json, socket, sys
-class Door(http.client.HTTPConnection):
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect("/run/minifram/web.sock")
-door = Door("web-door", timeout=60)
-door.request("POST", "/v1/fetch", json.dumps({"url": sys.argv[1]}), {"Content-Type": "application/json"})
-print(door.getresponse().read().decode())
+import json, socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.settimeout(60)
+door.connect("/run/minifram/web.sock")
+door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1]}).encode() + b"\\n")
+print(door.makefile().readline())
 """
 
 
@@ -216,7 +214,7 @@ print(door.ask("/run/minifram/door.sock", report, 60))
 
 def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
-    With the doors alone it asks for no name and sends no packet; it reads a page by the web door, and pip installs."""
+    With the doors alone it asks for no name and sends no packet: it reads a page by the web door, as pip asks there."""
     agent.minifram("up")
     agent.as_agent("for each in a b c; do getent hosts $each.tunnel.example; done")
     # Loopback is for loopback addresses: here an attempt that needs no other network.
@@ -238,23 +236,22 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
 
 def _behind_doors(agent: SealedAgent, world: World) -> None:
     folder = agent.user.directory(f"index-{agent.name}")
-    key, shown = index.certificate(folder)
+    key, _ = index.certificate(folder)
     key.chmod(0o644)
     world.ask("publish", pages=index.pages(), certificate=str(key))
     (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
     environment = agent.podman("unshare", "cat", f"/proc/{runner}/environ").split("\0")
-    proxied = " ".join(pair for pair in environment if pair.lower().startswith(("https_proxy", "no_proxy")))
-    assert proxied.count("3128") == 2
+    given = " ".join(pair for pair in environment if pair.startswith(("PIP_INDEX_URL=", "NPM_CONFIG_REGISTRY=")))
+    assert given.count("http://127.0.0.1:3128/") == 2
 
     def alone(command: str) -> str:
         """As the cell does it, with what the runner gives to all that it starts."""
-        return agent.as_agent(f"export {proxied}; {command}")
+        return agent.as_agent(f"export {given}; {command}")
 
-    alone(f"printf %s '{shown.read_text()}' >/tmp/index.crt")
-    pip = "python -m pip install --no-cache-dir --disable-pip-version-check --cert /tmp/index.crt --retries 1"
-    told = alone(f"{pip} --target /tmp/got --index-url https://{index.HOST}/simple/ sealedpkg")
-    assert "Successfully installed sealedpkg-1.0" in told
-    told = alone(f"{pip} --index-url https://{index.OTHER}/simple/ none")
+    pip = "python -m pip install --no-cache-dir --disable-pip-version-check --retries 0 -vv --index-url"
+    told = alone(f"{pip} http://127.0.0.1:3128/{index.HOST}/simple/ sealedpkg")
+    assert f"https://{index.HOST} does not prove who it is" in told, "its certificate is one of the test's own"
+    told = alone(f"{pip} http://127.0.0.1:3128/{index.OTHER}/simple/ none")
     assert f"{index.OTHER} is not in web.package_hosts" in told
     assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
     assert {port for _, port in world.arrived()} == {53, 80, 443}, "the control: these did arrive"
@@ -268,7 +265,7 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
     seen = [(line["status"], line["origin"]) for line in trace]
     assert seen[-1] == ("ok", "http://pages.example")
-    assert {*seen[:-1]} == {("package", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
+    assert {*seen[:-1]} == {("error", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
     (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
     assert (door.held.permitted, door.held.effective) == (0, 0)
     others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"
@@ -282,7 +279,7 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
     assert "the agent has read the web (http://pages.example)" in said, "the keep's own record decides"
     assert "tainted by http://pages.example" in agent.minifram("status").stdout
-    assert " served of 2 hosts" in agent.minifram("status").stdout
+    assert " served of 1 host," in agent.minifram("status").stdout
     agent.minifram("trust")
     assert "tainted by" not in agent.minifram("status").stdout
 
