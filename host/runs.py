@@ -156,14 +156,14 @@ def _directives(opened: Step) -> tuple[str, ...]:
 
 def _costs(home: AgentPaths) -> tuple[Counter[str], Counter[str]]:
     """Tokens and billionths of a dollar of each run. Raises OSError."""
-    from infra.keep.ledger.ledger import Settled, line_of, settled_cost
+    from infra.keep.ledger.lines import Settled, line_of
 
     tokens, nano_usd = Counter[str](), Counter[str]()
     with contextlib.suppress(FileNotFoundError), opened_file(home.places.ledger) as file:
         file.seek(max(0, file.seek(0, 2) - LEDGER_BYTES))
         for line in map(line_of, file):
             if isinstance(line, Settled) and line.run:
-                cost = settled_cost(line)
+                cost = line.cost
                 tokens[line.run] += cost.tokens
                 nano_usd[line.run] += cost.nano_usd
     return tokens, nano_usd

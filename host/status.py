@@ -24,7 +24,7 @@ from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
 from infra.cell.mind.duties import DUTIES, MOST_BYTES, STATE, state_of
 from infra.keep import watcher_file
-from infra.keep.ledger.spent import Spent, spent_today
+from infra.keep.ledger.budgets import Spent, spent_today
 from infra.keep.mind.kept import changes_in_words, read_kept
 from infra.keep.model_settings import model_words
 from infra.keep.settings_file import read_settings

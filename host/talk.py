@@ -105,7 +105,7 @@ def _wait(
     home: AgentPaths, git: Git, directive: Directive, daily_usd: float, deadline: float, say: Say
 ) -> tuple[Report | None, Exit]:
     """The report that ends a run on the directive, and how the command ends."""
-    from infra.keep.ledger.spent import spent_today
+    from infra.keep.ledger.budgets import spent_today
 
     def is_used_up() -> bool:
         return spent_today(home.places.ledger, daily_usd, time.time()).exhausted

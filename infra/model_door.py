@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from infra.keep import arguments
-from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import log_lines
 from infra.keep.model_door.accounts import Accounts

@@ -17,7 +17,7 @@ NUMBERS = {
         *(f"P{number}" for number in range(1, 10)),
         *(f"D{number}" for number in range(1, 14)),
     ],
-    ATTACKS: [f"S{number:02}" for number in range(1, 65)],
+    ATTACKS: [f"S{number:02}" for number in range(1, 66)],
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from infra.cell.mind.event_writer import EventWriter
-from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.mind.heads import note
 from infra.shared.mind.heads import FILE
 from infra.shared.requests import NoteHead

@@ -13,13 +13,11 @@ import pytest
 from host.doctor import AGENT, MACHINE
 from infra.cell.mind.event import path_of
 from infra.cell.mind.event_writer import EventWriter
-from infra.keep.ledger.ledger import Ledger
 from infra.keep.mind.heads import note
 from infra.keep.providers import KEYS
 from infra.shared.mind.heads import FILE as HEADS
 from infra.shared.requests import Done, NoteHead
 from tests.host.desk import Desk
-from tests.keep.model_door.test_budget import an_end, an_opening
 from tests.shared.mind.events import DAY, event_of
 
 NOW = 1769856132.0
@@ -74,15 +72,6 @@ def _stale_watcher(desk: Desk) -> None:
     path.write_text('{"schema": "minifram.watcher/1", "phase": "running", "since": "2026-01-31T10:42:12Z"}')
 
 
-def _changed_ledger(desk: Desk) -> None:
-    path = Path(desk.home().places.ledger)
-    ledger = Ledger(str(path))
-    for line in (an_opening("a"), an_end("a", nano=900_000_000), an_opening("b")):
-        ledger.append(line)
-    ledger.close()
-    path.write_bytes(path.read_bytes().replace(b'"usd":0.9', b'"usd":0.1'))
-
-
 def _ledger_pipe(desk: Desk) -> None:
     os.mkfifo(desk.home().places.ledger)
 
@@ -113,7 +102,6 @@ BELIEFS = "# Beliefs\n\n## B-000001\nClaim: x\nConfidence: 7\n"
         (partial(_settings, "sandbx: 1\n"), "settings", "sandbx"),
         (_stale_watcher, "watcher", "in phase 'running'"),
         (partial(_settings, "sandbox: process\negress: {mode: door}\n"), "settings", "which nothing enforces"),
-        (_changed_ledger, "ledger", "line 2 does not follow"),
         (_ledger_pipe, "ledger", "not a regular file"),
         (partial(_on_mind, "logs/health/sandbox.json", "{"), "mind", "truncated"),
         (partial(_on_mind, "logs/health/sandbox.json", '{"system": "Darwin"}'), "mind", "expected Linux"),

@@ -15,7 +15,7 @@ from host.home import AgentPaths
 from host.notify import Fact, deliver, facts, follow, letter, look
 from host.status import Status, read_status
 from host.talk import Report
-from infra.keep.ledger.spent import Spent
+from infra.keep.ledger.budgets import Spent
 from infra.keep.settings_file import read_settings
 from infra.keep.watcher_file import BootRecord, Trouble
 from tests.host.desk import Desk, wait_for

@@ -18,7 +18,7 @@ from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Answered, Entered, RunResult
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.runner.transcript import Transcript
-from infra.keep.ledger.ledger import Ledger, Settled
+from infra.keep.ledger.lines import Ledger, Settled
 from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from tests.host.desk import Desk

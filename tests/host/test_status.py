@@ -12,7 +12,7 @@ import psutil
 from host.status import Status, read_status, untold
 from infra.cell.mind.duties import DUTIES, STATE, DutyState, due, to_json
 from infra.keep import watcher_file
-from infra.keep.ledger.spent import spent_today
+from infra.keep.ledger.budgets import spent_today
 from infra.keep.running_code import running_code
 from infra.keep.watcher_file import BootRecord, Trouble, WatcherFile
 from infra.shared.status_file import WORKING, RunnerStatus, write_status

@@ -17,7 +17,7 @@ from infra.keep.environments.result import clean, read_result
 from infra.keep.git_door.ask import _text
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import _entry
-from infra.keep.ledger.ledger import Ledger
+from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import FREE
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.errors import shortened

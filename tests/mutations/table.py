@@ -155,17 +155,17 @@ MUTATIONS = (
     Mutation(
         "open-calls-not-counted",
         "calls under way count in the day's budget",
-        "infra/keep/ledger/budget.py",
-        "budget.spent.plus(budget.reserved).plus(worst)",
-        "budget.spent.plus(worst)",
+        "infra/keep/ledger/budgets.py",
+        "spent.plus(reserved).plus(worst)",
+        "spent.plus(worst)",
         (f"{_BUDGET}::test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not",),
     ),
     Mutation(
         "worst-case-not-reserved",
         "a call is made only when its worst case fits in the day's budget",
-        "infra/keep/ledger/budget.py",
-        "budget.spent.plus(budget.reserved).plus(worst)",
-        "budget.spent.plus(budget.reserved)",
+        "infra/keep/ledger/budgets.py",
+        "spent.plus(reserved).plus(worst)",
+        "spent.plus(reserved)",
         (f"{_BUDGET}::test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not",),
     ),
     Mutation(
@@ -179,18 +179,10 @@ MUTATIONS = (
     Mutation(
         "line-not-synced",
         "the line of a call is on the disk before the call is made",
-        "infra/keep/ledger/ledger.py",
+        "infra/keep/ledger/lines.py",
         "        self.write(line)\n        self.sync()\n",
         "        self.write(line)\n",
         (f"{_BUDGET}::test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended",),
-    ),
-    Mutation(
-        "chain-broken",
-        "each line of the ledger is chained to the one before it",
-        "infra/keep/ledger/chain.py",
-        "    head = _hash(body, before)\n    return",
-        '    head = _hash(body, "")\n    return',
-        ("tests/keep/model_door/test_chain.py::test_what_the_door_wrote_is_whole",),
     ),
     # The web door
     Mutation(

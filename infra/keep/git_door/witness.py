@@ -13,7 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from infra.keep import watcher_file
 from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
-from infra.keep.ledger.ledger import Opened, line_of, opening_cost, settled_cost
+from infra.keep.ledger.lines import Opened, line_of
 from infra.keep.verdicts import records
 from infra.keep.verdicts.refs import VERDICTS
 from infra.shared.branches import MAIN, RESCUE
@@ -143,10 +143,10 @@ def calls_since(path: str, begin: int) -> ModelCalls:
         if line is None:
             continue
         if isinstance(line, Opened):
-            begun[line.id] = opening_cost(line).nano_usd
+            begun[line.id] = line.cost.nano_usd
             continue
         begun.pop(line.id, None)
-        cost = settled_cost(line)
+        cost = line.cost
         found = found._replace(
             ended=found.ended + 1,
             nano_usd=found.nano_usd + cost.nano_usd,

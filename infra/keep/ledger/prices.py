@@ -130,10 +130,6 @@ def most_image_tokens(model: str) -> int:
     return 50_000 if "gpt-4o-mini" in model else 16_000
 
 
-def tokens(usage: Usage) -> int:
-    return sum(usage)
-
-
 def dollars(nano: int) -> float:
     return nano / NANO
 

@@ -13,7 +13,7 @@ from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
 from infra.keep.git_door.report import report
 from infra.keep.git_door.witness import SCHEMA, Mark, Witness
-from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.settings import Settings
 from infra.keep.verdicts import records
 from infra.keep.verdicts.verdict import Counts, Verdict

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.ledger.ledger import Ledger, Opened, Settled
+from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.limits import progress
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, WATCHER

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.ledger.budget import Budget, Cost, opened, problem_with_call, settled
-from infra.keep.ledger.ledger import Ledger, Line, Opened, Settled, lines_of_day, replay
+from infra.keep.ledger.budgets import Passed, Used, by_label, limits_of, passed
+from infra.keep.ledger.lines import Cost, Ledger, Line, Opened, Settled, lines_of_day
 from infra.keep.ledger.prices import Rates, Tariff, dollars
-from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.accounts import Accounts, broken_off
 from infra.keep.model_door.model import CallFailure
 from infra.shared.conversation import Usage
 
@@ -47,34 +47,56 @@ def an_end(id: str, nano: int = 10, tokens: int = 5, day: str = DAY, error: str 
     )  # fmt: skip
 
 
+def used(lines: list[Line]) -> Used:
+    return by_label(lines).get("task", Used())
+
+
+def problem(used: Used, worst: Cost, limit: int = LIMIT) -> Passed | None:
+    return passed(limits_of(limit, None), {"task": used}, "task", worst, DAY)
+
+
 def test_a_call_up_to_the_limit_is_allowed_and_one_more_is_not() -> None:
     """Spent, reserved and the new worst case may together reach the limit, and not pass it."""
-    budget = opened(Budget(DAY, LIMIT, spent=Cost(300, 100)), "a", Cost(300, 100))
+    before = Used(spent=Cost(300, 100), open={"a": Cost(300, 100)})
 
-    assert problem_with_call(budget, Cost(400, 300)) is None
-    assert problem_with_call(budget, Cost(401, 1)) is not None
+    assert problem(before, Cost(400, 300)) is None
+    assert problem(before, Cost(401, 1)) is not None
 
 
 def test_a_refusal_names_spent_reserved_limit_and_the_day_s_end() -> None:
     """The PM reads in it what was spent, what is reserved, which setting to raise, and when the day ends."""
-    budget = opened(Budget(DAY, 10**10, spent=Cost(9 * 10**9, 900)), "a", Cost(5 * 10**8, 50))
+    before = Used(spent=Cost(9 * 10**9, 900), open={"a": Cost(5 * 10**8, 50)})
 
-    problem = problem_with_call(budget, Cost(10**9, 10)) or ""
+    found, alone = problem(before, Cost(10**9, 10), 10**10), problem(before, Cost(10**10 + 1, 1), 10**10)
 
+    assert found
+    assert alone
     for part in ("$9.0000", "$0.5000", "$10.0000", "budget.daily_usd", f"{NEXT_DAY}T00:00:00Z"):
-        assert part in problem
-    assert "alone" not in problem
-    assert "alone" in (problem_with_call(budget, Cost(10**10 + 1, 1)) or "")
+        assert part in found.words
+    assert ("alone" in found.words, found.is_for_ever) == (False, False)
+    assert ("alone" in alone.words, alone.is_for_ever) == (True, True)
 
 
 def test_the_end_of_a_call_replaces_its_worst_case() -> None:
     """Settling frees the reservation and counts what was really used; a second settling changes nothing."""
-    budget = opened(Budget(DAY, LIMIT), "a", Cost(900, 400))
+    lines: list[Line] = [an_opening("a", 900, 400), an_end("a", 10, 4)]
 
-    after = settled(budget, "a", Cost(10, 4), failed=False)
+    assert used(lines) == used([*lines, an_end("a", 10, 4)]) == Used(Cost(10, 4), {}, 1)
 
-    assert (after.spent, after.reserved, after.calls, after.failed) == (Cost(10, 4), Cost(), 1, 0)
-    assert settled(after, "a", Cost(10, 4), failed=True) == after
+
+@pytest.mark.parametrize(
+    ("told", "came_bytes", "seconds", "booked"),
+    [
+        (Usage(70, 30), 9, 20.0, Usage(70, 30)),
+        (None, 0, 0.0, Usage(100, 0)),
+        (None, 50, 0.25, Usage(100, 300)),
+        (None, 50, 20.0, Usage(100, 8000)),
+    ],
+)
+def test_a_stream_that_broke_off_is_booked_at_what_can_have_been_made(
+    told: Usage | None, came_bytes: int, seconds: float, booked: Usage
+) -> None:
+    assert broken_off(told, Usage(100, 8000), came_bytes, seconds) == booked
 
 
 steps = st.lists(
@@ -87,25 +109,22 @@ steps = st.lists(
 def test_no_history_passes_the_limit(history: list[tuple[str, int, int, float]]) -> None:
     """Whatever is opened, settled and cut off by crashes, what was really used stays within the limit."""
     lines: list[Line] = []
-    budget = Budget(DAY, LIMIT)
-    used = Cost()
+    really = Cost()
     for number, (step, nano, tokens, share) in enumerate(history):
-        under_way = sorted(budget.open)
-        if step == "open" and problem_with_call(budget, Cost(nano, tokens)) is None:
+        known = used(lines)
+        under_way = sorted(known.open)
+        if step == "open" and problem(known, Cost(nano, tokens)) is None:
             lines.append(an_opening(str(number), nano, tokens))
-            budget = opened(budget, str(number), Cost(nano, tokens))
         elif step == "settle" and under_way:
-            worst = budget.open[under_way[0]]
+            worst = known.open[under_way[0]]
             actual = Cost(int(worst.nano_usd * share), int(worst.tokens * share))
-            used = used.plus(actual)
+            really = really.plus(actual)
             lines.append(an_end(under_way[0], *actual))
-            budget = settled(budget, under_way[0], actual, failed=False)
         elif step == "crash":
             # Calls under way may have used all that they could; nobody will ever say.
-            assert replay(_reread(lines), DAY, LIMIT) == budget
-            budget = replay(_reread(lines), DAY, LIMIT)
-        assert used.plus(budget.reserved).within(LIMIT)
-        assert budget.spent == used
+            assert used(_reread(lines)) == known
+        assert really.plus(used(lines).reserved).nano_usd <= LIMIT
+        assert used(lines).spent == really
 
 
 def _reread(lines: list[Line]) -> list[Line]:
@@ -118,10 +137,10 @@ def test_the_ledger_gives_back_what_was_written(tmp_path: Path) -> None:
     for line in (an_opening("a"), an_opening("b"), an_end("a"), an_opening("c"), an_end("c", error="unavailable")):
         ledger.append(line)
 
-    budget = ledger.budget(DAY, LIMIT)
+    found = used(ledger.day(DAY))
     ledger.close()
 
-    assert budget == Budget(DAY, LIMIT, Cost(20, 10), {"b": Cost(100, 50)}, calls=3, failed=1)
+    assert found == Used(Cost(20, 10), {"b": Cost(100, 50)}, calls=3)
     written = (tmp_path / "var" / "ledger.jsonl").read_text().splitlines()
     assert [json.loads(line)["event"] for line in written] == ["opened", "opened", "settled", "opened", "settled"]
     assert (tmp_path / "var" / "ledger.jsonl").stat().st_mode & 0o777 == 0o600
@@ -134,7 +153,7 @@ def test_an_opening_that_no_door_wrote_gives_no_budget(forged: dict[str, float],
     opening = msgspec.to_builtins(an_opening("forged")) | forged
     path.write_bytes(msgspec.json.encode(opening) + b"\n" + msgspec.json.encode(an_opening("a")) + b"\n")
 
-    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+    assert used(Ledger(str(path)).day(DAY)) == Used(open={"a": Cost(100, 50)}, calls=1)
 
 
 @pytest.mark.parametrize("forged", [{"usd": -1e6}, {"input_tokens": -(10**9)}, {"cache_read_tokens": -1}])
@@ -144,7 +163,7 @@ def test_an_end_that_no_door_wrote_gives_nothing_back(forged: dict[str, float], 
     end = msgspec.to_builtins(an_end("a")) | forged
     path.write_bytes(msgspec.json.encode(an_opening("a")) + b"\n" + msgspec.json.encode(end) + b"\n")
 
-    assert Ledger(str(path)).budget(DAY, LIMIT) == Budget(DAY, LIMIT, open={"a": Cost(100, 50)}, calls=1)
+    assert used(Ledger(str(path)).day(DAY)) == Used(open={"a": Cost(100, 50)}, calls=1)
 
 
 @pytest.mark.parametrize("line", [b'{"event":"opened","time":"\xff"}', b'{"x":' + b"[" * 100_000, b" " * (3 << 20)])
@@ -155,7 +174,7 @@ def test_a_line_that_cannot_be_read_at_all_keeps_no_door_shut(line: bytes, tmp_p
         b"\n".join([msgspec.json.encode(an_opening("a")), line, msgspec.json.encode(an_opening("b")), line])
     )
 
-    assert set(Ledger(str(path)).budget(DAY, LIMIT).open) == {"a", "b"}
+    assert set(used(Ledger(str(path)).day(DAY)).open) == {"a", "b"}
 
 
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
@@ -172,13 +191,13 @@ def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> 
         Path(path).write_bytes(whole + torn)
 
         ledger = Ledger(path)
-        before = ledger.budget(DAY, LIMIT)
+        before = used(ledger.day(DAY))
         ledger.append(an_opening("b"))
-        after = ledger.budget(DAY, LIMIT)
+        after = used(ledger.day(DAY))
         ledger.close()
 
-        assert before == Budget(DAY, LIMIT, Cost(10, 5), {}, calls=1)
-        assert after == opened(before, "b", Cost(100, 50))
+        assert before == Used(Cost(10, 5), {}, calls=1)
+        assert after == before.after(an_opening("b"))
         assert Path(path).read_bytes().startswith(whole + torn)
 
 
@@ -217,7 +236,7 @@ def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -
         return list(await asyncio.gather(*calls, return_exceptions=True))
 
     outcomes = asyncio.run(ask())
-    reread = ledger.budget(DAY, LIMIT)
+    reread = used(ledger.day(DAY))
     ledger.close()
 
     assert sum(isinstance(outcome, Opened) for outcome in outcomes) == 500 // 60
@@ -240,24 +259,17 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
             await accounts.open("p", "m", Usage(input_tokens=100))
         assert caught.value.retry_after_seconds == 1
         clock.now += 2
-        assert (await accounts.today())["day"] == NEXT_DAY
         other = await accounts.open("p", "m", Usage(input_tokens=300))
         await accounts.settle(call, Usage(1, 2, 3, 4), 5, "end_turn")
-        today = await accounts.today()
-        assert (today["spent_tokens"], today["reserved_tokens"], today["open_calls"]) == (0, 300, 1)
+        assert used(ledger.day(NEXT_DAY)) == Used(Cost(), {other.id: Cost(900, 300)}, 1)
         await accounts.settle(other, None, 5, failure=CallFailure("unavailable", "gone", usage=None))
         clock.now -= 2
-        before = await accounts.today()
-        assert before["day"] == DAY
-        assert (before["spent_usd"], before["spent_tokens"], before["open_calls"]) == (
-            dollars(1 * 2 + 10 + 9 + 4),
-            10,
-            0,
-        )
+        await accounts.open("p", "m", Usage(input_tokens=1))
+        assert used(ledger.day(DAY)).spent == Cost(1 * 2 + 10 + 9 + 4, 10)
 
     asyncio.run(live())
     ledger.close()
-    last = msgspec.json.decode((tmp_path / "ledger.jsonl").read_bytes().splitlines()[-1], type=Settled)
+    last = msgspec.json.decode((tmp_path / "ledger.jsonl").read_bytes().splitlines()[-2], type=Settled)
     assert (last.day, last.usd, sum(last.usage), last.measured, last.error) == (
         NEXT_DAY, dollars(900), 300, False, "unavailable",
     )  # fmt: skip
@@ -297,11 +309,11 @@ def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
     ledger.close()
     assert caught.value.type == "unavailable"
     assert "No space left" in caught.value.message
-    assert asyncio.run(_reserved(accounts)) == 10
+    assert sum(line.cost.tokens for line in lines_on(tmp_path)) == 10
 
 
-async def _reserved(accounts: Accounts) -> int:
-    return int((await accounts.today())["reserved_tokens"])
+def lines_on(directory: Path) -> list[Line]:
+    return Ledger(str(directory / "ledger.jsonl")).day(DAY)
 
 
 class FullLedger(Ledger):
@@ -329,7 +341,7 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     assert '"event":"settled"' in lines[-1]
     cut = tmp_path / "cut.jsonl"
     cut.write_text("\n".join(lines[1:-1]) + "\n")
-    assert Ledger(str(cut)).budget(DAY, AMPLE).reserved.tokens == 100
+    assert used(Ledger(str(cut)).day(DAY)).reserved.tokens == 100
 
 
 class SyncedBeside(Ledger):

@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.ledger.budget import Cost
-from infra.keep.ledger.chain import check
-from infra.keep.ledger.labels import problem_with_exploration
-from infra.keep.ledger.ledger import Ledger
+from infra.keep.ledger.budgets import by_label, limits_of, passed
+from infra.keep.ledger.lines import Cost, Ledger
 from infra.keep.ledger.prices import Rates, Tariff
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import CallFailure
@@ -47,7 +45,7 @@ def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) 
         await call(accounts, "exploration/web", 500)
         failure = await refused(accounts, "exploration/web", 1)
         assert (failure.type, failure.retry_after_seconds) == ("exploration_exhausted", 43200)
-        assert "50% of exploration.usd, for exploration/web" in failure.message
+        assert "50% of exploration.usd for exploration/web" in failure.message
         await call(accounts, "exploration", 100)
         assert "exploration.usd" in (await refused(accounts, "exploration/skills", 401)).message
         restarted = accounts_of(path, 1.0, clock)
@@ -55,17 +53,14 @@ def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) 
         await call(restarted, "exploration/tools", 250)
         await call(restarted, "task", 9999)
         await call(restarted, "maintenance", 9999)
-        labels = (await restarted.today())["labels"]
-        assert labels["exploration/web"] == {"usd": 0.0, "tokens": 500, "calls": 1} | {
-            "usd": labels["exploration/web"]["usd"]
-        }
-        assert labels["task"]["calls"] == labels["maintenance"]["calls"] == 1
+        used = by_label(Ledger(str(path)).day("2026-01-31"))
+        assert (used["exploration/web"].spent.tokens, used["exploration/web"].calls) == (500, 1)
+        assert used["task"].calls == used["maintenance"].calls == 1
         clock.now += 86400
         await call(restarted, "exploration", 1000)
 
     asyncio.run(live())
     lines = path.read_bytes().splitlines()
-    assert check(lines).findings == ()
     assert json.loads(lines[0])["label"] == "exploration/web"
 
 
@@ -75,8 +70,9 @@ def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
 
     failure = asyncio.run(refused(accounts, "exploration"))
 
-    assert "exploration.usd is not set" in failure.message
-    assert problem_with_exploration({}, "maintenance", Cost(), None) is None
+    assert "exploration.usd, which is not set" in failure.message
+    assert passed(limits_of(0, None), {}, "exploration", Cost(), "2026-01-31"), "also when it costs nothing"
+    assert passed(limits_of(0, None), {}, "maintenance", Cost(), "2026-01-31") is None
 
 
 @pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/other"])

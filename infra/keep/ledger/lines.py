@@ -1,9 +1,8 @@
 """The ledger, `ledger.jsonl`: one JSON object a line, an `opened` line before a call and a `settled` line after it,
-each appended in one write and on the disk before anybody acts on it.
+each appended in one write. An `opened` line is on the disk before its call is made; a `settled` one comes to it soon.
 
-It holds no word of any conversation, and each line is chained to the one before it (`chain`). A line torn by a power
-cut is passed over and left where it is; nothing that was ever written is changed. What the lines mean for a budget is
-`budget`'s to say."""
+It holds no word of any conversation. A line torn by a power cut is passed over and left where it is; nothing that was
+ever written is changed. What the lines mean for a budget is `budgets`' to say."""
 
 from __future__ import annotations
 
@@ -11,12 +10,10 @@ import datetime
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
-from infra.keep.ledger.budget import Budget, Cost, opened, settled
-from infra.keep.ledger.chain import linked
 from infra.keep.ledger.prices import nano_dollars
 from infra.shared.conversation import Usage
 from infra.shared.files import sync_directory
@@ -27,6 +24,14 @@ Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """The file may come from a stranger's archive, and what a line takes may not be less than nothing: it would be a budget
 that the PM never gave. A line beyond these bounds is read as a torn one is."""
+
+
+class Cost(NamedTuple):
+    nano_usd: int = 0
+    tokens: int = 0
+
+    def plus(self, other: Cost) -> Cost:
+        return Cost(self.nano_usd + other.nano_usd, self.tokens + other.tokens)
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
@@ -44,8 +49,11 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     """As the runner names the run that it belongs to; nothing is counted by it."""
     label: str = TASK
     """What the call is for, by the runner's word (`labels`)."""
-    chain: str = ""
-    """Over this line and the one before it; filled in by who appends."""
+
+    @property
+    def cost(self) -> Cost:
+        """At worst."""
+        return Cost(nano_dollars(self.worst_usd), self.worst_tokens)
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="settled"):
@@ -69,12 +77,14 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     measured: bool = True
     """False: the provider never said what it charges, so the worst that it can be is written."""
     label: str = TASK
-    chain: str = ""
-    """As above."""
 
     @property
     def usage(self) -> Usage:
         return Usage(self.input_tokens, self.output_tokens, self.cache_write_tokens, self.cache_read_tokens)
+
+    @property
+    def cost(self) -> Cost:
+        return Cost(nano_dollars(self.usd), sum(self.usage))
 
 
 Line = Opened | Settled
@@ -95,11 +105,9 @@ class Ledger:
         sync_directory(os.path.dirname(path))
         size = os.fstat(self._descriptor).st_size
         self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
-        self._head = _head(self._descriptor)
 
     def append(self, line: Line) -> None:
-        """On the disk when this returns. Raises OSError; then nobody may act on the line, though it or a part of it may
-        stand in the file."""
+        """On the disk when this returns. Raises OSError; then nobody may act on the line, though it may stand there."""
         failed = self._failed_syncs
         self.write(line)
         self.sync()
@@ -108,12 +116,9 @@ class Ledger:
 
     def write(self, line: Line) -> None:
         """For a line that makes nothing possible that was not: a power cut may take it until `sync`. Raises OSError."""
-        encoded, head = linked(msgspec.json.encode(line), self._head)
-        content = (b"\n" if self._torn else b"") + encoded + b"\n"
+        content = (b"\n" if self._torn else b"") + msgspec.json.encode(line) + b"\n"
         self._torn = True
         written = os.write(self._descriptor, content)
-        if written >= len(content) - 1:  # a reader takes it as whole, even without its end of line
-            self._head = head
         if written < len(content):
             raise OSError(f"{self._path} took {written} of {len(content)} bytes; is the disk full?")
         self._torn = False
@@ -130,58 +135,18 @@ class Ledger:
     def close(self) -> None:
         os.close(self._descriptor)
 
-    def budget(self, day: str, limit: int) -> Budget:
-        """What the lines of `day` come to. Raises OSError."""
-        with open(self._path, "rb") as file:
-            return replay(lines_of_day(file.fileno(), day), day, limit)
-
     def day(self, day: str) -> list[Line]:
         """The lines of `day`. Raises OSError."""
         with open(self._path, "rb") as file:
             return lines_of_day(file.fileno(), day)
 
 
-def _head(descriptor: int) -> str:
-    """The chain's end: the hash in the last line that is whole and has one."""
-    for content in _lines_from_end(descriptor):
-        line = line_of(content)
-        if line and line.chain:
-            return line.chain
-    return ""
-
-
 def line_of(content: bytes) -> Line | None:
-    """None for what no door wrote, or not to its end."""
+    """None for a foreign or torn line."""
     try:
         return msgspec.json.decode(content, type=Line)  # type: ignore[no-any-return]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def opening_cost(line: Opened) -> Cost:
-    return Cost(nano_dollars(line.worst_usd), line.worst_tokens)
-
-
-def settled_cost(line: Settled) -> Cost:
-    return Cost(nano_dollars(line.usd), sum(line.usage))
-
-
-def replay(lines: list[Line], day: str, limit: int) -> Budget:
-    """The budget that these lines lead to, oldest first; those of other days are passed over."""
-    budget = Budget(day, limit)
-    for line in lines:
-        if line.day == day:
-            budget = replayed(budget, line)
-    return budget
-
-
-def replayed(budget: Budget, line: Line) -> Budget:
-    """The budget after one more line."""
-    match line:
-        case Opened():
-            return opened(budget, line.id, opening_cost(line))
-        case Settled():
-            return settled(budget, line.id, settled_cost(line), line.error is not None)
 
 
 def lines_of_day(descriptor: int, day: str) -> list[Line]:
