@@ -21,7 +21,7 @@ from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
 from infra.keep.web_door.page import page_of
 from infra.keep.web_door.plain import type_of
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, denied, failed, invalid, unavailable
-from infra.keep.web_door.search import addresses_found, search_address, search_results
+from infra.keep.web_door.search import search_address, search_results
 from infra.keep.web_door.target import target_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
@@ -70,10 +70,11 @@ class WebDoor:
         if isinstance(request, Health):
             return Healthy()
         at, began = timestamp(time.time()), time.monotonic()
-        served: Served | None = None
-        refusal: WebRefusal | None = None
+        served, refusal = None, None
         try:
-            served = await unless_left(caller, self._served(request))
+            served = await unless_left(
+                caller, self._page(request) if isinstance(request, Fetch) else self._found(request)
+            )
         except WebRefusal as error:
             refusal = error
         except ClientLeft:
@@ -95,11 +96,8 @@ class WebDoor:
             raise Refusal(shown(refusal.error if refusal else unavailable("nothing was served").error))
         return served.answer
 
-    async def _served(self, request: Fetch | Search) -> Served:
-        """Raises WebRefusal."""
-        return await (self._page(request) if isinstance(request, Fetch) else self._found(request))
-
     async def _page(self, request: Fetch) -> Served:
+        """Raises WebRefusal."""
         target = target_of(request.url)
         if request.raw and not self._web.keep_raw_html:
             words = "raw pages are not given out (web.keep_raw_html is false)"
@@ -122,6 +120,7 @@ class WebDoor:
         )
 
     async def _found(self, request: Search) -> Served:
+        """Raises WebRefusal."""
         target = target_of(search_address(self._web.search_url, request.query))
         let_words(request.query)
         fetched = await self._fetcher.fetch(target, "web_search")
@@ -130,8 +129,8 @@ class WebDoor:
                 again = fetched.status == 429 or fetched.status >= 500
                 words = f"the search provider {fetched.origin} answered with status {fetched.status}"
                 raise failed(words, "try again later" if again else "tell the PM", retriable=again)
-            found = search_results(fetched.body, fetched.origin, self.nonce(fetched))
-        self._outgoing.served(fetched.url, addresses_found(fetched.body))
+            found, addresses = search_results(fetched.body, fetched.origin, self.nonce(fetched))
+        self._outgoing.served(fetched.url, addresses)
         return Served(found, fetched)
 
     def nonce(self, fetched: Fetched) -> str:

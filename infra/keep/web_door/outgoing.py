@@ -22,8 +22,8 @@ FREE_CHARS = 1000
 """Of addresses that nothing vouches for, at once."""
 SECONDS_A_CHAR = 3.6
 """Then one more in so many seconds: 1,000 in an hour."""
-MOST_LINKS = 50_000
-"""Addresses that are remembered; the oldest go."""
+MOST_KNOWN = 50_000
+"""Addresses that are remembered."""
 MOST_IN_TEXT = 1000
 """Of one page, those that are no links in HTML."""
 _IN_TEXT = re.compile(r"""https?://[^\s<>()\[\]{}"'`\\^|]{1,1000}""")
@@ -34,25 +34,27 @@ NAME_IT = "follow a link of a page that was read, or have the PM name the host i
 class Outgoing:
     """What one door has let out and served."""
 
-    def __init__(self, most_links: int = MOST_LINKS) -> None:
-        self._most_links = most_links
-        self._links: dict[int, None] = {}  # oldest first
-        self._origins: dict[int, None] = {}
+    def __init__(self, most_known: int = MOST_KNOWN) -> None:
+        self._most_known = most_known
+        self._known: dict[int, None] = {}
+        """Origins and addresses, the oldest first; by hash, which no page can foresee."""
         self._allowance = Allowance(FREE_CHARS, SECONDS_A_CHAR)
 
     def served(self, url: str, links: Iterable[str]) -> None:
         """Text came from this address, with these addresses in it."""
-        self._keep(self._origins, (_origin(url),))
-        self._keep(self._links, _as_asked_for((url, *links)))
+        for text in (_origin(url), *_as_asked_for((url, *links))):
+            self._known[hash(text)] = self._known.pop(hash(text), None)
+            if len(self._known) > self._most_known:
+                del self._known[next(iter(self._known))]
 
     def let(self, url: str, is_named: bool, now: float) -> None:
         """This address is asked for, at this moment of the monotonic clock. Raises WebRefusal when it may not be.
 
         `is_named`: the PM's settings name its host."""
         let_words(url)
-        if is_named or hash(_plain(url)) in self._links:
+        if is_named or hash(_plain(url)) in self._known:
             return
-        cost = cost_of(url, hash(_origin(url)) in self._origins)
+        cost = cost_of(url, hash(_origin(url)) in self._known)
         if not self._allowance.take(now, cost):
             words = (
                 f"the address is no link of a page that was read, and its {cost} characters are more than may leave in "
@@ -60,13 +62,6 @@ class Outgoing:
                 "carry a file away"
             )
             raise denied(words, NAME_IT, OUTGOING)
-
-    def _keep(self, known: dict[int, None], texts: Iterable[str]) -> None:
-        """By hash, which no page can foresee."""
-        for text in texts:
-            known[hash(text)] = known.pop(hash(text), None)
-            if len(known) > self._most_links:
-                del known[next(iter(known))]
 
 
 def addresses_in(text: str) -> Iterator[str]:

@@ -49,27 +49,16 @@ def origin_of(provider: str | None) -> str:
         return ""
 
 
-def search_results(body: bytes, origin: str, nonce: str) -> SearchResults:
-    """In a frame. Raises WebRefusal for a body of another shape."""
+def search_results(body: bytes, origin: str, nonce: str) -> tuple[SearchResults, tuple[str, ...]]:
+    """In a frame; and the addresses in it. Raises WebRefusal for a body of another shape."""
     try:
-        usable = _usable(body)
+        found = msgspec.json.decode(body, type=_Answer).results
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        words = (
-            f"{origin} did not answer as a search provider does: expected JSON with results[].{{url, title, content}}"
-        )
+        words = f"{origin} did not answer as a search provider does, with JSON of results[].{{url, title, content}}"
         raise failed(words, "tell the PM that web.search_url is wrong") from None
+    usable = [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
     text = "\n\n".join(_shown(number, each) for number, each in enumerate(usable, 1)) or "Nothing was found."
-    return SearchResults(origin, framed(text, origin, nonce), len(usable))
-
-
-def addresses_found(body: bytes) -> tuple[str, ...]:
-    """Of what `search_results` shows."""
-    return tuple(each.url for each in _usable(body))
-
-
-def _usable(body: bytes) -> list[FoundPage]:
-    found = msgspec.json.decode(body, type=_Answer).results
-    return [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
+    return SearchResults(origin, framed(text, origin, nonce), len(usable)), tuple(each.url for each in usable)
 
 
 def _shown(number: int, found: FoundPage) -> str:

@@ -162,9 +162,11 @@ def test_a_result_of_a_search_stands_in_the_frame() -> None:
         {"url": "javascript:x", "title": ORDER, "content": ORDER},
         {"url": "https://b.example/", "title": None, "content": None, "engine": "x"},
     ]
-    found = search_results(json.dumps({"query": "q", "results": results}).encode(), "https://search.example", NONCE)
+    found, addresses = search_results(
+        json.dumps({"query": "q", "results": results}).encode(), "https://search.example", NONCE
+    )
     inner = within(found.text)
-    assert found.results == 2
+    assert (found.results, len(addresses)) == (2, 2)
     assert inner.count(ORDER) == 3
     assert CLOSING not in inner
 

@@ -92,6 +92,6 @@ def test_no_known_shape_of_a_secret_leaves(words: str) -> None:
 
 
 def test_what_is_remembered_is_bounded() -> None:
-    out, long = Outgoing(most_links=10), f"{EVIL}/{'x' * FREE_CHARS}"
+    out, long = Outgoing(most_known=10), f"{EVIL}/{'x' * FREE_CHARS}"
     out.served(f"{EVIL}/", (f"{long}{number}" for number in range(20)))
     assert let(out, f"{long}9", f"{long}10") == [False, True]
