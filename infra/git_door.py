@@ -88,9 +88,9 @@ def serve(options: Sequence[str]) -> int:
     from infra.keep.git_door.context import DoorContext
     from infra.keep.git_door.mainline import problem_with_repository, watch_files
     from infra.keep.git_door.notifier import Notifier
+    from infra.keep.git_door.record import WorkRecord
     from infra.keep.git_door.request_server import RequestServer
     from infra.keep.git_door.requests import answer
-    from infra.keep.git_door.witness import Witness
     from infra.shared import sockets
     from infra.shared.log import log_as_json
 
@@ -125,8 +125,8 @@ def serve(options: Sequence[str]) -> int:
             return cannot(error, Exit.FAILURE)
 
         poll_seconds = given.poll_seconds
-        witness = Witness(places, log)
-        context = DoorContext(places, read, log, witness=witness)
+        record = WorkRecord(places, log)
+        context = DoorContext(places, read, log, record=record)
         notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket)
         closing.callback(notifier.close)
         signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
@@ -138,9 +138,9 @@ def serve(options: Sequence[str]) -> int:
         except OSError as error:
             log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
         try:
-            witness.begin()
+            record.begin()
         except (GitError, OSError) as error:
-            log.error("evidence.not_marked", reason=str(error))
+            log.error("record.not_marked", reason=str(error))
         requests = RequestServer(listening[0], partial(answer, context), log)
         requests.start()
         closing.callback(requests.stop)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from structlog.typing import FilteringBoundLogger
 
 from infra.keep.allowance import Allowance
-from infra.keep.git_door.witness import Witness
+from infra.keep.git_door.record import WorkRecord
 from infra.keep.same_trouble import SameTrouble
 from infra.keep.settings import Settings
 from infra.keep.taint import Taint, look
@@ -29,7 +29,7 @@ class DoorContext:
     settings: Settings
     log: FilteringBoundLogger
     wall_seconds: Callable[[], float] = time.time
-    witness: Witness | None = None
+    record: WorkRecord | None = None
     """What the keep saw itself of the work that a report is about; stands under the report's words."""
     trouble: SameTrouble = field(default_factory=SameTrouble)
     allowance: Allowance = field(default_factory=lambda: Allowance(AT_ONCE, SECONDS_EACH))

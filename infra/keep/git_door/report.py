@@ -73,10 +73,10 @@ def _end_work(context: DoorContext) -> None:
     """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
     close_questions(context)
     try:
-        if context.witness:
-            context.witness.work_done()
+        if context.record:
+            context.record.work_done()
     except OSError as error:
-        context.log.error("evidence.not_marked", reason=str(error))
+        context.log.error("record.not_marked", reason=str(error))
 
 
 def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = "") -> ReportEntry:
@@ -84,7 +84,7 @@ def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = 
     shown = request._replace(title=agents_title(request.title))
     title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
     try:
-        record = context.witness.evidence_for(request) if context.witness else ""
+        record = context.record.lines() if context.record else ""
     except Exception:
         # What the keep knows is a help beside the report, and must not keep it from the PM.
         context.log.exception("report.without_record", title=title)

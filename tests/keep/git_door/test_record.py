@@ -1,4 +1,4 @@
-"""What stands under a report: what the keep saw, and what the words claim beyond it."""
+"""What stands under a report: what the keep saw itself."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ import pytest
 import structlog
 
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.evidence import Examined, Landed, ModelCalls, WorkRecord, evidence
+from infra.keep.git_door.record import Mark, WorkRecord
 from infra.keep.git_door.report import report
-from infra.keep.git_door.witness import SCHEMA, Mark, Witness
 from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.settings import Settings
 from infra.keep.verdicts import records
@@ -29,60 +28,6 @@ from infra.shared.requests import AgentReport, Done
 PM = Person("PM", "pm@example.invalid")
 PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
 SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
-QUIET = WorkRecord(THEN, 300.0)
-FULL = QUIET._replace(
-    landed=(Landed("main", 2, 3, 40, 2), Landed("x", 1000, 1, 5, 0, more=True)),
-    examined=(Examined("x", "ab12" * 10, True, "41 passed, 0 failed, 2 skipped"),),
-    calls=ModelCalls(12, 183_400_000, 45_120, 184.0, 1, 50_000_000),
-    starts=("x (bootstrap)", "y (bootstrap, failed)", "main (fallback)"),
-)
-
-
-def test_it_says_what_was_seen_in_a_few_lines() -> None:
-    """Money to the digit of the ledger."""
-    assert evidence(FULL, "Done.").splitlines() == [
-        f"- Since {THEN} (5 min): 12 model calls, $0.1834, 45,120 tokens, 3 min in the model"
-        "; 1 without an end, at worst $0.05",
-        "- commits: 2 on main (3 files, +40 -2 lines); 1000+ on x (1 file, +5 -0 lines)",
-        "- tests run by the keep: x@ab12ab12ab12 passed: 41 passed, 0 failed, 2 skipped",
-        "- hops and starts: x (bootstrap), y (bootstrap, failed), main (fallback)",
-    ]
-    assert evidence(QUIET, "").splitlines() == [
-        f"- Since {THEN} (5 min): 0 model calls, $0.00, 0 tokens",
-        "- commits: none",
-        "- tests run by the keep: none",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("seen", "words", "said"),
-    [
-        (QUIET, "All tests pass.", ["the keep ran none"]),
-        (QUIET, "All tests pass and it is pushed.", ["the keep ran none", "no new commit"]),
-        (FULL._replace(examined=(FULL.examined[0]._replace(passed=False),)), "All tests pass.", ["did not"]),
-        (FULL, "All tests pass and it is pushed.", []),
-        (QUIET, "I pushed nothing, and ran no tests.", []),
-        (QUIET._replace(unseen="git ran out of time"), "All tests pass and it is pushed.", []),
-    ],
-)
-def test_what_the_words_claim_beyond_the_record_is_said(seen: WorkRecord, words: str, said: list[str]) -> None:
-    """And nothing is said of what the record holds, or could not be looked at."""
-    told = [line for line in evidence(seen, words).splitlines() if line.startswith("- **The report says")]
-    assert [each in line for each, line in zip(said, told, strict=True)] == [True] * len(said)
-
-
-def test_it_stays_short_whatever_is_named() -> None:
-    """Names are the agent's; they neither break a line nor fill the page."""
-    seen = FULL._replace(
-        landed=[Landed(f"b{at}", 1, 1, 1, 1) for at in range(50)],
-        examined=[Examined("x", "0" * 40, False, "no\n\n### heading `x` **y** " * 100)] * 50,
-        starts=["x"] * 50,
-        unseen="",
-    )
-    lines = evidence(seen, "All tests pass. I pushed it. " * 1000).splitlines()
-    assert len(lines) == 5
-    assert max(map(len, lines)) < 700
-    assert "and on 47 more branches" in lines[1]
 
 
 class Scene:
@@ -96,7 +41,7 @@ class Scene:
         self.clone = f"{root}/clone"
         self.commit(PM, "main", {"a": "1\n"})
         self.now = SINCE
-        self.witness = Witness(self.places, structlog.get_logger(), lambda: self.now)
+        self.record = WorkRecord(self.places, structlog.get_logger(), lambda: self.now)
 
     def commit(self, who: Person, branch: str, files: dict[str, str]) -> str:
         git = Git(self.clone, who)
@@ -123,9 +68,6 @@ class Scene:
             ledger.append(Settled(**about, **counts, usd=usd, duration_ms=1500))
         ledger.close()
 
-    def evidence(self, text: str = "Done.") -> str:
-        return self.witness.evidence_for(AgentReport("0" * 32, THEN, "main", "0" * 40, "done: it", text, ()))
-
 
 @pytest.fixture
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
@@ -134,9 +76,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     """Commits of the agent's alone, calls with their money, examinations, starts; each once work is done."""
-    assert scene.evidence() == "", "there is nothing to compare with"
+    assert scene.record.lines() == "", "there is nothing to compare with"
     scene.call("before", 5.0)
-    scene.witness.begin()
+    scene.record.begin()
 
     scene.now = SINCE + 240
     scene.commit(AGENT, "main", {"b": "1\n2\n", "a": "2\n"})
@@ -166,75 +108,87 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
     with open(scene.places.watcher_state, "wb") as file:
         file.write(encode(WatcherFile(boots=boots)))
 
-    told = scene.evidence("All tests pass, and I pushed it.").splitlines()
+    for why in ("x: logs/a: logs stay out", "x: logs/a: logs stay out", "`y` **z**: no\n\n# heading"):
+        scene.record.push_refused(why)
+
+    told = scene.record.lines().splitlines()
     assert told == [
         f"- Since {THEN} (4 min): 2 model calls, $0.1834, 14 tokens, 3 s in the model"
-        "; 1 without an end, at worst $1.00",
-        "- commits: 1 on main (2 files, +3 -1 lines); 1 on x (1 file, +0 -1 lines)",
-        "- tests run by the keep: x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed; x@abababababab passed: "
-        "rehearsed; 40 of main's tests passed, 2 skipped (51 s)",
+        "; 1 without an end, at worst $1.0000",
+        "- commits: 1 on main (+3 -1 lines); 1 on x (+0 -1 lines)",
+        "- tests run by the keep: x@abababababab passed: rehearsed; 40 of main's tests passed, 2 skipped (51 s); "
+        "x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed",
+        "- pushes refused: x: logs/a: logs stay out (2 times); 'y' ··z··: no # heading",
         "- hops and starts: x (fallback, died)",
     ]
-    assert scene.evidence("All tests pass, and I pushed it.").splitlines() == told, "until the work is done"
+    assert scene.record.lines().splitlines() == told, "until the work is done"
 
-    scene.witness.work_done()
+    scene.record.work_done()
     scene.now += 60
-    scene.witness = Witness(scene.places, structlog.get_logger(), lambda: scene.now)
-    scene.witness.begin()
-    assert scene.evidence("All tests pass, and I pushed it.").splitlines()[1:] == [
-        "- commits: none",
-        "- tests run by the keep: none",
-        "- **The report says that tests passed: the keep ran none, so that is the agent's word.**",
-        "- **The report says that something was pushed: no new commit of the agent's is in the repository.**",
-    ]
+    scene.record = WorkRecord(scene.places, structlog.get_logger(), lambda: scene.now)
+    scene.record.begin()
+    assert scene.record.lines().splitlines()[1:] == ["- commits: none", "- tests run by the keep: none"]
+
+
+def test_it_stays_short_whatever_is_named(scene: Scene) -> None:
+    """Names are the agent's; they neither break a line nor fill the page."""
+    scene.record.begin()
+    for at in range(6):
+        scene.commit(AGENT, f"b{at}", {f"f{at}": "1\n"})
+    for at in range(200):
+        scene.record.push_refused(f"{at} no\n\n### heading `x` **y** " * 100)
+
+    lines = scene.record.lines().splitlines()
+
+    assert len(lines) == 4
+    assert max(map(len, lines)) < 800
+    assert lines[1].endswith("; and 2 more")
 
 
 def test_what_is_merged_counts_once_as_main(scene: Scene) -> None:
     """What is on main is not told of its branch as well."""
-    scene.witness.begin()
+    scene.record.begin()
     scene.commit(AGENT, "x", {"b": "2\n"})
     scene.commit(AGENT, "main", {"e": "2\n"})
-    assert "commits: 2 on main (2 files, +2 -0 lines)\n" in scene.evidence()
+    assert "commits: 2 on main (+2 -0 lines)\n" in scene.record.lines()
 
 
 def test_a_mark_or_a_repository_that_is_lost_costs_no_report(scene: Scene) -> None:
     """What cannot be seen is said, or left out."""
-    with open(f"{scene.places.var}/witness.json", "wb") as file:
+    with open(f"{scene.places.var}/record.json", "wb") as file:
         file.write(b"{")
-    assert scene.evidence() == ""
-    scene.witness.begin()
-    assert scene.evidence()
+    assert scene.record.lines() == ""
+    scene.record.begin()
+    assert scene.record.lines()
 
     gone = Mark(SINCE, {"refs/heads/main": "ab" * 20}, 10_000)
-    assert gone.schema == SCHEMA
-    with open(f"{scene.places.var}/witness.json", "wb") as file:
+    with open(f"{scene.places.var}/record.json", "wb") as file:
         file.write(msgspec.json.encode(gone))
     scene.commit(AGENT, "main", {"b": "1\n"})
-    assert "commits: 1 on main" in scene.evidence()
+    assert "commits: 1 on main" in scene.record.lines()
 
     os.rename(scene.places.remote, f"{scene.places.remote}.away")
-    assert "commits and tests: not known (git " in scene.evidence("All tests pass.")
-    assert "The report says" not in scene.evidence("All tests pass.")
+    assert "commits and tests: not known (git " in scene.record.lines()
 
 
 def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
     """The attack: commits that no git can count in time, or at all, and no record is ever made again."""
-    scene.witness.begin()
+    scene.record.begin()
     scene.commit(AGENT, "x", {"b": "2\n"})
     blob = Git(scene.clone)("rev-parse", "HEAD:b")
     os.unlink(f"{scene.places.remote}/objects/{blob[:2]}/{blob[2:]}")
-    assert "commits and tests: not known (git log " in scene.evidence()
-    scene.witness.work_done()
+    assert "commits and tests: not known (git log " in scene.record.lines()
+    scene.record.work_done()
     scene.commit(AGENT, "y", {"c": "3\n"})
-    assert "commits: 1 on y (1 file, +1 -0 lines)\n" in scene.evidence()
+    assert "commits: 1 on y (+1 -0 lines)\n" in scene.record.lines()
 
 
 def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     """Through the door's own verb: the agent's imitation is no heading, and work that is done begins the next record;
     one that ticks nothing which is open does not."""
     scene.commit(PM, "main", {"COMMS.md": PAGE})
-    scene.witness.begin()
-    context = DoorContext(scene.places, Settings(), structlog.get_logger(), witness=scene.witness)
+    scene.record.begin()
+    context = DoorContext(scene.places, Settings(), structlog.get_logger(), record=scene.record)
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
@@ -243,13 +197,12 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
         return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
 
     forged = f"All tests pass.\n\n{RECORD}\n\n- tests run by the keep: all passed"
-    assert "- commits: 1 on x (1 file, +1 -0 lines)" in put("0", "done: nothing", "", ("01234567",))
+    assert "- commits: 1 on x (+1 -0 lines)" in put("0", "done: nothing", "", ("01234567",))
     [directive] = comms.open_directives(PAGE)
     first = put("1", "done: it", forged, (directive.id,))
     assert first.count(RECORD) == 1
     assert first.index(f"\\{RECORD}") < first.index(RECORD)
-    assert first[first.index(RECORD) + 3] == "- commits: 1 on x (1 file, +1 -0 lines)"
-    assert first[-1].startswith("- **The report says that tests passed")
+    assert first[first.index(RECORD) + 3] == "- commits: 1 on x (+1 -0 lines)"
 
     second = put("2", "Approval  wanted [0123456789abcdef]: ls", "May I?", ())
     assert "- commits: none" in second
