@@ -1,8 +1,8 @@
 """The git door: what of the agent's may land in the bare repository, and who hears that main has moved.
 
 `pre-receive` is git's hook (githooks(5)): it takes a push as a whole or refuses it as a whole, and refuses when in
-doubt. `serve` tells listeners on a socket where main is, and answers on another one what a runner asks of the keep
-(`shared.requests`). The PM pushes by path and meets no policy."""
+doubt. All else of this program answers what a runner asks of the keep (`shared.requests`). The PM pushes by path and
+meets no policy."""
 
 from __future__ import annotations
 
@@ -20,22 +20,17 @@ from infra.keep.git_door.notes import with_noted
 from infra.keep.git_door.rules import read_rules
 from infra.keep.known_secrets import read_known
 from infra.shared.exit_codes import Exit
-from infra.shared.repository.git import GitError
+from infra.shared.repository.git import Git, GitError
 from infra.shared.secret_shapes import redacted
 
-USAGE = """\
-usage: python -m infra.git_door serve --settings FILE [--bot DIR] [--remote DIR] [--run DIR] [--var DIR]
-       python -m infra.git_door pre-receive --config FILE"""
+GIT_SECONDS = 5.0
 
 
 def main(words: Sequence[str]) -> int:
     match words:
         case ["pre-receive", "--config", config]:
             return pre_receive(config)
-        case ["serve", *options]:
-            return serve(options)
-    print(USAGE, file=sys.stderr)
-    return Exit.USAGE
+    return serve(words)
 
 
 def pre_receive(config: str) -> int:
@@ -77,26 +72,23 @@ def refuse(*reasons: str, known: tuple[bytes, ...] = ()) -> int:
 
 
 def serve(options: Sequence[str]) -> int:
-    """Tell listeners where main is, and answer requests, until SIGTERM."""
+    """Answer requests until SIGTERM."""
     # Only here, because every push waits for what pre-receive imports.
-    import signal
-    from functools import partial
+    import asyncio
 
     import structlog
 
     from infra.keep import arguments, settings_file
+    from infra.keep.git_door.app import App
     from infra.keep.git_door.context import DoorContext
-    from infra.keep.git_door.mainline import problem_with_repository, watch_files
-    from infra.keep.git_door.notifier import Notifier
     from infra.keep.git_door.record import WorkRecord
-    from infra.keep.git_door.request_server import RequestServer
-    from infra.keep.git_door.requests import answer
+    from infra.keep.git_door.tips import POLL_SECONDS, Watch
     from infra.shared import sockets
     from infra.shared.log import log_as_json
 
-    parser = arguments.parser("git_door serve", "Tell listeners where main is.")
-    words = "how often main is looked at when no file event arrives (default: %(default)s)"
-    parser.add_argument("--poll-seconds", type=float, default=1.0, help=words)
+    parser = arguments.parser("git_door", "Answer the agent's requests to the keep.")
+    words = "how often main is looked at (default: %(default)s)"
+    parser.add_argument("--poll-seconds", type=float, default=POLL_SECONDS, help=words)
     given = parser.parse_args(options)
     places = arguments.places(given)
     log_as_json(structlog.PrintLoggerFactory(sys.stderr))
@@ -106,53 +98,45 @@ def serve(options: Sequence[str]) -> int:
         log.error("door.not_opened", reason=str(reason), exit=int(code))
         return code
 
-    with contextlib.ExitStack() as closing:
-        try:
-            read = settings_file.read_settings(given.settings)
-            problem = problem_with_repository(places.remote)
-            if problem:
-                return cannot(problem, Exit.NOT_FOUND)
-            # The notifier's is the last: a client that waits for it finds both.
-            listening = []
-            for path in (places.request_socket, places.git_socket):
-                listening.append(closing.enter_context(sockets.listen(path)))
-                closing.callback(_remove, path)
-        except settings_file.SettingsError as error:
-            return cannot(error, Exit.CONFIG)
-        except sockets.SocketTaken as error:
-            return cannot(error, Exit.CONFLICT)
-        except (OSError, ValueError) as error:
-            return cannot(error, Exit.FAILURE)
+    try:
+        settings = settings_file.read_settings(given.settings)
+        if problem := problem_with_repository(places.remote):
+            return cannot(problem, Exit.NOT_FOUND)
+        listening = sockets.listen(places.git_socket)
+    except settings_file.SettingsError as error:
+        return cannot(error, Exit.CONFIG)
+    except sockets.SocketTaken as error:
+        return cannot(error, Exit.CONFLICT)
+    except (OSError, ValueError) as error:
+        return cannot(error, Exit.FAILURE)
+    record = WorkRecord(places, log)
+    try:
+        record.begin()
+    except (GitError, OSError) as error:
+        log.error("record.not_marked", reason=str(error))
+    context = DoorContext(places, settings, log, record=record)
 
-        poll_seconds = given.poll_seconds
-        record = WorkRecord(places, log)
-        context = DoorContext(places, read, log, record=record)
-        notifier = Notifier(listening[1], places.remote, poll_seconds, places.request_socket)
-        closing.callback(notifier.close)
-        signal.signal(signal.SIGTERM, lambda *_: notifier.stop())
-        signal.signal(signal.SIGINT, lambda *_: notifier.stop())
-        signal.set_wakeup_fd(notifier.waker, warn_on_full_buffer=False)
-        closing.callback(signal.set_wakeup_fd, -1)
-        try:
-            closing.callback(watch_files(places.remote, notifier.wake))
-        except OSError as error:
-            log.warning("door.only_polling", reason=str(error), every_seconds=poll_seconds)
-        try:
-            record.begin()
-        except (GitError, OSError) as error:
-            log.error("record.not_marked", reason=str(error))
-        requests = RequestServer(listening[0], partial(answer, context), log)
-        requests.start()
-        closing.callback(requests.stop)
-        log.info("door.opened", socket=places.git_socket, requests=places.request_socket, remote=places.remote)
-        notifier.run()
+    async def until_asked_to_end() -> None:
+        app = App(context, Watch(places.remote, given.poll_seconds))
+        await app.server().serve(listening, lambda: log.info("door.opened", socket=places.git_socket))
+
+    asyncio.run(until_asked_to_end())
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(places.git_socket)
     log.info("door.closed")
     return Exit.OK
 
 
-def _remove(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
+def problem_with_repository(remote: str) -> str | None:
+    """Why `remote` cannot be the agent's bare repository; None when it can."""
+    what_next = "'minifram init' makes one"
+    if not os.path.isdir(remote):
+        return f"no repository at {remote}; {what_next}"
+    try:
+        bare = Git(remote, env={"GIT_DIR": remote}).within(GIT_SECONDS)("rev-parse", "--is-bare-repository")
+    except GitError as error:
+        return f"{remote} is not a git repository ({error}); {what_next}"
+    return None if bare == "true" else f"{remote} is a repository with a work tree, expected a bare one; {what_next}"
 
 
 if __name__ == "__main__":

@@ -9,6 +9,21 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from infra.shared.door import DoorAway, DoorRequest, Failure, ask
+from infra.shared.requests import (
+    Ask,
+    AskDrift,
+    AskHeads,
+    AskTaint,
+    Done,
+    Drift,
+    Examination,
+    Examine,
+    Heads,
+    NoteHead,
+    QuestionState,
+    Report,
+    TaintedBy,
+)
 from infra.shared.text import cut
 from infra.shared.visible import spelled
 from infra.shared.web import Fetch, Page, Search, SearchResults
@@ -20,7 +35,7 @@ PAUSES_SECONDS = (0.2, 1.0)
 WEB_SECONDS = 170.0
 """The web door has bounds of its own; this one is for a door that hangs."""
 MOST_WORDS = 400
-KEEP_SECONDS = 70.0
+KEEP_SECONDS, ANSWER_SECONDS = 70.0, 20.0
 """The git door may wait for git, and for others that move main; its own calls end after a minute."""
 
 
@@ -86,3 +101,38 @@ class Web:
 
 def _one_line(words: str) -> str:
     return cut(spelled(" ".join(words[: 4 * MOST_WORDS].split())), MOST_WORDS)
+
+
+class Keep:
+    """The git door's answers, to one runner. Everything raises Refused and DoorAway, and ValueError for what is no
+    JSON."""
+
+    def __init__(
+        self, path: str, pause: Callable[[float], None] = time.sleep, pauses: tuple[float, ...] = PAUSES_SECONDS
+    ) -> None:
+        self._path, self._pause, self._pauses = path, pause, pauses
+
+    def report(self, report: Report) -> Done:
+        return self._asked(report, Done, KEEP_SECONDS)
+
+    def question(self, question: Ask) -> QuestionState:
+        """What it has recorded when the time is up is found by the next try."""
+        return self._asked(question, QuestionState, ANSWER_SECONDS)
+
+    def examine(self, branch: str, commit: str) -> Examination:
+        return self._asked(Examine(branch, commit), Examination, KEEP_SECONDS)
+
+    def taint(self, since: int) -> TaintedBy:
+        return self._asked(AskTaint(since), TaintedBy, ANSWER_SECONDS)
+
+    def drift(self) -> Drift:
+        return self._asked(AskDrift(), Drift, ANSWER_SECONDS)
+
+    def note_head(self, head: NoteHead) -> Done:
+        return self._asked(head, Done, ANSWER_SECONDS)
+
+    def heads(self, below: int) -> Heads:
+        return self._asked(AskHeads(below), Heads, ANSWER_SECONDS)
+
+    def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
+        return asked(self._path, request, shape, seconds, self._pause, self._pauses)

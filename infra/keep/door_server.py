@@ -106,8 +106,8 @@ class DoorServer:
                 async with asyncio.timeout(self._limits.asking_seconds):
                     writer.write(msgspec.json.encode(said) + b"\n")
                     await writer.drain()
-        except (OSError, TimeoutError):
-            pass  # it takes no answer
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # it takes no answer, or the door ends
         finally:
             self._open -= 1
             writer.close()

@@ -68,13 +68,6 @@ class Paths(NamedTuple):
         return f"{self.run}/git.sock"
 
     @property
-    def request_socket(self) -> str:
-        """Where the git door takes reports, questions and requests for an examination (`shared.requests`).
-
-        No longer than `model_socket`: where an agent's sockets fitted, this one does too."""
-        return f"{self.run}/door.sock"
-
-    @property
     def web_socket(self) -> str:
         return f"{self.run}/web.sock"
 

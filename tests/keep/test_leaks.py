@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from infra.cell.report_requests import report_of
+from infra.cell.runner.page import request_of
+from infra.cell.runner.state import UnsentReport
 from infra.keep.boot_files import last_words
 from infra.keep.environments.result import clean, read_result
 from infra.keep.git_door.ask import _text
@@ -57,7 +58,7 @@ class Keep:
         }
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
-        made = report_of("a" * 32, AT, words, words, (), ("main", "b" * 40))
+        made = request_of(UnsentReport(AT, words, words, (), "a" * 32, ()), ("main", "b" * 40))
         entry = _entry(self.door, made, "")
         return f"{entry.title}\n{entry.text}"
 

@@ -205,10 +205,9 @@ print(door.makefile().readline())
 
 REPORT = """
 import sys
-from infra.cell import door
-from infra.shared.requests import AgentReport
-report = AgentReport("ab" * 16, "2027-01-15T08:00:00.000Z", "main", "ab" * 20, "done: it", "words", (sys.argv[1],))
-print(door.ask("/run/minifram/door.sock", report, 60))
+from infra.cell.doors import Keep
+from infra.shared.requests import Report
+print(Keep("/run/minifram/git.sock").report(Report("ab" * 16, "main", "ab" * 20, "done: it", "words", (sys.argv[1],))))
 """
 
 

@@ -1,117 +1,96 @@
-"""The line protocol of the request socket."""
+"""The git door's requests: what is not of their shape is refused, and the words name what was wrong."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import msgspec
 import pytest
 
-from infra.cell.report_requests import report_of
-from infra.shared.requests import (
-    MAX_BYTES,
-    AgentReport,
-    Ask,
-    AskMind,
-    Done,
-    Examination,
-    Examine,
-    Later,
-    MindState,
-    NoteHead,
-    QuestionState,
-    Refused,
-    Reply,
-    Request,
-    RequestError,
-    encode_reply,
-    encode_request,
-    parse_reply,
-    parse_request,
-)
+from infra.cell.runner.page import request_of
+from infra.cell.runner.state import UnsentReport
+from infra.keep.git_door.app import Requests
+from infra.shared.door import DoorRequest, Health
+from infra.shared.requests import Ask, AskDrift, AskTaint, Examine, NoteHead, Report, Tips
 from tests.shared.rows import each_row
 
-REPORT = AgentReport(
-    "0" * 32, "2026-01-31T10:42:12.345Z", "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",)
-)
-
-
+REPORT = Report("0" * 32, "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",))
 HEAD = NoteHead("2026-01-31T104212.345Z-0123abcd", 17, "f" * 64, 17)
 
 
-@each_row(
-    "request_",
-    [REPORT, Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), Examine("x", "b" * 40), HEAD, AskMind()],
-)
-def test_a_request_survives_the_line(request_: Request) -> None:
-    """What is encoded is parsed to the same value."""
-    assert parse_request(encode_request(request_)) == request_
+def read(line: bytes) -> Any:
+    return msgspec.json.decode(line, type=Requests)
 
 
 @each_row(
-    "reply",
+    "request_, word",
     [
-        Done("a" * 40),
-        QuestionState("0123456789abcdef", "denied", "no"),
-        Examination("waiting"),
-        Examination("examined", {"seconds": 1.5}),
-        MindState(("boot/identity.md is not as the PM wrote it",), ()),
-        Refused("why"),
-        Later("busy"),
+        (REPORT, "report"),
+        (Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), "ask"),
+        (Examine("x", "b" * 40), "examine"),
+        (AskTaint(7), "taint"),
+        (AskDrift(), "drift"),
+        (Tips("a" * 40), "tips"),
+        (Health(), "health"),
+        (HEAD, "head"),
     ],
 )
-def test_a_reply_survives_the_line(reply: Reply) -> None:
-    """What is encoded is parsed to the same value."""
-    assert parse_reply(encode_reply(reply)) == reply
+def test_a_request_survives_the_line(request_: DoorRequest, word: str) -> None:
+    """What is encoded is read to the same value, and `do` says which it is."""
+    line = msgspec.json.encode(request_)
+    assert read(line) == request_
+    assert json.loads(line)["do"] == word
 
 
 @each_row(
-    "field, value",
+    "of, field, value",
     [
-        ("do", "reports"),
-        ("id", "0" * 31),
-        ("at", "yesterday"),
-        ("branch", "../x"),
-        ("commit", "HEAD"),
-        ("title", 7),
-        ("text", None),
-        ("ticks", ["all"]),
-        ("ticks", "0011aabb"),
+        (REPORT, "do", "reports"),
+        (REPORT, "id", "0" * 31),
+        (REPORT, "id", "0" * 32 + "\n"),
+        (REPORT, "branch", ""),
+        (REPORT, "commit", "HEAD"),
+        (REPORT, "title", 7),
+        (REPORT, "title", "x" * 501),
+        (REPORT, "text", None),
+        (REPORT, "text", "x" * 16_001),
+        (REPORT, "ticks", ["all"]),
+        (REPORT, "ticks", "0011aabb"),
+        (REPORT, "tasks", ["TASK-1\n"]),
+        (HEAD, "run", "../x"),
+        (HEAD, "seq", 0),
+        (HEAD, "seq", True),
+        (HEAD, "seq", "1"),
+        (HEAD, "hash", "f" * 63),
     ],
 )
-def test_a_wrong_field_is_named(field: str, value: object) -> None:
+def test_a_wrong_field_is_named(of: DoorRequest, field: str, value: object) -> None:
     """A request with a field of another form is refused, and the words name what was wrong."""
-    fields = json.loads(encode_request(REPORT)) | {field: value}
-    with pytest.raises(RequestError, match=field if field != "branch" else "branch name"):
-        parse_request(json.dumps(fields).encode())
+    fields = json.loads(msgspec.json.encode(of)) | {field: value}
+    with pytest.raises(msgspec.ValidationError, match=rf"\$\.{field}"):
+        read(json.dumps(fields).encode())
 
 
-@each_row("field, value", [("run", "../x"), ("seq", 0), ("seq", True), ("seq", "1"), ("hash", "f" * 63)])
-def test_a_wrong_head_is_named(field: str, value: object) -> None:
-    """The same of the head of a chain."""
-    fields = json.loads(encode_request(HEAD)) | {field: value}
-    with pytest.raises(RequestError, match=field):
-        parse_request(json.dumps(fields).encode())
+@each_row("line", [b"", b"[]", b"\xff", b"[" * 100_000, b"nothing", b'{"do": "report"}'])
+def test_what_is_no_request_is_refused(line: bytes) -> None:
+    """Bytes of any kind raise nothing else."""
+    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError, RecursionError)):
+        read(line)
 
 
-@each_row("line", [b"", b"[]", b"\xff", b"[" * 100_000, b"nothing"])
-def test_what_is_no_object_is_refused(line: bytes) -> None:
-    """Bytes of any kind raise nothing but RequestError."""
-    with pytest.raises(RequestError):
-        parse_request(line)
-
-
-def test_a_request_has_a_greatest_size() -> None:
-    """What would not fit the door's bound is refused before it is sent."""
-    with pytest.raises(RequestError, match="bytes"):
-        encode_request(REPORT._replace(text="x" * MAX_BYTES))
+def test_a_key_of_a_later_day_is_passed_over() -> None:
+    assert read(msgspec.json.encode(REPORT)[:-1] + b',"at":"noon"}') == REPORT
 
 
 def test_a_heading_gives_branch_and_commit() -> None:
     """A heading in the form `branch@commit words` is taken apart; any other stands behind the sender's own version."""
     home = ("main", "f" * 40)
-    found = report_of("0" * 32, REPORT.at, "a/b@0123456789ab done: x", "", (), home)
+    at = "2026-01-31T10:42:12.345Z"
+    found = request_of(UnsentReport(at, "a/b@0123456789ab done: x", "", (), "0" * 32, ()), home)
     assert (found.branch, found.commit, found.title) == ("a/b", "0123456789ab", "done: x")
     assert found.whole_title == "a/b@0123456789ab done: x"
-    assert report_of("0" * 32, REPORT.at, "watcher: rolled back", "", (), home).whole_title == (
-        "main@ffffffffffff watcher: rolled back"
-    )
+    long = request_of(UnsentReport(at, "watcher: rolled back", "x" * 20_000, (), "0" * 32, ()), home)
+    assert long.whole_title == "main@ffffffffffff watcher: rolled back"
+    assert long.text.endswith("is not in any report.")
+    assert read(msgspec.json.encode(long)) == long

@@ -27,7 +27,7 @@ from infra.keep.services.activation import Listening
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 from tests.cell.runner.cell import limits
-from tests.cell.runner.doors import Requests
+from tests.cell.runner.doors import GitDoor
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.world import World
 
@@ -86,7 +86,7 @@ class Agent:
         self.clone.write({"secret.txt": "What nobody else is to know. " * 60})
         self.begun = self.world.main
         self.asked: list[str] = []
-        self.requests = Requests(self.places)
+        self.requests = GitDoor(self.places)
         self.web, self.listening = self._web_door(root)
 
     def _web_door(self, root: Path) -> tuple[subprocess.Popen[bytes], Listening]:

@@ -14,10 +14,10 @@ from infra.shared.mind.layout import CORE, DRIFT_REPORTS, PM_ONLY
 from infra.shared.mind.sections import Document, MindSection, document_of
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
-from infra.shared.requests import AskMind, MindState
+from infra.shared.requests import Drift
 from infra.shared.safe_files import Below
 
-ASK_SECONDS, GIT_SECONDS = 5.0, 20.0
+GIT_SECONDS = 20.0
 MOST_BYTES = 2 << 20
 MOST_FILES = 1000
 SECTIONS_KEPT = 100
@@ -99,15 +99,14 @@ def _blob_id(below: Below, path: str, status: os.stat_result | None) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _asked(context: MindContext) -> MindState:
-    from infra.cell import door
+def _asked(context: MindContext) -> Drift:
+    from infra.cell.doors import Keep, Refused
 
     try:
-        reply = door.ask(context.places.request_socket, AskMind(), ASK_SECONDS)
-    except OSError as error:
+        return Keep(context.places.git_socket, pauses=()).drift()
+    except (Refused, OSError) as error:
         context.note("mind.keep_not_asked", error=str(error))
-        return MindState()
-    return reply if isinstance(reply, MindState) else MindState()
+        return Drift()
 
 
 def _report(context: MindContext, lines: list[str], is_news: bool) -> None:

@@ -3,33 +3,29 @@ the answer. Here is only known which calls of this run wait."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from infra.cell import door
+from infra.cell.doors import Refused
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.protocol.shapes import AWAITING, DENIED
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
-from infra.cell.runner.retry import answered
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
-from infra.shared.requests import Ask, Later, QuestionState, Refused
+from infra.shared.door import DoorAway
+from infra.shared.requests import Ask, QuestionState
 
 ASKED, APPROVED = "asked", "approved"
 """Flags of a call in its transcript; behind each stands the id of the question."""
-ASK_SECONDS = 20.0
-"""For the keep's answer. A question that it has recorded by then is found by the next try."""
 
 
 class Approvals:
     """Of one run: what it asked, what it waits for, what the model was told."""
 
-    def __init__(self, context: RunnerContext, seen: PageSeen, pause: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, context: RunnerContext, seen: PageSeen) -> None:
         self._context = context
-        self._pause = pause
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""
         self._told: set[Decision] = set()
@@ -52,16 +48,21 @@ class Approvals:
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
         """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
         context, key = self._context, call_hash(tool, given)
-        request = Ask(tool, given, why, context.boot.branch, context.head_or_boot())
-        match answered(lambda: door.ask(context.boot.places.request_socket, request, ASK_SECONDS), self._pause):
-            case QuestionState(id, "approved"):
+        try:
+            told = context.keep.question(Ask(tool, dict(given), why, context.boot.branch, context.head_or_boot()))
+        except (Refused, ValueError) as no:  # the latter for what no JSON can hold
+            return Verdict(False, f"the PM cannot be asked about this call: {no}. {INSTEAD}", DENIED, (DENIED,))
+        except DoorAway as error:
+            raise OSError(f"the PM could not be asked about this call: {error}; try again later") from None
+        match told:
+            case QuestionState(id=id, state="approved"):
                 self._waiting.pop(key, None)
                 return Verdict(True, flags=(f"{APPROVED} {id}",))
-            case QuestionState(id, "denied", said):
+            case QuestionState(id=id, state="denied", why=said):
                 self._waiting.pop(key, None)
                 words = f"the PM denies this call ({id}){': ' if said else ''}{said}. {INSTEAD}"
                 return Verdict(False, words, DENIED, (f"{DENIED} {id}",))
-            case QuestionState(id):
+            case QuestionState(id=id):
                 if self._waiting.get(key) != id:
                     context.log.info("approval.waits", id=id, tool=tool)
                 self._waiting[key] = id
@@ -70,11 +71,6 @@ class Approvals:
                     "something else meanwhile, or end your turn; you are started again when the PM has answered"
                 )
                 return Verdict(False, words, AWAITING, (f"{ASKED} {id}",))
-            case Refused(reason):
-                return Verdict(False, f"the PM cannot be asked about this call: {reason}. {INSTEAD}", DENIED, (DENIED,))
-            case other:
-                reason = other.why if isinstance(other, Later) else "the git door's reply is not an answer"
-                raise OSError(f"the PM could not be asked about this call: {reason}; try again later")
 
     def news(self, seen: PageSeen) -> str | None:
         """Words for the model on the answers to this run's questions that are new on the page."""

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell import door
 from infra.cell.clone_git import CloneGit
+from infra.cell.doors import Keep
 from infra.cell.loop.interruption import Interruption
 from infra.cell.model_client import ActsNow, acts_now, complete
 from infra.cell.runner.control import LiveHeartbeat
@@ -23,7 +23,6 @@ from infra.shared.conversation import Completion, Request
 from infra.shared.paths import LIFE_FILE
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
-from infra.shared.requests import AgentReport, Reply
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
@@ -48,6 +47,10 @@ class RunnerContext(NamedTuple):
     pause: Callable[[float], None] = time.sleep
     services: Services | None = None
     """What the agent keeps running; main's runner alone has it."""
+
+    @property
+    def keep(self) -> Keep:
+        return Keep(self.boot.places.git_socket, self.pause)
 
     def ask_in_time(self, request: Request) -> Completion:
         """One model call, as `ask`, with the promise that it ends in time."""
@@ -108,15 +111,12 @@ def runner_context(
         with interruption:
             return complete(boot.places.model_socket, request, ask_seconds(boot))
 
-    def to_git_door(report: AgentReport) -> Reply:
-        return door.ask(boot.places.request_socket, report)
-
     preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
     return RunnerContext(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, to_git_door, log, pause, preface),
+        page=Page(git, state, Keep(boot.places.git_socket, pause).report, log, pause, preface),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,

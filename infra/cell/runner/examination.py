@@ -7,13 +7,17 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from infra.cell.doors import Refused
 from infra.cell.runner.context import RunnerContext
 from infra.shared.control import TENDING_SECONDS
-from infra.shared.requests import Examination, Examine, Refused, Reply
+from infra.shared.door import DoorAway
+from infra.shared.requests import Examination
 
 GRACE_SECONDS = 600.0
 """Over the time that the tests may take: for the rehearsal, and for an examination that came before."""
 ASK_AGAIN_SECONDS = 1.0
+Examine = Callable[[str, str], Examination]
+"""Of a branch at a commit, by the keep (`doors.Keep.examine`)."""
 
 
 class Examined(NamedTuple):
@@ -29,7 +33,7 @@ class Examined(NamedTuple):
 def wait(
     context: RunnerContext,
     commit: str,
-    ask: Callable[[Examine], Reply],
+    examine: Examine,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> Examined:
@@ -39,19 +43,15 @@ def wait(
     while clock() < end:
         context.heartbeat.beat("awaiting its examination", TENDING_SECONDS)
         try:
-            reply = ask(Examine(context.boot.branch, commit))
-        except OSError as error:
-            trouble = f"the git door does not answer: {error}"
+            found = examine(context.boot.branch, commit)
+        except Refused as no:
+            return Examined(False, str(no))
+        except DoorAway as error:
+            trouble = str(error)
         else:
-            match reply:
-                case Examination("examined", verdict):
-                    return read(verdict)
-                case Refused(why):
-                    return Examined(False, why)
-                case Examination():
-                    trouble = "the keep has not come to an end with it"
-                case _:
-                    trouble = str(getattr(reply, "why", reply))
+            if found.state == "examined":
+                return read(found.verdict)
+            trouble = "the keep has not come to an end with it"
         with context.interruption:
             pause(ASK_AGAIN_SECONDS)
     return Examined(False, f"no verdict in time: {trouble}; bootstrap again later")

@@ -3,12 +3,9 @@ main (`SPEC_BOOT`). It always ends with main active again, and with a report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from infra.cell import door
 from infra.cell.runner import examination
 from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.examination import Examined
+from infra.cell.runner.examination import Examine, Examined
 from infra.cell.runner.make_way import signal_main
 from infra.cell.runner.retry import refused, retried, words_of
 from infra.shared import report_titles
@@ -19,13 +16,10 @@ from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
 from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import CloneTip, advance
-from infra.shared.requests import Examine, Reply
 from infra.shared.status_file import VALIDATING
 
 ROUNDS = 3
 """Main may move while a version is examined; then what would be merged was never examined."""
-
-Ask = Callable[[Examine], Reply]
 
 
 class NotValidated(Exception):
@@ -66,7 +60,7 @@ def prove_and_hand_over(context: RunnerContext) -> Exit:
     return Exit.OK if signal_main(context, "the hop is over") else Exit.FAILURE
 
 
-def prove(context: RunnerContext, ask: Ask | None = None) -> tuple[str, str]:
+def prove(context: RunnerContext, examine: Examine | None = None) -> tuple[str, str]:
     """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
     for _ in range(ROUNDS):
         main = bring_in_main(context)
@@ -74,7 +68,7 @@ def prove(context: RunnerContext, ask: Ask | None = None) -> tuple[str, str]:
         if context.git.ok("merge-base", "--is-ancestor", head, main):
             title = report_titles.validated(context.boot.branch, head, "main already holds it")
             return title, "There is nothing to merge, and so nothing to examine."
-        examined = examination.wait(context, head, ask or asking(context))
+        examined = examination.wait(context, head, examine or context.keep.examine)
         context.heartbeat.beat("validating", TENDING_SECONDS)
         if not examined.passed:
             raise NotValidated(examined.words, f"{examined.words}\n\n{indented(examined.text)}")
@@ -83,10 +77,6 @@ def prove(context: RunnerContext, ask: Ask | None = None) -> tuple[str, str]:
         except MainMoved:
             context.log.info("hop.main_moved", examined_with=main)
     raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
-
-
-def asking(context: RunnerContext) -> Ask:
-    return lambda request: door.ask(context.boot.places.request_socket, request)
 
 
 def bring_in_main(context: RunnerContext) -> str:

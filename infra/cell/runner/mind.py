@@ -24,7 +24,7 @@ from infra.cell.runner.web_reads import WebReads
 def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindContext:
     """`reads`: of the run; without one, from now on."""
     places = context.boot.places
-    reads = reads or WebReads(places.request_socket)
+    reads = reads or WebReads(context.keep)
     return MindContext(
         places=places,
         git=CloneGit(places.mind, places, context.boot.remote_url),
@@ -37,8 +37,8 @@ def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindC
         is_tainted=reads.is_tainted,
         now=time.time,
         interruption=context.interruption,
-        heads=functools.partial(ask_heads, places.request_socket),
-        note_head=functools.partial(note_head, places.request_socket),
+        heads=functools.partial(ask_heads, context.keep),
+        note_head=functools.partial(note_head, context.keep),
         toolbox_in=lambda directory: _toolbox(context, directory),
     )
 

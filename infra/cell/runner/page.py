@@ -5,25 +5,27 @@ one twice leaves it on the page once."""
 
 from __future__ import annotations
 
-import functools
+import re
 import secrets
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell.report_requests import report_of
+from infra.cell.doors import Refused
 from infra.cell.runner.log import Log
-from infra.cell.runner.retry import answered, retried
+from infra.cell.runner.retry import retried
 from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
 from infra.shared import approvals, comms
-from infra.shared.branches import MAIN
+from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
+from infra.shared.door import DoorAway
 from infra.shared.report_titles import about as about_line
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE
 from infra.shared.repository.tip import CloneTip, read_file
-from infra.shared.requests import AgentReport, Done, Refused, Reply
+from infra.shared.requests import MAX_TICKS, TEXT_CHARS, TITLE_CHARS, Done, Report
+from infra.shared.secret_shapes import redacted_and_cut
 
 
 class PageSeen(NamedTuple):
@@ -51,7 +53,7 @@ class Page:
         self,
         git: Git,
         state: State,
-        hand_over: Callable[[AgentReport], Reply],
+        hand_over: Callable[[Report], Done],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
         preface: str = "",
@@ -104,18 +106,16 @@ class Page:
         """Send what is unsent, oldest first; True when nothing is left."""
         self._state.save()
         for report in self._state.memory.unsent:
-            at_home = (MAIN, self._git_head())
-            request = report_of(report.id, report.at, report.title, report.text, report.ticks, at_home, report.tasks)
-            match answered(functools.partial(self._hand_over, request), self._pause):
-                case Done():
-                    self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
-                    refused = self._state.memory.refused
-                case Refused(why):
-                    self._log.error("report.refused", title=report.title, reason=why)
-                    refused = (*self._state.memory.refused, report)[-MOST_REFUSED:]
-                case reply:
-                    self._log.warning("report.not_sent", title=report.title, reason=str(reply))
-                    return False
+            refused = self._state.memory.refused
+            try:
+                self._hand_over(request_of(report, (MAIN, self._git_head())))
+                self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
+            except (Refused, ValueError) as no:
+                self._log.error("report.refused", title=report.title, reason=str(no))
+                refused = (*refused, report)[-MOST_REFUSED:]
+            except DoorAway as error:
+                self._log.warning("report.not_sent", title=report.title, reason=str(error))
+                return False
             self._state.change(unsent=self._state.memory.unsent[1:], refused=refused)
         return True
 
@@ -129,6 +129,22 @@ class Page:
             return self._git("rev-parse", "--verify", "HEAD")
         except GitError:
             return "0" * 40
+
+
+def request_of(report: UnsentReport, at_home: tuple[str, str]) -> Report:
+    """The heading `branch@commit words` is taken apart; one without gets the branch and commit `at_home`. What is
+    longer than a request may be is cut."""
+    heading, text = report.title, report.text
+    match = _HEADING.fullmatch(heading)
+    if match and not problem_with_branch(match["branch"]):
+        at_home, heading = (match["branch"], match["commit"]), match["words"]
+    if len(text) > TEXT_CHARS:
+        text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
+    title = redacted_and_cut(heading, TITLE_CHARS)
+    return Report(report.id, *at_home, title, text, report.ticks[:MAX_TICKS], report.tasks[:MAX_TICKS])
+
+
+_HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
 
 
 def _missing_sections(document: str) -> list[str]:

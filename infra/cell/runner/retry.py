@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from infra.shared.repository.git import GitError
-from infra.shared.requests import Later, Refused, Reply, RequestError
 
 T = TypeVar("T")
 
@@ -25,25 +24,6 @@ def words_of(error: GitError) -> str:
     said = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
     rest = [line for line in lines if not line.startswith("hint:")]
     return "\n".join(line for line in said if line) or "\n".join(rest).strip()
-
-
-def answered(ask: Callable[[], Reply], pause: Callable[[float], None]) -> Reply:
-    """The git door's reply; asked again a few times while the door restarts or cannot write main."""
-
-    def once() -> Reply:
-        try:
-            return ask()
-        except RequestError as error:
-            return Refused(str(error))
-        except OSError as error:
-            return Later(f"the git door does not answer: {error}")
-
-    for seconds in PAUSES_SECONDS:
-        reply = once()
-        if not isinstance(reply, Later):
-            return reply
-        pause(seconds)
-    return once()
 
 
 def retried(action: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:

@@ -88,7 +88,7 @@ def work_on(
     started_at = time.time()
     approvals = Approvals(context, seen)
     jobs = jobs or JobRun(context)
-    reads = WebReads(context.boot.places.request_socket)
+    reads = WebReads(context.keep)
     gate = gate_of(context.boot.policy, context.checkout, approvals.ask, lambda: jobs.explores(directives.tasks))
 
     def on_bug(error: BaseException) -> None:

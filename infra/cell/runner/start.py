@@ -26,6 +26,8 @@ from infra.shared.status_file import BOOTING, RunnerStatus, write_status
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
 """Doors are started together with the runner and may need a moment."""
 COMMAND_SECONDS = 10.0
+HEALTH = b'{"do":"health"}\n'
+"""`door.Health`, in the words of `door.ask`: its modules take too long to load."""
 
 
 Launch = tuple[str, str, str]
@@ -92,7 +94,7 @@ def _look_at_everything(boot: Boot, checkout: str) -> None:
         _write_status(f"{checkout}/{LIFE_FILE}")
         until = time.monotonic() + boot.limits.door_seconds
         _ask_door("model door", boot.places.model_socket, _is_healthy, until, boot.limits.door_seconds)
-        _ask_door("git door", boot.places.git_socket, _names_main, until, boot.limits.door_seconds)
+        _ask_door("git door", boot.places.git_socket, _answers, until, boot.limits.door_seconds)
     finally:
         status = _end_of(command)
     if status != 0:
@@ -160,10 +162,11 @@ def _is_healthy(path: str, timeout_seconds: float) -> str:
     return "" if line.split(b" ")[1:2] == [b"200"] else f"answered {line[:80]!r}; expected status 200"
 
 
-def _names_main(path: str, timeout_seconds: float) -> str:
+def _answers(path: str, timeout_seconds: float) -> str:
     with connect(path, timeout_seconds) as door:
+        door.sendall(HEALTH)
         line = _first_line(door.recv)
-    return "" if line.startswith(b"main ") else f"answered {line[:80]!r}; expected 'main' and a commit"
+    return "" if line.startswith(b'{"answer"') else f"answered {line[:80]!r}; expected an answer"
 
 
 def _first_line(receive: Callable[[int], bytes]) -> bytes:

@@ -1,7 +1,7 @@
 """When the runner looks at its page: when the git door says that main or the mind moved, and on a grid of the clock.
 
-The door says where both are, at once and at each move, so no move is missed while the door was away. Its lines only
-wake the runner, which then looks for itself."""
+The door is asked where both are, and answers when they are not where they were last (`requests.Tips`), so no move is
+missed while it was away. Its answers only wake the runner, which then looks for itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ import socket
 import time
 from collections.abc import Callable
 
+import msgspec
+
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.log import Log
+from infra.shared.door import Answer
+from infra.shared.requests import Tips, Where
 from infra.shared.sockets import connect
 
 CONNECT_SECONDS = 1.0
@@ -28,18 +32,16 @@ def next_tick(now: float, interval: float) -> float:
 
 
 class Wakes:
-    """A connection to the git door at `path`, made again when it is lost."""
+    """One question after the other to the git door at `path`."""
 
     def __init__(self, path: str, log: Log, interruption: Interruption) -> None:
         self._path = path
         self._log = log
         self._interruption = interruption
         self._door: socket.socket | None = None
-        self._unread = b""
-        self._last = b""
-        """Where main was, as the door says it: `main <commit>`."""
-        self._last_mind = b""
-        """The same of the mind; empty when the door does not say."""
+        self._heard = b""
+        self._last = Where("")
+        """Where main and the mind were."""
         self._backoff = FIRST_BACKOFF_SECONDS
         self._try_at = 0.0
         self._is_lost = self._has_returned = False
@@ -67,11 +69,11 @@ class Wakes:
 
     def seen(self, commit: str) -> None:
         """Main was looked at: that it is at `commit` is not news."""
-        self._last = f"main {commit}".encode()
+        self._last = Where(commit, self._last.mind)
 
     def seen_mind(self, commit: str) -> None:
         """The same of the mind."""
-        self._last_mind = f"mind {commit}".encode()
+        self._last = Where(self._last.main, commit)
 
     def close(self) -> None:
         if self._door:
@@ -79,26 +81,28 @@ class Wakes:
         self._door = None
 
     def _listen(self, seconds: float) -> bool:
-        if self._door is None and not self._connect():
+        if self._door is None and not self._ask():
             time.sleep(max(0.0, min(seconds, self._try_at - time.monotonic())))
             return False
-        assert self._door is not None  # noqa: S101 - _connect said so
+        assert self._door is not None  # noqa: S101 - _ask said so
         poller = select.poll()
         poller.register(self._door, select.POLLIN)
-        if not poller.poll(seconds * 1000):
-            return False
-        return self._read()
+        return bool(poller.poll(seconds * 1000)) and self._hear(self._door)
 
-    def _connect(self) -> bool:
+    def _ask(self) -> bool:
+        """Where main and the mind are: the door answers when they are not where they were last, and at once when it was
+        away."""
         if time.monotonic() < self._try_at:
             return False
+        known = Tips() if self._is_lost else Tips(self._last.main, self._last.mind)
         try:
             self._door = connect(self._path, CONNECT_SECONDS)
+            self._door.sendall(msgspec.json.encode(known) + b"\n")
         except OSError as error:
             self._lose(str(error))
             return False
         self._door.setblocking(False)
-        self._unread = b""
+        self._heard = b""
         return True
 
     def _lose(self, why: str) -> None:
@@ -110,27 +114,23 @@ class Wakes:
         self._try_at = time.monotonic() + self._backoff
         self._backoff = min(self._backoff * 2, LONGEST_BACKOFF_SECONDS)
 
-    def _read(self) -> bool:
-        """Take what the door said; True when its last whole line is another than the last one before."""
-        assert self._door is not None  # noqa: S101 - only called while connected
+    def _hear(self, door: socket.socket) -> bool:
+        """Take what the door said; True when that is news."""
         try:
-            piece = self._door.recv(LINE_BYTES)
+            piece = door.recv(LINE_BYTES)
+            self._heard += piece
+            if piece and len(self._heard) <= LINE_BYTES and not self._heard.endswith(b"\n"):
+                return False
+            told = msgspec.json.decode(self._heard, type=Answer)
+            where = msgspec.json.decode(told.answer, type=Where)
         except BlockingIOError:
             return False
-        except OSError as error:
-            self._lose(str(error))
+        except (OSError, msgspec.MsgspecError) as error:
+            self._lose(f"{error}: {self._heard[:200]!r}")
             return False
-        self._unread += piece
-        if not piece or len(self._unread) > LINE_BYTES:
-            self._lose("the door closed the connection" if not piece else "the door sent a line without end")
-            return False
-        *lines, self._unread = self._unread.split(b"\n")
-        if not lines:
-            return False
+        self.close()
         self._backoff = FIRST_BACKOFF_SECONDS
         self._has_returned, self._is_lost = self._has_returned or self._is_lost, False
-        main, space, rest = lines[-1].partition(b" mind ")
-        mind = b"mind " + rest if space else b""
-        moved = main != self._last or mind != self._last_mind
-        self._last, self._last_mind = main, mind
+        moved, self._last = where != self._last, where
+        self._ask()  # at once, or a door that goes and comes meanwhile would pass unseen
         return moved

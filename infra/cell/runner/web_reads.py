@@ -4,25 +4,19 @@ matters."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Final
 
-from infra.cell import door
-from infra.cell.runner.retry import answered
-from infra.shared.requests import AskTaint, Later, TaintedBy
-
-ASK_SECONDS: Final = 20.0
+from infra.cell.doors import Keep, Refused
+from infra.shared.door import DoorAway
+from infra.shared.requests import TaintedBy
 
 
 class WebReads:
     """Of one run."""
 
-    def __init__(
-        self, request_socket: str, began: float | None = None, pause: Callable[[float], None] = time.sleep
-    ) -> None:
+    def __init__(self, keep: Keep, began: float | None = None) -> None:
         self.began = time.time() if began is None else began
         """When the run began; a resumed one as well."""
-        self._request_socket, self._pause = request_socket, pause
+        self._keep = keep
 
     def origins(self) -> tuple[str, ...]:
         """Whose text the run was served. Raises OSError when the keep does not say."""
@@ -33,9 +27,7 @@ class WebReads:
         return self._ask().is_tainted
 
     def _ask(self) -> TaintedBy:
-        since = max(0, int(self.began))
-        reply = answered(lambda: door.ask(self._request_socket, AskTaint(since), ASK_SECONDS), self._pause)
-        if isinstance(reply, TaintedBy):
-            return reply
-        reason = reply.why if isinstance(reply, Later) else "its reply is not an answer"
-        raise OSError(f"whether the web was read cannot be told: the git door: {reason}; try again later")
+        try:
+            return self._keep.taint(max(0, int(self.began)))
+        except (Refused, DoorAway) as error:
+            raise OSError(f"whether the web was read cannot be told: {error}; try again later") from None

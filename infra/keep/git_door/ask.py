@@ -8,68 +8,67 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import threading
 from typing import Literal
 
 import msgspec
 
 from infra.keep import questions
 from infra.keep.depth import MAX_LEVELS, is_too_deep
-from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.known_secrets import read_known
 from infra.keep.questions import MOST_OPEN, Question
 from infra.keep.repository.page import reported, write_reports
 from infra.keep.taint import Taint, line_under_report
 from infra.shared import approvals, comms
 from infra.shared.approvals import ID_DIGITS, State
-from infra.shared.branches import MAIN
+from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
+from infra.shared.door import Failure
 from infra.shared.files import sync_directory, write_whole
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
-from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
+from infra.shared.requests import Ask, QuestionState
 from infra.shared.secret_shapes import redacted, redacted_and_cut, redacted_value
 
 SHOWN_CHARS = 4000
 """Of the arguments on the page, which stands in every prompt."""
 WHY_CHARS = 300
 
-_one_at_a_time = threading.Lock()
 
-
-def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> Reply:
+def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> QuestionState | Failure:
+    """Not for two threads at once, nor beside a report."""
     if is_too_deep(dict(request.input)):
-        return Refused(f"the arguments are nested over {MAX_LEVELS} levels deep")
+        return refused(f"the arguments are nested over {MAX_LEVELS} levels deep")
+    if problem := problem_with_branch(request.branch):
+        return refused(problem)
     git = context.git()
-    with _one_at_a_time:
-        try:
-            page = comms.with_sections(read_file(git, f"refs/heads/{MAIN}", PAGE) or "")
-            held = _still_open(context, page)
-            question = next((each for each in held if each.is_about(request.tool, request.input)), None)
-            if question is None and len(held) >= MOST_OPEN:
-                return Refused(f"{MOST_OPEN} calls wait for the PM's answer already, and no more are asked about")
-            if question is None:
-                question = _new(request, timestamp(context.wall_seconds()))
-                _keep(context, question)
-                context.log.info("approval.asked", id=question.id, tool=question.tool)
-            if not question.told:
-                _show(context, git, question, line_under_report(taint))
-                _keep(context, msgspec.structs.replace(question, told=True))
-            return _reply(question, page)
-        except (GitError, TipBusy, OSError, ValueError) as error:
-            context.log.warning("approval.not_asked", tool=request.tool, reason=redacted_and_cut(str(error), 1000))
-            return Later(f"the PM could not be asked: {error}")
+    try:
+        page = comms.with_sections(read_file(git, f"refs/heads/{MAIN}", PAGE) or "")
+        held = _still_open(context, page)
+        question = next((each for each in held if each.is_about(request.tool, request.input)), None)
+        if question is None and len(held) >= MOST_OPEN:
+            return refused(f"{MOST_OPEN} calls wait for the PM's answer already, and no more are asked about")
+        if question is None:
+            question = _new(request, timestamp(context.wall_seconds()))
+            _keep(context, question)
+            context.log.info("approval.asked", id=question.id, tool=question.tool)
+        if not question.told:
+            _show(context, git, question, line_under_report(taint))
+            _keep(context, msgspec.structs.replace(question, told=True))
+        return _reply(question, page)
+    except (GitError, TipBusy, OSError, ValueError) as error:
+        context.log.warning("approval.not_asked", tool=request.tool, reason=redacted_and_cut(str(error), 1000))
+        return later(f"the PM could not be asked: {error}")
 
 
 def close_questions(context: DoorContext) -> None:
     """The work is done: its questions are over, and an answer to them answers nothing any more."""
-    with _one_at_a_time:
-        try:
-            _remove(context, _held(context))
-        except OSError as error:
-            context.log.error("approvals.not_closed", reason=str(error))
+    try:
+        _remove(context, _held(context))
+    except OSError as error:
+        context.log.error("approvals.not_closed", reason=str(error))
 
 
 def _held(context: DoorContext) -> list[Question]:
@@ -160,7 +159,7 @@ def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
 
 
-def _reply(question: Question, page: str) -> Reply:
+def _reply(question: Question, page: str) -> QuestionState:
     state, why = approvals.states(page, (question.id,))[question.id]
     found: Literal["waiting", "approved", "denied"] = "waiting"
     if state in (State.APPROVED, State.DENIED):

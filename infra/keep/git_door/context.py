@@ -13,6 +13,7 @@ from infra.keep.git_door.record import WorkRecord
 from infra.keep.same_trouble import SameTrouble
 from infra.keep.settings import Settings
 from infra.keep.taint import Taint, look
+from infra.shared.door import Failure
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
@@ -40,3 +41,13 @@ class DoorContext:
     def git(self) -> Git:
         """The bare repository, in the agent's name."""
         return Git(self.places.remote, AGENT).within(GIT_SECONDS)
+
+
+def refused(why: str) -> Failure:
+    """For good: sending it again unchanged is pointless."""
+    return Failure("refused", why)
+
+
+def later(why: str) -> Failure:
+    """Not possible now; the same request may succeed later."""
+    return Failure("unavailable", why, retriable=True)

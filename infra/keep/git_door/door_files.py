@@ -120,8 +120,7 @@ def cell_git_config(door: str) -> str:
 
 
 def _pre_receive(door: str) -> str:
-    # Without site-packages (-S), which it has no need of: it starts a quarter sooner.
-    python = [sys.executable, "-S", "-s", "-P"]
+    python = [sys.executable, "-s", "-P"]
     words = [*python, "-m", "infra.git_door", "pre-receive", "--config", f"{door}/config.json"]
     return f"""\
 #!/bin/sh

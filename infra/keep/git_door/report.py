@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 
+import msgspec
+
 from infra.keep.git_door.ask import close_questions
-from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext
+from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext, later, refused
 from infra.keep.known_secrets import read_known
 from infra.keep.repository.page import reported, write_reports
 from infra.keep.taint import Taint, line_under_report
 from infra.shared import comms
 from infra.shared.approvals import agents_title
-from infra.shared.branches import MAIN, MIND
+from infra.shared.branches import MAIN, MIND, problem_with_branch
+from infra.shared.clock import timestamp
+from infra.shared.door import Failure
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import INBOX
 from infra.shared.people import AGENT
@@ -20,46 +23,42 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
-from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
+from infra.shared.requests import Done, Report
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 
 _COUNTED = "stopped ("
 """How titles begin that report trouble which comes again at each tick."""
 
-_one_at_a_time = threading.Lock()
 
-
-def report(context: DoorContext, request: AgentReport, taint: Taint | None = None) -> Reply:
+def report(context: DoorContext, request: Report, taint: Taint | None = None) -> Done | Failure:
+    """Not for two threads at once."""
     if not request.title.strip():
-        return Refused("the report has no title; say in a few words what it is about")
+        return refused("the report has no title; say in a few words what it is about")
+    if problem := problem_with_branch(request.branch):
+        return refused(problem)
     git = context.git()
-    with _one_at_a_time:
-        try:
-            main = git("rev-parse", f"refs/heads/{MAIN}")
-            if request.id in reported(git, AGENT):
-                return Done(main)
-            page = comms.with_sections(read_file(git, main, PAGE) or "")
-            again = _again(context, main, request)
-            if again is None:
-                context.log.info("report.counted", title=request.whole_title)
-                return Done(main)
-            if not context.allowance.take(time.monotonic()):
-                return Later(
-                    f"over {AT_ONCE} reports came within a short time; the next is taken in {SECONDS_EACH:g} s"
-                )
-            entry = _entry(context, request, again, line_under_report(taint))
-            subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
-            # A claim of ticks alone, of what is not open, closes no question and begins no new record.
-            ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
-            ends_task = bool(request.tasks) and not {*request.tasks} & _inbox(git)
-            main = write_reports(git, subject, [entry], [request.id], request.ticks)
-        except (GitError, TipBusy, OSError, ValueError) as error:
-            context.log.warning(
-                "report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000)
-            )
-            return Later(f"the report could not be written onto main: {error}")
-        if ends_work or ends_task:
-            _end_work(context)
+    try:
+        main = git("rev-parse", f"refs/heads/{MAIN}")
+        if request.id in reported(git, AGENT):
+            return Done(main)
+        page = comms.with_sections(read_file(git, main, PAGE) or "")
+        again = _again(context, main, request)
+        if again is None:
+            context.log.info("report.counted", title=request.whole_title)
+            return Done(main)
+        if not context.allowance.take(time.monotonic()):
+            return later(f"over {AT_ONCE} reports came within a short time; the next is taken in {SECONDS_EACH:g} s")
+        entry = _entry(context, request, again, line_under_report(taint))
+        subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
+        # A claim of ticks alone, of what is not open, closes no question and begins no new record.
+        ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
+        ends_task = bool(request.tasks) and not {*request.tasks} & _inbox(git)
+        main = write_reports(git, subject, [entry], [request.id], request.ticks)
+    except (GitError, TipBusy, OSError, ValueError) as error:
+        context.log.warning("report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000))
+        return later(f"the report could not be written onto main: {error}")
+    if ends_work or ends_task:
+        _end_work(context)
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
 
@@ -79,9 +78,9 @@ def _end_work(context: DoorContext) -> None:
         context.log.error("record.not_marked", reason=str(error))
 
 
-def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = "") -> ReportEntry:
+def _entry(context: DoorContext, request: Report, again: str, taint: str = "") -> ReportEntry:
     known = read_known(context.places.secrets)
-    shown = request._replace(title=agents_title(request.title))
+    shown = msgspec.structs.replace(request, title=agents_title(request.title))
     title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
     try:
         record = context.record.lines() if context.record else ""
@@ -90,10 +89,10 @@ def _entry(context: DoorContext, request: AgentReport, again: str, taint: str = 
         context.log.exception("report.without_record", title=title)
         record = ""
     record = "\n".join(filter(None, (taint, record)))
-    return ReportEntry(request.at, title, "\n\n".join(filter(None, (text, again))), record)
+    return ReportEntry(timestamp(context.wall_seconds()), title, "\n\n".join(filter(None, (text, again))), record)
 
 
-def _again(context: DoorContext, main: str, request: AgentReport) -> str | None:
+def _again(context: DoorContext, main: str, request: Report) -> str | None:
     """Words on how often this trouble came; None when it is counted only. A report with ticks is always written, and
     after a word of the PM's it is another trouble. Raises GitError."""
     if request.ticks or not request.title.startswith(_COUNTED):

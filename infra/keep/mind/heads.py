@@ -9,8 +9,9 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from infra.shared.clock import timestamp
+from infra.shared.door import Failure
 from infra.shared.mind.heads import FILE, Head, add, line_of, read_heads
-from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
+from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead
 
 TAIL_BYTES = 1 << 20
 """Read of the file's end: some thousand runs. The last head stands there."""
@@ -24,17 +25,18 @@ MOST_TORN = 100
 _one_at_a_time = threading.Lock()
 
 
-def note(var: str, request: NoteHead, now: float) -> Reply:
+def note(var: str, request: NoteHead, now: float) -> Done | Failure:
     """Refused when the chain went back, or one event of it has become another. Raises OSError."""
     path = f"{var}/{FILE}"
     with _one_at_a_time:
         last, size = _last_of(path)
         if problem := _problem(last, request):
-            return Refused(problem)
+            return Failure("refused", problem)
         if last and last.seq == request.seq and last.since <= request.since:  # a run without an event, or told twice
             return Done("")
         if size > MOST_BYTES:
-            return Refused(
+            return Failure(
+                "refused",
                 f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why, and "
                 "moves it away while the agent is down"
             )
@@ -42,7 +44,7 @@ def note(var: str, request: NoteHead, now: float) -> Reply:
     return Done("")
 
 
-def held(var: str, request: AskHeads) -> Reply:
+def held(var: str, request: AskHeads) -> Heads:
     """The newest ones, in their order. Raises OSError."""
     lines = _end_of(f"{var}/{FILE}", MOST_BYTES if request.below else TAIL_BYTES)[0].split(b"\n")
     end = bisect_left(range(len(lines)), request.below, key=lambda at: _seq_at(lines, at)) if request.below else None

@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from infra.keep.git_door.mainline import Unreadable, read_main
+from infra.keep.git_door.tips import Unreadable, read_tip
 from infra.keep.rehearsal.findings import Outage, Stage, Unfit, as_outage
 from infra.shared import comms
-from infra.shared.branches import problem_with_branch
+from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.paths import Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -94,10 +94,10 @@ class Scratch:
     def main(self) -> str:
         """The commit it is at, read so cheaply that it can be read all the time. Raises Outage."""
         try:
-            commit = read_main(self.places.remote)
+            commit = read_tip(self.places.remote, MAIN)
         except Unreadable as error:
             raise Outage(f"the scratch repository does not say where main is: {error}") from error
-        if commit is None:
+        if not commit:
             raise Outage("main of the scratch repository is gone")
         return commit
 

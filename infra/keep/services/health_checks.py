@@ -33,9 +33,7 @@ class HealthQuestion(NamedTuple):
     answer: re.Pattern[bytes]
 
 
-OF_GIT_DOOR = HealthQuestion(b"", re.compile(rb"main [^\n]*\n"))
-"""It tells every caller where main is."""
-OF_WEB_DOOR = HealthQuestion(b'{"do":"health"}\n', re.compile(rb'\{"answer"'))
+OF_GIT_DOOR = OF_WEB_DOOR = HealthQuestion(b'{"do":"health"}\n', re.compile(rb'\{"answer"'))
 OF_MODEL_DOOR = HealthQuestion(
     f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n".encode(),
     re.compile(rb"HTTP/1\.1 200 "),

@@ -97,7 +97,7 @@ def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port:
     return [
         Service(
             "git_door",
-            keep_command("infra.git_door", "serve", *given),
+            keep_command("infra.git_door", *given),
             places.git_socket,
             question=health_checks.OF_GIT_DOOR,
         ),

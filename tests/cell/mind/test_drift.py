@@ -13,7 +13,7 @@ import pytest
 from infra.cell.mind import drift
 from infra.shared.mind.layout import CORE, DRIFT_REPORTS, IDENTITY, INVARIANTS
 from infra.shared.mind.sections import document_of
-from infra.shared.requests import MindState
+from infra.shared.requests import Drift
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.runner.test_web_reads import Door
 
@@ -82,7 +82,7 @@ def test_the_keeps_word_is_in_the_report_once(mind: OneMind) -> None:
     """As long as it says the same; a report of before that was spoiled is no trouble."""
     line = "the branch mind: boot/identity.md was last changed by the agent, and it is the PM's alone"
     mind.write(DRIFT_REPORTS, b"## cut in the mid\xff\xfe")
-    door = Door(mind.places.run, MindState((line,), ("2026-01-31: commit 0123 changed 97% of the words",)))
+    door = Door(mind.places.run, Drift((line,), ("2026-01-31: commit 0123 changed 97% of the words",)))
 
     drift.settle(mind.context())
     drift.settle(mind.context())

@@ -3,6 +3,7 @@ and a shell that writes into the files of events."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -11,9 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 
+from infra.cell.doors import Keep
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.loop import Acted, Entered, RunResult
 from infra.cell.loop.registry import Position
@@ -29,16 +32,17 @@ from infra.cell.mind.skill_record import COMPARISON, SELF_TEST, TrialDetails
 from infra.cell.mind.vouched import Vouched
 from infra.cell.mind.vouched_events import VouchedEvents
 from infra.cell.run_states import RunState, StopReason
+from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.requests import answer
 from infra.keep.settings import Settings
 from infra.shared.clock import timestamp
+from infra.shared.door import Failure
 from infra.shared.mind.heads import FILE, Head, add, line_of
 from infra.shared.mind.layout import FAILURES
-from infra.shared.requests import MAX_HEADS, MAX_SEQ, HeldHead, Later, NoteHead, Refused, Reply, Request
+from infra.shared.requests import MAX_HEADS, MAX_SEQ, HeldHead, NoteHead
 from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind
-from tests.keep.git_door.test_request_server import serving
+from tests.cell.runner.doors import AnsweredBy
 from tests.shared.mind.notes import DAY, START, Said, event_of
 
 LIE = "all reports go to the address on the page"
@@ -49,14 +53,14 @@ class Kept(OneMind):
 
     def __init__(self, root: str, socket: str) -> None:
         super().__init__(root, START)
-        self._socket = socket
+        self._keep = Keep(socket, pauses=())
         self._runs = 0
         self.is_keep_away = False
 
     @property
     def live(self) -> MindContext:
         return self.context()._replace(
-            heads=functools.partial(ask_heads, self._socket), note_head=functools.partial(note_head, self._socket)
+            heads=functools.partial(ask_heads, self._keep), note_head=functools.partial(note_head, self._keep)
         )
 
     def run(self, *facts: str, meanwhile: Callable[[], object] = lambda: None, crashes: bool = False) -> None:
@@ -128,12 +132,13 @@ class Kept(OneMind):
 def mind(tmp_path: Path) -> Iterator[Kept]:
     found: list[Kept] = []
 
-    def answered(request: Request) -> Reply:
+    def answered(request: Any) -> msgspec.Struct:
         if found[0].is_keep_away:
-            return Later("the keep begins anew")
+            return Failure("unavailable", "the keep begins anew", retriable=True)
         return answer(DoorContext(found[0].places, Settings(), structlog.get_logger()), request)
 
-    with serving(tmp_path, answered) as socket:
+    socket = f"{tmp_path}/git.sock"
+    with contextlib.closing(AnsweredBy(socket, answered)):
         found.append(Kept(str(tmp_path), socket))
         Path(found[0].places.var).mkdir(exist_ok=True)
         yield found[0]
@@ -213,7 +218,8 @@ def test_a_skills_evidence_is_the_dispatchers(mind: Kept) -> None:
 
 def test_a_keep_that_does_not_say_is_waited_for(tmp_path: Path) -> None:
     """Whether it refuses, or nobody answers: nothing is learned meanwhile."""
-    with serving(tmp_path, lambda request: Refused("not now")) as socket:
+    socket = f"{tmp_path}/git.sock"
+    with contextlib.closing(AnsweredBy(socket, lambda request: Failure("refused", "not now"))):
         mind = Kept(str(tmp_path), socket)
         mind.run("alpha is 1")
         assert "alpha is 1" not in mind.memory
@@ -240,7 +246,7 @@ def test_all_heads_are_asked_for_once_a_day_and_the_newest_after_a_run(mind: Kep
     assert asked == [0]
     VouchedEvents(vouching).verify()
     assert asked == [0, 0, 3]
-    assert mind.live.heads(3) == ((1, 1, f"{1:064x}"), (2, 2, f"{2:064x}"))
+    assert mind.live.heads(3) == (HeldHead(1, 1, f"{1:064x}"), HeldHead(2, 2, f"{2:064x}"))
 
 
 def test_after_a_run_old_files_are_not_looked_at(mind: Kept) -> None:

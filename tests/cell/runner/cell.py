@@ -28,7 +28,7 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.doors import GitDoor, ModelDoor, Requests
+from tests.cell.runner.doors import POLL_SECONDS, GitDoor, ModelDoor
 
 PROJECT = str(Path(__file__).parents[3])
 BODY = ("shared", "cell")
@@ -179,7 +179,6 @@ class Cell:
             write(settings, read(settings).replace(TEMPLATES_REMOTE, self.places.remote))
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
-        self._requests: Requests | None = None
         self._runners: list[Runner] = []
         self._seen = Page("", "")
 
@@ -191,27 +190,17 @@ class Cell:
             self._model = ModelDoor(self.places.model_socket, self.places.probe)
         return self._model
 
-    def open_git_door(self) -> None:
+    def open_git_door(self, poll_seconds: float = POLL_SECONDS) -> None:
         if self._git_door is None:
-            self._git_door = GitDoor(self.places.git_socket, self.places.remote)
+            self._git_door = GitDoor(self.places, poll_seconds)
 
     def close_git_door(self) -> None:
         if self._git_door:
             self._git_door.close()
         self._git_door = None
 
-    def open_requests(self) -> None:
-        if self._requests is None:
-            self._requests = Requests(self.places)
-
-    def close_requests(self) -> None:
-        if self._requests:
-            self._requests.close()
-        self._requests = None
-
     def open_doors(self) -> None:
         self.open_git_door()
-        self.open_requests()
         assert self.model
 
     def close(self) -> None:
@@ -220,7 +209,6 @@ class Cell:
                 runner.process.kill()
             runner.process.wait()
         self.close_git_door()
-        self.close_requests()
         if self._model:
             self._model.close()
         shutil.rmtree(self._run)
@@ -266,7 +254,7 @@ class Cell:
     def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
         """The surroundings of a runner on main that runs in this very process."""
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
-        self.open_requests()
+        self.open_git_door()
         return runner_context(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
 
     # The PM's side.

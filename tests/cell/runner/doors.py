@@ -1,24 +1,27 @@
-"""Both doors by hand, on real sockets, in threads: one answers with canned replies, one tells when main moves."""
+"""Both doors on real sockets, in threads: a model that answers with canned replies, and the git door's own answers."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
 import os
-import socket
 import socketserver
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
+import msgspec
 import structlog
 
+from infra.keep.door_server import Caller, DoorServer
+from infra.keep.door_server import Refusal as Refusing
+from infra.keep.git_door.app import LIMITS, App, Requests
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.request_server import RequestServer
-from infra.keep.git_door.requests import answer
+from infra.keep.git_door.tips import Watch
 from infra.keep.settings import Settings
 from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
@@ -31,29 +34,57 @@ from infra.shared.conversation import (
     request_from_dict,
     to_plain,
 )
+from infra.shared.door import Failure
 from infra.shared.paths import Paths
-from infra.shared.repository.git import Git
-from infra.shared.repository.tip import resolve_object
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import says
 
 POLL_SECONDS = 0.01
 
 
-class Requests:
-    """The keep's own verbs, on a real socket."""
+class Served:
+    """A door's server in a thread, at a path."""
 
-    def __init__(self, places: Paths, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
-        self._path = places.request_socket
-        self._listening = listen(self._path)
-        log = structlog.get_logger()
-        self._server = RequestServer(self._listening, partial(answer, DoorContext(places, settings, log)), log)
-        self._server.start()
+    def __init__(self, path: str, server: Callable[[], DoorServer]) -> None:
+        self._path = path
+        listening, ready = listen(path), threading.Event()
+
+        async def serve() -> None:
+            self._loop, self._leave = asyncio.get_running_loop(), asyncio.Event()
+            await server().serve_until(self._leave, listening, ready.set)
+
+        self._thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
+        self._thread.start()
+        assert ready.wait(20)
 
     def close(self) -> None:
-        self._server.stop()
-        self._listening.close()
-        os.unlink(self._path)
+        self._loop.call_soon_threadsafe(self._leave.set)
+        self._thread.join()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._path)
+
+
+class GitDoor(Served):
+    """The git door's own answers; it looks for moves more often than in life."""
+
+    def __init__(self, places: Paths, poll_seconds: float = POLL_SECONDS) -> None:
+        context = DoorContext(places, Settings(), structlog.get_logger())
+        super().__init__(places.git_socket, lambda: App(context, Watch(places.remote, poll_seconds)).server())
+
+
+class AnsweredBy(Served):
+    """The git door's socket, with the test's own answers."""
+
+    def __init__(self, path: str, answer: Callable[[Any], msgspec.Struct]) -> None:
+        async def answered(request: object, caller: Caller) -> msgspec.Struct:
+            found = answer(request)
+            if isinstance(found, Failure):
+                raise Refusing(found)
+            return found
+
+        super().__init__(
+            path, lambda: DoorServer(Requests, answered, lambda error: Failure("refused", str(error)), LIMITS)
+        )
 
 
 class Refusal(NamedTuple):
@@ -135,62 +166,3 @@ class ModelDoor:
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
-
-
-class GitDoor:
-    """Tells each client where main of a bare repository is, at once and whenever it moves."""
-
-    def __init__(self, path: str, remote: str) -> None:
-        self._path = path
-        self._remote = remote
-        self._listener = listen(path)
-        self._listener.settimeout(POLL_SECONDS)
-        self._clients: list[socket.socket] = []
-        self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        said = self._line()
-        while not self._closing.is_set():
-            try:
-                client, _ = self._listener.accept()
-            except TimeoutError:
-                client = None
-            now = self._line()
-            if now != said:
-                said = now
-                self._clients = [known for known in self._clients if _tell(known, said)]
-            if client and _tell(client, said):
-                self._clients.append(client)
-
-    def _line(self) -> bytes:
-        main = self._commit("main")
-        if main is None:  # packed, or moved away by the test
-            main = resolve_object(Git(self._remote), "refs/heads/main") if os.path.isdir(self._remote) else None
-        mind = self._commit("mind")
-        return f"main {main or '-'}{f' mind {mind}' if mind else ''}\n".encode()
-
-    def _commit(self, branch: str) -> str | None:
-        try:
-            with open(os.path.join(self._remote, "refs/heads", branch), encoding="ascii") as file:
-                return file.read().strip()
-        except OSError:
-            return None
-
-    def close(self) -> None:
-        self._closing.set()
-        self._thread.join()
-        for open_socket in (self._listener, *self._clients):
-            open_socket.close()
-        if os.path.exists(self._path):
-            os.unlink(self._path)
-
-
-def _tell(client: socket.socket, line: bytes) -> bool:
-    try:
-        client.sendall(line)
-    except OSError:
-        client.close()
-        return False
-    return True

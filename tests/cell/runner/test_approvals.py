@@ -218,7 +218,7 @@ def test_an_answer_alone_is_no_work(cell: Cell) -> None:
 
 def approvals(cell: Cell) -> Approvals:
     context = cell.context()
-    return Approvals(context, context.page.look(), pause=lambda seconds: None)
+    return Approvals(context, context.page.look())
 
 
 def ask(it: Approvals, command: str = "x") -> Verdict:
@@ -279,11 +279,11 @@ def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> Non
         ask(it)
     assert not it.awaits()
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
-    cell.close_requests()
+    cell.close_git_door()
     with pytest.raises(OSError, match="could not be asked"):
         ask(it)
 
-    cell.open_requests()
+    cell.open_git_door()
     assert ask(it).status == "awaiting_approval"
     assert it.awaits()
     assert len(asked_ids(cell)) == 1

@@ -22,7 +22,7 @@ from infra.shared import control
 from infra.shared.control import Heartbeat, ProbeAnswer, ProbeQuestion
 from infra.shared.conversation import Completion, Request
 from infra.shared.exit_codes import Exit
-from infra.shared.requests import Refused
+from infra.shared.requests import Examination
 from infra.shared.sockets import control_address, listen
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
@@ -321,7 +321,7 @@ def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
     os.makedirs(f"{context.checkout}/logs", exist_ok=True)
     heart.beats.clear()
 
-    assert not examination.wait(context, context.head(), lambda _: Refused("moved")).passed
+    assert not examination.wait(context, context.head(), lambda *_: Examination("examined", {"passed": False})).passed
     hop.prove_and_hand_over(context)
 
     assert "awaiting its examination" in heart.words()

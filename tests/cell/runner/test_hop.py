@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from infra.cell.doors import Refused
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner import examination, hop
 from infra.cell.runner.context import RunnerContext, runner_context
@@ -14,10 +15,11 @@ from infra.cell.runner.examination import Examined
 from infra.cell.runner.hop import MainMoved, NotValidated
 from infra.keep.verdicts import records, refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
+from infra.shared.door import DoorAway, Failure
 from infra.shared.paths import ERROR_LOG
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
-from infra.shared.requests import Examination, Later, Refused, Reply
+from infra.shared.requests import Examination
 from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, limits, read, write
@@ -131,11 +133,12 @@ def test_a_verdict_is_waited_for(cell: Cell) -> None:
     """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
     change(cell)
     context = at_home(cell, "improve")
-    replies: list[Reply | OSError] = [OSError("no door"), Later("busy"), Examination("waiting"), Refused("moved")]
+    moved = Refused(Failure("refused", "moved"))
+    replies: list[Examination | Exception] = [DoorAway("no door"), Examination("waiting"), moved]
 
-    def ask(request: object) -> Reply:
+    def ask(branch: str, commit: str) -> Examination:
         reply = replies.pop(0)
-        if isinstance(reply, OSError):
+        if isinstance(reply, Exception):
             raise reply
         return reply
 
@@ -149,8 +152,8 @@ def test_no_verdict_in_time_is_none(cell: Cell) -> None:
     context = at_home(cell, "improve", limits=limits(validation_seconds=10))
     times = iter([0.0, 1.0, 9999.0])
 
-    def ask(request: object) -> Reply:
-        return Later("the disk is full")
+    def ask(branch: str, commit: str) -> Examination:
+        raise DoorAway("the disk is full")
 
     found = examination.wait(context, context.head(), ask, lambda: next(times), pause=lambda seconds: None)
 
@@ -303,7 +306,7 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
     cell.pm("push", "--quiet", "origin", "HEAD:main")
     context = at_home(cell, "improve")
 
-    title, text = hop.prove(context, lambda _: Later("nobody is asked"))
+    title, text = hop.prove(context, lambda *_: Examination("waiting"))
 
     assert " validated: " in title
     assert "nothing to merge" in text

@@ -22,7 +22,7 @@ from infra.shared.clock import timestamp
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import PAGE, USUAL
-from infra.shared.requests import AgentReport, Reply
+from infra.shared.requests import Done, Report
 from tests.cell.runner.cell import PROJECT, Cell, read, write
 
 
@@ -193,12 +193,12 @@ def test_a_report_that_is_refused_is_set_aside(cell: Cell) -> None:
 def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
     """What cannot be handed over is kept, and the next look hands it over once."""
     page = cell.context().page
-    cell.close_requests()
+    cell.close_git_door()
 
     assert not page.report("first", "text")
     assert len(kept(cell)) == 1
 
-    cell.open_requests()
+    cell.open_git_door()
     assert page.send()
     assert page.send()
     assert len(cell.reports()) == 1
@@ -219,7 +219,7 @@ def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
     assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
 
 
-def _never(report: AgentReport) -> Reply:
+def _never(report: Report) -> Done:
     raise AssertionError(report)
 
 

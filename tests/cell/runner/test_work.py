@@ -19,7 +19,7 @@ from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.policy import Policy, to_text
 from infra.shared.repository.git import Git
-from infra.shared.requests import AgentReport, Reply
+from infra.shared.requests import Done, Report
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
@@ -79,6 +79,7 @@ def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
     """A door that says nothing is no reason to miss a directive: the grid of the clock is kept."""
     run = asleep(cell, limits=limits(work_seconds=0.5))
     cell.close_git_door()
+    cell.open_git_door(poll_seconds=3600)
     cell.model.replies.append(says("Done."))
 
     cell.tell("do it")
@@ -670,10 +671,14 @@ def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) ->
 def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
     """What may not be broken off is given a moment, and then ends with everything it started."""
     run = asleep(cell)
-    cell.close_requests()
-    with listen(cell.places.request_socket) as mute:
+
+    def and_the_door_hangs(request: Request) -> Completion:
+        os.rename(f"{cell.places.run}/mute.sock", cell.places.git_socket)
+        return says("Done.")
+
+    with listen(f"{cell.places.run}/mute.sock") as mute:
         mute.settimeout(20)
-        cell.model.replies.append(says("Done."))
+        cell.model.replies.append(and_the_door_hangs)
         cell.tell("do it")
         with mute.accept()[0]:
             asked_at = time.monotonic()
@@ -691,7 +696,7 @@ class ForgetfulPage(Page):
         return True
 
 
-def _never(report: AgentReport) -> Reply:
+def _never(report: Report) -> Done:
     raise AssertionError(report)
 
 

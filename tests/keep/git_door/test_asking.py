@@ -6,11 +6,12 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import structlog
+from msgspec import structs
 
 from infra.keep.git_door.ask import ask, close_questions
 from infra.keep.git_door.context import DoorContext
@@ -18,11 +19,12 @@ from infra.keep.questions import MOST_OPEN
 from infra.keep.settings import Settings
 from infra.shared import comms
 from infra.shared.approvals import call_hash
+from infra.shared.door import Failure
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with
-from infra.shared.requests import Ask, Later, QuestionState, Refused, Reply
+from infra.shared.requests import Ask, QuestionState
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] do it\n\n## Reports\n"
 PM = Person("PM", "pm@example.invalid")
@@ -48,7 +50,9 @@ class Desk:
         self.world = DoorContext(places, Settings(), structlog.get_logger(), lambda: self.now)
         self.questions = f"{places.var}/questions"
 
-    def put(self, tool: str = "bash", given: Mapping[str, Any] | None = None, why: str = "rule 1") -> Reply:
+    def put(
+        self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1"
+    ) -> QuestionState | Failure:
         return ask(self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20))
 
     def asks(self, **given: Any) -> QuestionState:
@@ -90,9 +94,9 @@ def test_a_question_waits_for_the_answer_with_its_own_id(desk: Desk) -> None:
     assert desk.git("log", "-1", "--format=%cn", "main") == AGENT.name
 
     desk.says(f"approve {first.id}")
-    assert desk.asks(command="touch a") == first._replace(state="approved")
+    assert desk.asks(command="touch a") == structs.replace(first, state="approved")
     desk.says(f"deny {first.id}: use mktemp")
-    assert desk.asks(command="touch a") == first._replace(state="denied", why="use mktemp")
+    assert desk.asks(command="touch a") == structs.replace(first, state="denied", why="use mktemp")
 
 
 def test_an_answer_is_for_one_asking(desk: Desk) -> None:
@@ -147,7 +151,7 @@ def test_a_question_that_is_written_again_on_the_page_stands_as_it_was_asked(des
     desk.says(f"approve {asked.id}")
 
     assert desk.asks(command="rm -rf /").state == "waiting"
-    assert desk.asks(command="ls") == asked._replace(state="approved")
+    assert desk.asks(command="ls") == structs.replace(asked, state="approved")
     desk.edit(lambda page: page.replace(forged, ""))
     assert desk.asks(command="ls").state == "approved", "the page is not what remembers it"
 
@@ -214,7 +218,7 @@ def test_a_question_that_cannot_be_shown_is_for_later(desk: Desk) -> None:
     """And is the same then."""
     remote = desk.world.places.remote
     os.rename(remote, f"{remote}.away")
-    assert isinstance(desk.put(), Later)
+    assert isinstance(desk.put(), Failure)
     os.rename(f"{remote}.away", remote)
     assert desk.asks().state == "waiting"
     assert len(desk.reports()) == 1
@@ -225,7 +229,7 @@ def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
     deep: dict[str, Any] = {}
     for _ in range(100):
         deep = {"a": deep}
-    assert isinstance(desk.put(given=deep), Refused)
+    assert isinstance(desk.put(given=deep), Failure)
 
     asked = desk.asks()
     with open(f"{desk.questions}/{asked.id}.json", "rb") as file:
@@ -236,6 +240,6 @@ def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
             given = {"command": str(at)}
             json.dump(record | {"id": id, "input": given, "call": call_hash("bash", given)}, file)
     refused = desk.put(given={"command": "one more"})
-    assert isinstance(refused, Refused)
-    assert "wait for the PM's answer" in refused.why
+    assert isinstance(refused, Failure)
+    assert "wait for the PM's answer" in refused.message
     assert desk.asks().id == asked.id

@@ -13,8 +13,9 @@ from infra.keep.git_door.examine import examine
 from infra.keep.settings import Settings
 from infra.keep.verdicts.refs import MOST_WAITING, REQUESTS, VERDICTS, ask, is_asked, requests
 from infra.keep.verdicts.trees import key_of
+from infra.shared.door import Failure
 from infra.shared.repository.git import Git
-from infra.shared.requests import Examination, Examine, Later
+from infra.shared.requests import Examination, Examine
 from tests.keep.git_door.world import World
 
 
@@ -178,7 +179,7 @@ def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
     ask(git, "z", commit)
     os.utime(f"{world.places.remote}/{REQUESTS}z", (1, 1))
     said = [examine(door, Examine(branch, commit)) for branch in branches]
-    assert [type(each) for each in said] == [Examination] * (MOST_WAITING - 1) + [Later] * 2
+    assert [type(each) for each in said] == [Examination] * (MOST_WAITING - 1) + [Failure] * 2
     assert requests(git)[0] == ("z", commit)
     assert len(requests(git)) == MOST_WAITING
     assert examine(door, Examine("a0", commit)) == Examination("waiting")

@@ -23,7 +23,7 @@ from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.page_text import RECORD
 from infra.shared.repository.tip import read_file
-from infra.shared.requests import AgentReport, Done
+from infra.shared.requests import Done, Report
 
 PM = Person("PM", "pm@example.invalid")
 PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
@@ -192,7 +192,7 @@ def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
-        reply = report(context, AgentReport(id * 32, THEN, "main", "0" * 40, title, text, ticks))
+        reply = report(context, Report(id * 32, "main", "0" * 40, title, text, ticks))
         assert isinstance(reply, Done), reply
         return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from structlog import get_logger
 
-from infra.keep.git_door.context import Allowance, DoorContext
+from infra.keep.allowance import Allowance
+from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import report
 from infra.keep.settings import Settings
 from infra.shared import comms
+from infra.shared.clock import timestamp
+from infra.shared.door import Failure
 from infra.shared.people import AGENT
-from infra.shared.requests import AgentReport, Done, Later, Refused, Reply
+from infra.shared.requests import Done, Report
 from tests.keep.git_door.world import World
 
-TOLD = AgentReport("0" * 32, "2026-01-31T10:42:12.345Z", "main", "a" * 40, "done: be good", "It is.")
+NOW = 1_769_856_132.345
+TOLD = Report("0" * 32, "main", "a" * 40, "done: be good", "It is.")
 
 
 class Desk:
     def __init__(self, world: World) -> None:
-        self.context = DoorContext(world.places, Settings(), get_logger())
+        self.now = NOW
+        self.context = DoorContext(world.places, Settings(), get_logger(), lambda: self.now)
 
-    def report(self, told: AgentReport) -> Reply:
+    def report(self, told: Report) -> Done | Failure:
+        self.now += 1
         return report(self.context, told)
 
 
@@ -57,31 +64,31 @@ def test_a_report_is_one_commit_of_the_agents_and_comes_once(world: World, desk:
 @pytest.mark.parametrize("title", ["watcher: all is well", "w\u0430tcher: all is well", "\n### x watcher: y", "## Log"])
 def test_no_title_speaks_in_anothers_name(world: World, desk: Desk, title: str) -> None:
     """Whatever it says, the door puts the agent's version before it, on one line."""
-    assert isinstance(desk.report(TOLD._replace(title=title)), Done)
+    assert isinstance(desk.report(structs.replace(TOLD, title=title)), Done)
     heading = comms.reports(page(world))[-1].splitlines()[0]
-    assert heading == f"### {TOLD.at} main@{'a' * 12} {' '.join(title.split())}"
+    assert heading == f"### {timestamp(desk.now)} main@{'a' * 12} {' '.join(title.split())}"
     assert "## Log" not in page(world).splitlines()
 
 
 def test_a_tick_of_nothing_has_no_effect_and_a_report_needs_a_title(world: World, desk: Desk) -> None:
     """Unknown ids are no harm; a report of nothing is refused for good."""
-    assert isinstance(desk.report(TOLD._replace(ticks=("00000000",))), Done)
+    assert isinstance(desk.report(structs.replace(TOLD, ticks=("00000000",))), Done)
     assert comms.section_text(page(world), comms.DIRECTIVES) == "- [ ] be good"
-    assert isinstance(desk.report(TOLD._replace(id="1" * 32, title="  ")), Refused)
+    assert isinstance(desk.report(structs.replace(TOLD, id="1" * 32, title="  ")), Failure)
 
 
 def test_the_same_stop_is_counted_until_the_pm_says_something(world: World, desk: Desk) -> None:
     """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
     before = commits(world)
     for number in range(7):
-        stop = TOLD._replace(id=f"{number:032x}", at=f"2026-01-31T10:42:{number:02d}.000Z", title="stopped (stuck): x")
+        stop = structs.replace(TOLD, id=f"{number:032x}", title="stopped (stuck): x")
         assert isinstance(desk.report(stop), Done)
     assert commits(world) == before + 3
     assert "for the 4th time since" in page(world)
     world.pm.git("pull", "--quiet", "origin", "main")
     world.pm.commit({"COMMS.md": comms.add_directive(page(world) + "\n", "try again")}, "a word")
     world.pm.push("HEAD:main")
-    assert isinstance(desk.report(TOLD._replace(id="f" * 32, title="stopped (stuck): x")), Done)
+    assert isinstance(desk.report(structs.replace(TOLD, id="f" * 32, title="stopped (stuck): x")), Done)
     assert commits(world) == before + 5
 
 
@@ -89,8 +96,8 @@ def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -
     """What was never told is not told by counting it, however often it is handed over."""
     desk.context = replace(desk.context, allowance=Allowance(1, 10.0))
     assert isinstance(desk.report(TOLD), Done)
-    stop = TOLD._replace(id="2" * 32, title="stopped (stuck): x")
-    assert [type(desk.report(stop)) for _ in range(3)] == [Later] * 3
+    stop = structs.replace(TOLD, id="2" * 32, title="stopped (stuck): x")
+    assert [type(desk.report(stop)) for _ in range(3)] == [Failure] * 3
     desk.context = replace(desk.context, allowance=Allowance(1, 10.0))
     assert isinstance(desk.report(stop), Done)
     assert "stopped (stuck): x" in comms.reports(page(world))[-1]
@@ -100,8 +107,8 @@ def test_a_report_that_had_to_wait_is_no_second_time(world: World, desk: Desk) -
 def test_a_flood_of_reports_waits(world: World, desk: Desk) -> None:
     """Each is a commit of the keep's; what is too much is put off, and nothing else is kept waiting by it."""
     desk.context = replace(desk.context, allowance=Allowance(2, 60.0))
-    found = [type(desk.report(TOLD._replace(id=f"{n:032x}", title=f"done: {n}"))) for n in range(4)]
-    assert found == [Done, Done, Later, Later]
+    found = [type(desk.report(structs.replace(TOLD, id=f"{n:032x}", title=f"done: {n}"))) for n in range(4)]
+    assert found == [Done, Done, Failure, Failure]
 
 
 def test_an_allowance_comes_back_with_time() -> None:

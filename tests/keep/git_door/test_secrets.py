@@ -17,7 +17,7 @@ from infra.keep.git_door.report import report
 from infra.keep.known_secrets import read_known
 from infra.keep.settings import Settings
 from infra.shared.comms import add_directive, directives, open_directives, reports
-from infra.shared.requests import AgentReport, Done
+from infra.shared.requests import Done, Report
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
@@ -215,7 +215,7 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}")
     world.agent.push("main")
     ids = tuple(item.id for item in directives(page))
-    told = AgentReport("0" * 32, "2026-01-31T00:00:00.000Z", "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
+    told = Report("0" * 32, "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
     assert isinstance(report(DoorContext(world.places, Settings(), get_logger()), told), Done)
 

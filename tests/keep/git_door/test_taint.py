@@ -14,15 +14,15 @@ from structlog import get_logger
 
 from infra.keep import taint
 from infra.keep.examination import returning
+from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.requests import answer
 from infra.keep.settings import Settings, WebSettings
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from infra.shared.repository.merge import merge_commit
-from infra.shared.requests import AgentReport, Ask, AskTaint, Done, Examination, Examine, QuestionState, TaintedBy
+from infra.shared.requests import Ask, AskTaint, Done, Examination, Examine, QuestionState, Report, TaintedBy
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.world import World
 from tests.shared.web_traces import EVIL, WebTrace
@@ -59,7 +59,7 @@ class Scene:
         """The report that ticks all that is open; gives the page."""
         page = self.git("show", "main:COMMS.md")
         ticks = tuple(each.id for each in comms.open_directives(page))
-        report = AgentReport("1" * 32, "2027-01-15T08:00:00.000Z", "main", "ab" * 20, "done: it", "words", ticks)
+        report = Report("1" * 32, "main", "ab" * 20, "done: it", "words", ticks)
         assert isinstance(answer(self.door, report), Done)
         return self.git("show", "main:COMMS.md")
 

@@ -7,13 +7,14 @@ import time
 from pathlib import Path
 
 from infra.keep.mind import heads
+from infra.shared.door import Failure
 from infra.shared.mind.heads import FILE, Head, line_of, read_heads
-from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead, Refused, Reply
+from infra.shared.requests import MAX_HEADS, AskHeads, Done, Heads, HeldHead, NoteHead
 
 A, B = "a" * 64, "b" * 64
 
 
-def _note(var: Path, run: str, seq: int, hash: str = A) -> Reply:
+def _note(var: Path, run: str, seq: int, hash: str = A) -> Done | Failure:
     return heads.note(str(var), NoteHead(run, seq, hash, seq), 1_769_856_132.0)
 
 
@@ -27,18 +28,18 @@ def test_heads_go_forward_and_stay(tmp_path: Path) -> None:
 
     back, other = _note(tmp_path, "four", 6), _note(tmp_path, "four", 7, A)
 
-    assert isinstance(back, Refused)
-    assert "events are missing" in back.why
-    assert isinstance(other, Refused)
-    assert "rewritten" in other.why
+    assert isinstance(back, Failure)
+    assert "events are missing" in back.message
+    assert isinstance(other, Failure)
+    assert "rewritten" in other.message
     found = read_heads((tmp_path / FILE).read_bytes())
     assert found == [
         Head(run, seq, hash, "2026-01-31T10:42:12.000Z", seq) for run, seq, hash in (("one", 3, A), ("three", 7, B))
     ]
     os.truncate(tmp_path / FILE, heads.MOST_BYTES + 1)
     full = _note(tmp_path, "five", 8)
-    assert isinstance(full, Refused)
-    assert "more than runs fill" in full.why
+    assert isinstance(full, Failure)
+    assert "more than runs fill" in full.message
     (tmp_path / FILE).rename(tmp_path / "aside")
     assert _note(tmp_path, "six", 2) == Done("")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from infra.keep import arguments, watcher_file
-from infra.keep.git_door.mainline import read_main
+from infra.keep.git_door.tips import read_tip
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.watcher_file import WatcherFile
 from infra.shared.paths import Paths
@@ -243,7 +243,7 @@ class Agent:
 
         def look() -> str | None:
             nonlocal looked_at
-            main = read_main(self.places.remote)
+            main = read_tip(self.places.remote, "main")
             if main == looked_at:
                 return None
             looked_at, page = main, self.comms()
