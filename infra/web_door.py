@@ -59,11 +59,12 @@ def main(words: list[str] | None = None) -> int:
 
 
 async def _serve(settings: Settings, listening: socket.socket, packages: socket.socket | None) -> None:
-    web, trace, names, readers = settings.web, Trace(sys.stdout.fileno()), Resolver(), Readers()
+    leave = partial(os.kill, os.getpid(), signal.SIGTERM)
+    web, trace, names, readers = settings.web, Trace(sys.stdout.fileno(), leave), Resolver(), Readers()
     connections = Connections()
     judge = Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
     fetcher = Fetcher(judge, FetchLimits(), connections, names.addresses, Robots())
-    door = app.WebDoor(web, judge, fetcher, readers, trace, partial(os.kill, os.getpid(), signal.SIGTERM))
+    door = app.WebDoor(web, judge, fetcher, readers, trace)
     # Who listens there is the watcher, whose questions are always let in.
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))
     starting = asyncio.ensure_future(readers.start())

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -49,19 +48,8 @@ class Served(NamedTuple):
 
 
 class WebDoor:
-    """`leave` is called once the record has grown so long that the next door is to begin another."""
-
-    def __init__(
-        self,
-        web: WebSettings,
-        judge: Judge,
-        fetcher: Fetcher,
-        readers: Readers,
-        trace: Trace,
-        leave: Callable[[], None],
-    ) -> None:
-        self._web, self._judge, self._fetcher, self._readers = web, judge, fetcher, readers
-        self._trace, self._leave = trace, leave
+    def __init__(self, web: WebSettings, judge: Judge, fetcher: Fetcher, readers: Readers, trace: Trace) -> None:
+        self._web, self._judge, self._fetcher, self._readers, self._trace = web, judge, fetcher, readers, trace
         self._outgoing = Outgoing()
         self._secret = secrets.token_bytes(32)
 
@@ -90,8 +78,6 @@ class WebDoor:
         except OSError as trouble:
             log.error("trace.write_failed", reason=str(trouble))
             refusal = unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later")
-        if self._trace.is_full:
-            self._leave()
         if refusal or served is None:
             raise Refusal(shown(refusal.error if refusal else unavailable("nothing was served").error))
         return served.answer

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections.abc import Callable
 
 import msgspec
 
@@ -22,18 +23,21 @@ else push what was served out of the bounded file within minutes."""
 
 
 class Trace:
-    def __init__(self, descriptor: int, refusals: Allowance | None = None, most_bytes: int = MOST_BYTES) -> None:
-        self._descriptor = descriptor
+    """`leave` is called once so much was written that the next door is to begin another file."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        leave: Callable[[], None],
+        refusals: Allowance | None = None,
+        most_bytes: int = MOST_BYTES,
+    ) -> None:
+        self._descriptor, self._leave = descriptor, leave
         self._refusals = refusals or Allowance(REFUSALS_AT_ONCE, SECONDS_A_REFUSAL)
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._is_torn = False
         self._written = 0
-
-    @property
-    def is_full(self) -> bool:
-        """This door has written enough."""
-        return self._written > self._most_bytes
 
     async def record(self, line: TraceLine) -> None:
         """Raises OSError when it is not on the disk."""
@@ -41,6 +45,8 @@ class Trace:
             await asyncio.sleep(self._refusals.overdraw(asyncio.get_running_loop().time()))
         # Not given up when the caller is: a line is whole or not begun.
         await asyncio.shield(asyncio.to_thread(self.write, line))
+        if self._written > self._most_bytes:
+            self._leave()
 
     def write(self, line: TraceLine) -> None:
         """Raises OSError, as `record`."""

@@ -46,8 +46,7 @@ class Door:
             Judge(NAMED),
             fetcher(limits=FetchLimits(0.5)),
             Readers(),
-            Trace(self._file.fileno(), most_bytes=most_bytes),
-            self._leave,
+            Trace(self._file.fileno(), self._leave, most_bytes=most_bytes),
         )
         self._answer = made.answer
 
@@ -160,7 +159,7 @@ def test_a_torn_line_harms_no_other() -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)
     os.write(write, b"x" * 65500)
-    trace = Trace(write)
+    trace = Trace(write, lambda: None)
     with pytest.raises(BlockingIOError):
         trace.write(line)
     os.read(read, 1 << 20)

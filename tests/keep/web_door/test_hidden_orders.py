@@ -200,7 +200,7 @@ async def _refused(site: Site, by: Fetcher, path: str = "/") -> Failure:
 def test_the_same_page_has_the_same_frame_and_no_other() -> None:
     """A run that reads one page again and again is seen to get nowhere; no page knows its frame."""
     this, next_one = (
-        WebDoor(WebSettings(), Judge(Policy()), fetcher(), Readers(), Trace(-1), lambda: None) for _ in range(2)
+        WebDoor(WebSettings(), Judge(Policy()), fetcher(), Readers(), Trace(-1, lambda: None)) for _ in range(2)
     )
     one, other = came("a"), came("b")
     assert this.nonce(one) == this.nonce(one) != this.nonce(other)

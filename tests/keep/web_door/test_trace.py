@@ -30,6 +30,6 @@ def test_refusals_in_a_row_wait_for_their_lines(tmp_path: Path) -> None:
             await asyncio.gather(*refused)
 
     with (tmp_path / "web.jsonl").open("ab") as file:
-        asyncio.run(play(Trace(file.fileno(), Allowance(2, 0.5))))
+        asyncio.run(play(Trace(file.fileno(), lambda: None, Allowance(2, 0.5))))
     written = [json.loads(each)["status"] for each in (tmp_path / "web.jsonl").read_text().splitlines()]
     assert written == ["denied", "denied", "ok", "denied", "denied", "denied"]
