@@ -17,8 +17,8 @@ from infra.keep.egress import packages, seal_egress
 from infra.keep.egress.resolver import resolver_command
 from infra.keep.egress.rules import RulesError
 from infra.keep.egress.seal_egress import Users
-from infra.keep.git_door import daemon
-from infra.keep.git_door.door_files import memory_bytes
+from infra.keep.git_door import setup
+from infra.keep.git_door.setup import memory_bytes
 from infra.keep.seal import bare_repository, loopback, surroundings
 from infra.keep.seal.capabilities import FOR_WATCHING, keep_only
 from infra.keep.services import health_checks
@@ -89,7 +89,7 @@ def put_on(settings_path: str, places: Paths, upstream: str, host: list[str]) ->
     return Zones(
         settings_path,
         places,
-        daemon.url(places),
+        setup.url(places),
         [
             *doors(settings_path, places, web, packages.port(mode)),
             git_daemon(places, settings),
@@ -124,11 +124,11 @@ def secrets(places: Paths) -> list[str]:
 
 def git_daemon(places: Paths, settings: Settings) -> Service:
     """The git door's way in for the cell's clones."""
-    env = daemon.environment(places, settings.limits.blob_bytes)
+    env = setup.daemon_environment(places, settings.limits.blob_bytes)
     return Service(
         "git_daemon",
-        daemon.command(places, memory=memory_bytes(settings.limits.blob_bytes)),
-        port=daemon.PORT,
+        setup.daemon_command(places, memory=memory_bytes(settings.limits.blob_bytes)),
+        port=setup.PORT,
         question=health_checks.of_git_daemon(f"/{os.path.basename(places.remote)}"),
         # It repeats what it is asked for; the doors' log is the keep's own words.
         output="git_daemon.log",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from host.container.machine import networks_of
 from infra.keep.egress.rules import FOLDER, Exits, RulesError, load_rules, prelude, rules_text
-from infra.keep.git_door import daemon
+from infra.keep.git_door import setup
 
 EXITS = Exits(990, 970, ("10.0.2.3", "fd00::3"))
 
@@ -89,7 +89,7 @@ def test_every_counter_is_used() -> None:
 
 def test_the_rules_know_the_git_daemons_port() -> None:
     """It is written there as a number."""
-    assert f'tcp dport {daemon.PORT} counter name "web_to_git" goto refused' in rules_text(EXITS)
+    assert f'tcp dport {setup.PORT} counter name "web_to_git" goto refused' in rules_text(EXITS)
 
 
 def test_the_files_are_for_reading() -> None:

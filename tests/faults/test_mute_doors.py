@@ -16,7 +16,7 @@ import psutil
 import pytest
 import structlog
 
-from infra.keep.git_door import daemon
+from infra.keep.git_door import setup
 from infra.keep.services import health_checks
 from infra.keep.services.services import Service, Services
 from infra.shared.paths import Paths
@@ -101,11 +101,11 @@ def git_daemon(tmp_path: Path) -> Iterator[Played]:
     port = lasting_port()
     service = Service(
         "git_daemon",
-        daemon.command(world.places, port),
+        setup.daemon_command(world.places, port),
         port=port,
         question=health_checks.of_git_daemon(f"/{os.path.basename(world.places.remote)}"),
         output="git_daemon.log",
-        env=daemon.environment(world.places, BLOB_BYTES),
+        env=setup.daemon_environment(world.places, BLOB_BYTES),
     )
     played = Played(service, tmp_path / "var")
     yield played

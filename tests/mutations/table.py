@@ -130,7 +130,7 @@ MUTATIONS = (
     Mutation(
         "fsck-off",
         "git checks pushed objects: no tree holds a .git",
-        "infra/keep/git_door/door_files.py",
+        "infra/keep/git_door/setup.py",
         '("receive.fsckObjects", "true")',
         '("receive.fsckObjects", "false")',
         (f"{_PUSHES}::test_a_tree_that_would_overwrite_git_is_not_taken",),

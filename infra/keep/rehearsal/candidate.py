@@ -18,7 +18,7 @@ import psutil
 
 from infra.keep import watcher_file
 from infra.keep.boot_files import boot_words, last_words, open_error_log
-from infra.keep.git_door.daemon import at_most
+from infra.keep.git_door.setup import at_most
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import RehearsedVersion, Scratch
 from infra.keep.rehearsal.verdict import ending

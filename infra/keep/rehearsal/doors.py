@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from infra.keep.git_door.door_files import write_door_files
+from infra.keep.git_door.setup import write_door_files
 from infra.keep.ledger.lines import Settled, line_of
 from infra.keep.rehearsal.findings import Outage, as_outage
 from infra.keep.rehearsal.scratch import Scratch

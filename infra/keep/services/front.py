@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from infra.keep.git_door.door_files import write_door_files
+from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings import Settings
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths

@@ -10,8 +10,8 @@ import socket
 import subprocess
 from pathlib import Path
 
-from infra.keep.git_door import daemon
-from infra.keep.git_door.door_files import memory_bytes
+from infra.keep.git_door import setup
+from infra.keep.git_door.setup import memory_bytes
 from tests.keep.git_door.world import BLOB_BYTES, World, until
 
 
@@ -22,15 +22,15 @@ class Server:
         self.world = World(root, by_daemon=True, like=like)
         self.port = lasting_port()
         self.log = root / "daemon.log"
-        self.start(daemon.command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
-        self.url = daemon.url(self.world.places, self.port)
+        self.start(setup.daemon_command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
+        self.url = setup.url(self.world.places, self.port)
         self.world.agent.git("remote", "set-url", "origin", self.url)
 
     def start(self, words: list[str]) -> None:
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
                 words,
-                env=daemon.environment(self.world.places, BLOB_BYTES),
+                env=setup.daemon_environment(self.world.places, BLOB_BYTES),
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=output,

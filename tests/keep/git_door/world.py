@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from infra.keep.git_door.door_files import write_door_files
+from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT

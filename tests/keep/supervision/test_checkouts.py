@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.git_door.door_files import write_door_files
+from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings_file import parse_settings
 from infra.keep.supervision import checkouts, rescue
 from infra.keep.supervision.checkouts import Ready

@@ -1,26 +1,37 @@
-"""The files that put the door in front of the bare repository: its rules, its git settings, its hooks, the
-program that the agent's clones call in place of `git receive-pack`, and the agent's own git configuration.
+"""What puts the git door in front of the bare repository: files, git's settings, and `git daemon`.
 
 Everything that decides a push runs with an environment of its own, and reads the door's settings after the
-repository's own, so that neither can switch it off. Written whole at each start; nobody edits them."""
+repository's own, so that neither can switch it off. In the container `git daemon` serves the repository on loopback, to
+clone, fetch and push; its settings come by its environment. In the process sandbox the agent's clones call a program
+in place of `git receive-pack`. The files are written whole at each start; nobody edits them."""
 
 from __future__ import annotations
 
 import os
+import resource
 import shlex
+import shutil
 import stat
 import sys
 
 from infra.keep.git_door import rules
 from infra.keep.settings import Settings
+from infra.shared.control import KNOWN_GOOD, REFS
 from infra.shared.files import write_whole
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import ROOT, Paths
 from infra.shared.people import AGENT
 from infra.shared.repository import durable_refs
-from infra.shared.repository.git_environment import safe_environment
+from infra.shared.repository.git import Git
+from infra.shared.repository.git_environment import SAFE_SETTINGS, safe_environment
 from infra.shared.safe_files import Below
 
+PORT = 9418
+MAX_CONNECTIONS = 16
+SILENT_SECONDS = 300
+"""A clone or fetch that is silent for so long is ended."""
+GREETING_SECONDS = 10
+"""A client that connects has so long to say what it wants."""
 PUSH_SECONDS = 300
 """The longest a whole push may take, unpacking included."""
 LEAST_INPUT_BYTES = 100 * 1024 * 1024
@@ -31,19 +42,18 @@ def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, b
     """Put the door in place as these settings want it. Raises OSError.
 
     `by_daemon`: the clones reach the door by git:// and need to name no program."""
-    door = f"{places.var}/door"
+    door, blob_bytes = f"{places.var}/door", settings.limits.blob_bytes
     os.makedirs(f"{door}/hooks", exist_ok=True)
-    write_whole(f"{door}/config.json", rules.to_json(_rules(places, settings)).encode())
-    write_whole(f"{door}/gitconfig", _git_config(*door_settings(door, settings.limits.blob_bytes)).encode())
-    write_whole(f"{door}/hooks/pre-receive", _pre_receive(door).encode(), 0o755)
-    write_whole(f"{door}/hooks/{durable_refs.HOOK}", durable_refs.SCRIPT.encode(), 0o755)
-    memory = memory_bytes(settings.limits.blob_bytes)
-    if by_daemon:
-        write_whole(f"{door}/access", _access(door).encode(), 0o755)
-        os.makedirs(f"{door}/bin", exist_ok=True)
-        write_whole(f"{door}/bin/git", git_without_v2().encode(), 0o755)
-    else:
-        write_whole(f"{door}/receive-pack", _receive_pack(door, places.remote, memory).encode(), 0o755)
+    for name, text, mode in (
+        ("config.json", rules.to_json(_rules(places, settings)), 0o644),
+        ("gitconfig", _git_config(*_push_settings(door, blob_bytes)), 0o644),
+        ("hooks/pre-receive", _pre_receive(door), 0o755),
+        (f"hooks/{durable_refs.HOOK}", durable_refs.SCRIPT, 0o755),
+        ("access", _access(door), 0o755)
+        if by_daemon
+        else ("receive-pack", _receive_pack(door, places.remote, memory_bytes(blob_bytes)), 0o755),
+    ):
+        write_whole(f"{door}/{name}", text.encode(), mode)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
     bot = Below(places.bot, cell)
@@ -63,8 +73,93 @@ def _rules(places: Paths, settings: Settings) -> rules.Rules:
     )
 
 
-def door_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
-    """Settings for the program that receives the agent's pushes; they win over the repository's own."""
+def cell_git_config(door: str) -> str:
+    """The git configuration of everything in the cell; with no `door`, pushes go where the clone's origin is."""
+    through = (('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),) if door else ()
+    return _git_config(
+        ("user.name", AGENT.name),
+        ("user.email", AGENT.email),
+        *through,
+        ("push.default", "simple"),
+        ("pull.rebase", "true"),  # a merge would be refused on main where autonomy is not `merge`
+        ("init.defaultBranch", "main"),
+        ("core.excludesFile", "/dev/null"),
+        ("advice.detachedHead", "false"),
+        ("advice.addEmbeddedRepo", "false"),
+        ("gc.autoDetach", "false"),  # or a collection would outlive the command that began it
+    )
+
+
+def memory_bytes(blob_bytes: int) -> int:
+    """For each process of one push: what a small pack unfolds to in memory has no limit of its own."""
+    return LEAST_MEMORY_BYTES + 4 * blob_bytes
+
+
+def at_most(wanted: int, resource_limit: int) -> int:
+    """As much of it as this process may allow its children (setrlimit(2))."""
+    hard = resource.getrlimit(resource_limit)[1]
+    return wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+
+
+def url(places: Paths, port: int = PORT) -> str:
+    """What the agent's clones call origin, where a daemon serves it."""
+    return f"git://127.0.0.1{'' if port == PORT else f':{port}'}/{os.path.basename(places.remote)}"
+
+
+def daemon_command(places: Paths, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
+    """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
+
+    `memory`: bytes, for each process of a push; less where the machine allows less. The limits are the daemon's own and
+    so each connection's: set from beside, they might hit another process that has the pid by then.
+
+    Started as itself and not by `git daemon`, which would stay in between and not hand on a SIGKILL."""
+    memory, seconds = at_most(memory, resource.RLIMIT_AS), at_most(PUSH_SECONDS, resource.RLIMIT_CPU)
+    return [
+        *(shutil.which("prlimit") or "prlimit", f"--as={memory}", f"--cpu={seconds}", "--"),
+        f"{Git('/')('--exec-path')}/git-daemon",
+        "--listen=127.0.0.1",
+        f"--port={port}",
+        "--reuseaddr",
+        f"--base-path={os.path.dirname(places.remote)}",
+        "--strict-paths",  # with the last word below: this very directory, and none within it
+        "--export-all",
+        "--enable=receive-pack",
+        "--disable=upload-archive",
+        *(f"--forbid-override={service}" for service in ("upload-pack", "receive-pack", "upload-archive")),
+        f"--access-hook={shlex.quote(f'{places.var}/door/access')}",
+        "--informative-errors",
+        f"--max-connections={MAX_CONNECTIONS}",
+        f"--init-timeout={GREETING_SECONDS}",
+        f"--timeout={SILENT_SECONDS}",
+        places.remote,
+    ]
+
+
+def daemon_environment(places: Paths, blob_bytes: int) -> dict[str, str]:
+    """The whole environment of the daemon: nothing of the keep's, and settings that win over the repository's own."""
+    settings = (*SAFE_SETTINGS, *_push_settings(f"{places.var}/door", blob_bytes), *_SERVING)
+    env = {name: value for name, value in safe_environment().items() if not name.startswith("GIT_CONFIG_KEY_")}
+    env |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": str(len(settings))}
+    for index, (key, value) in enumerate(settings):
+        env |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
+    return env
+
+
+_SERVING = (
+    # For reading, after `transfer.hideRefs`: all else below refs/minifram is not shown, and nothing there is written.
+    # It is no secret: a client of protocol v2 may want any object by its id (gitprotocol-v2(5)).
+    ("uploadpack.hideRefs", f"!{REFS}"),
+    ("uploadpack.hideRefs", f"!{KNOWN_GOOD}"),  # main's clone may be brought to one of these
+    ("uploadpack.allowFilter", "false"),
+    ("uploadpack.advertiseBundleURIs", "false"),
+    ("pack.threads", "2"),
+    ("pack.windowMemory", "64m"),
+    ("pack.deltaCacheSize", "64m"),
+)
+
+
+def _push_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
+    """For the program that receives the agent's pushes; they win over the repository's own."""
     return (
         ("core.hooksPath", f"{door}/hooks"),
         ("core.fsync", "all"),  # this and the hook beside pre-receive: what was acknowledged survives a power cut
@@ -95,28 +190,6 @@ _NEVER_OVERLOOKED = (
     *("gitmodulesName", "gitmodulesPath", "gitmodulesUrl", "gitmodulesUpdate", "gitmodulesSymlink"),
 )
 """What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
-
-
-def memory_bytes(blob_bytes: int) -> int:
-    """For each process of one push: what a small pack unfolds to in memory has no limit of its own."""
-    return LEAST_MEMORY_BYTES + 4 * blob_bytes
-
-
-def cell_git_config(door: str) -> str:
-    """The git configuration of everything in the cell; with no `door`, pushes go where the clone's origin is."""
-    through = (('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),) if door else ()
-    return _git_config(
-        ("user.name", AGENT.name),
-        ("user.email", AGENT.email),
-        *through,
-        ("push.default", "simple"),
-        ("pull.rebase", "true"),  # a merge would be refused on main where autonomy is not `merge`
-        ("init.defaultBranch", "main"),
-        ("core.excludesFile", "/dev/null"),
-        ("advice.detachedHead", "false"),
-        ("advice.addEmbeddedRepo", "false"),
-        ("gc.autoDetach", "false"),  # or a collection would outlive the command that began it
-    )
 
 
 def _pre_receive(door: str) -> str:
@@ -181,19 +254,6 @@ def _has_hooks(door: str) -> str:
     """For a shell."""
     tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
     return f"{{ {' && '.join(tests)}; }}"
-
-
-def git_without_v2() -> str:
-    path = safe_environment()["PATH"]
-    return f"""\
-#!/bin/sh
-# git daemon runs this as git, with the protocol version that its client chose. In version 2 a client may ask for any
-# object by its id, hidden or not (gitprotocol-v2(5)), and no setting forbids it.
-# minifram writes this file at each start.
-unset GIT_PROTOCOL
-PATH={shlex.quote(path)}
-exec git "$@"
-"""
 
 
 _NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up again"
