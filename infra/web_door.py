@@ -7,6 +7,7 @@ listening sockets and starts the door when somebody waits at one."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import os
 import signal
@@ -23,11 +24,9 @@ from infra.keep.services.activation import inherited
 from infra.keep.settings import Settings, policy_of
 from infra.keep.settings_file import SettingsError, parse_settings
 from infra.keep.web_door import app
-from infra.keep.web_door.connection import Connections
-from infra.keep.web_door.fetching import Fetcher, FetchLimits
+from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import Mirror
-from infra.keep.web_door.resolve import Resolver
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.search import origin_of
 from infra.keep.web_door.trace import Trace
@@ -60,18 +59,19 @@ def main(words: list[str] | None = None) -> int:
 
 async def _serve(settings: Settings, listening: socket.socket, packages: socket.socket | None) -> None:
     leave = partial(os.kill, os.getpid(), signal.SIGTERM)
-    web, trace, names, readers = settings.web, Trace(sys.stdout.fileno(), leave), Resolver(), Readers()
+    web, trace, readers = settings.web, Trace(sys.stdout.fileno(), leave), Readers()
     connections = Connections()
     judge = Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
-    fetcher = Fetcher(judge, FetchLimits(), connections, names.addresses, Robots())
+    fetcher = Fetcher(judge, FetchLimits(), connections, look_up, Robots())
     door = app.WebDoor(web, judge, fetcher, readers, trace)
     # Who listens there is the watcher, whose questions are always let in.
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))
-    starting = asyncio.ensure_future(readers.start())
+    with contextlib.suppress(OSError):  # it is tried again with the first page
+        readers.start()
     if packages:
-        await Mirror(web.package_hosts, judge, connections, names.addresses, trace.record).serve(packages)
+        await Mirror(web.package_hosts, judge, connections, look_up, trace.record).serve(packages)
     await server.serve(listening, partial(log.info, "door.opened"))
-    starting.cancel()
+    readers.close()
 
 
 if __name__ == "__main__":

@@ -45,7 +45,6 @@ class Page(Value, frozen=True):
     origin: str
     """Scheme, host and port of the final address."""
     status: int
-    content_type: str
     title: str
     text: str
     whole: str

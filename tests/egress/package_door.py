@@ -11,10 +11,9 @@ import sys
 
 import msgspec
 
-from infra.keep.web_door.connection import Connections
+from infra.keep.web_door.fetch import Connections, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import Mirror
-from infra.keep.web_door.resolve import Resolver
 from infra.shared.policy import Policy
 from infra.shared.web import TraceLine
 
@@ -26,7 +25,7 @@ async def record(line: TraceLine) -> None:
 async def main(port: int, certificate: str, hosts: tuple[str, ...]) -> None:
     listening = socket.create_server(("127.0.0.1", port))
     trusting = Connections(ssl.create_default_context(cafile=certificate))
-    made = Mirror(hosts, Judge(Policy()), trusting, Resolver().addresses, record)
+    made = Mirror(hosts, Judge(Policy()), trusting, look_up, record)
     await (await made.serve(listening)).serve_forever()
 
 

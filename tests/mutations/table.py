@@ -204,8 +204,8 @@ MUTATIONS = (
     Mutation(
         "resolved-address-not-judged",
         "what a name or a redirect leads to is judged, not the name alone",
-        "infra/keep/web_door/fetching.py",
-        "        self._judge.addresses(target, found, tool, permit)\n",
+        "infra/keep/web_door/fetch.py",
+        "                self._judge.addresses(target, found, tool, permit)\n",
         "",
         ("tests/keep/web_door/test_fetching.py::test_a_redirect_is_judged_as_what_the_agent_named",),
     ),
@@ -220,9 +220,9 @@ MUTATIONS = (
     Mutation(
         "page-without-bound",
         "of a page no more is kept than the bound",
-        "infra/keep/web_door/unpacking.py",
-        "        self._body += part[:room]\n",
-        "        self._body += part\n",
+        "infra/keep/web_door/fetch.py",
+        "        self.body += part[:room]\n",
+        "        self.body += part\n",
         ("tests/keep/web_door/test_fetching.py::test_bodies_without_end",),
     ),
     Mutation(

@@ -84,8 +84,8 @@ def kept_whole(spill: Spill, page: Page) -> tuple[tuple[str, ...], str]:
 
 
 def shown(page: Page, note: str) -> str:
-    """What the page wrote stands in its frame alone; around it are numbers, and a type that is plain words."""
-    about = f"HTTP {page.status}, {page.content_type or 'no type'}, {counted(page.size, 'byte')}"
+    """What the page wrote stands in its frame alone; around it are numbers."""
+    about = f"HTTP {page.status}, {counted(page.size, 'byte')}"
     return "\n".join(filter(None, (about, page.text, note)))
 
 

@@ -13,12 +13,10 @@ import structlog
 
 from infra.keep.door_server import Caller, ClientLeft, Limits, Refusal, unless_left
 from infra.keep.settings import WebSettings
-from infra.keep.web_door.content import Content
-from infra.keep.web_door.fetching import Fetched, Fetcher
+from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
 from infra.keep.web_door.page import page_of
-from infra.keep.web_door.plain import type_of
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, denied, failed, invalid, unavailable
 from infra.keep.web_door.search import search_address, search_results
 from infra.keep.web_door.target import target_of
@@ -27,7 +25,6 @@ from infra.keep.web_door.worker import Readers
 from infra.shared.clock import timestamp
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.text import counted
 from infra.shared.web import Fetch, Page, Search, SearchResults, TraceLine
 
 log = structlog.get_logger("web_door")
@@ -92,18 +89,11 @@ class WebDoor:
         self._outgoing.let(target.url, self._judge.names(target.host), time.monotonic())
         fetched = await self._fetcher.fetch(target, "fetch_page")
         with after_an_answer():
-            page = page_of(fetched, await self._read(fetched, request.raw), request.max_chars, self.nonce(fetched))
+            page = page_of(
+                fetched, await self._readers.read(fetched, request.raw), request.max_chars, self.nonce(fetched)
+            )
         self._outgoing.served(fetched.url, (*(link.url for link in page.links), *addresses_in(page.whole or page.text)))
         return Served(page, fetched)
-
-    async def _read(self, fetched: Fetched, raw: bool) -> Content:
-        if fetched.is_read:
-            header = f"{fetched.content_type}; charset={fetched.charset}" if fetched.charset else fetched.content_type
-            return await self._readers.read(fetched.body, header, fetched.url, raw)
-        size = counted(fetched.size, "byte") if fetched.size >= 0 else "size unknown"
-        return Content(
-            "", "", notes=(f"the body, which is no text: {type_of(fetched.content_type) or 'no type'}, {size}",)
-        )
 
     async def _found(self, request: Search) -> Served:
         """Raises WebRefusal."""

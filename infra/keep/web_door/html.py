@@ -1,4 +1,6 @@
-"""An HTML page as markdown: what a reader would see of it, without what stands around the text on every page."""
+"""An HTML page as markdown, without what stands around the text on every page and without what is plainly hidden.
+
+Styles are not computed: hiding is no boundary, the frame is."""
 
 from __future__ import annotations
 
@@ -9,17 +11,28 @@ from urllib.parse import urljoin, urlsplit
 from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from infra.keep.web_door.content import MOST_LINKS, Content, bounded
-from infra.keep.web_door.visible import without_hidden
+from infra.keep.web_door.text import MOST_LINKS, Content, bounded
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link
 
+HIDDEN = "script, style, template, noscript, dialog:not([open]), [hidden], [aria-hidden=true i]"
+NO_TEXT = "head, svg, canvas, iframe, object, embed, audio, video, datalist, noframes, noembed"
+"""What they hold is shown when the thing itself cannot be, or is no text."""
+UNCOUNTED = ("script", "style", "head", "svg")
+"""Programs, styles and drawings hold much that was never meant as text."""
 AROUND = "nav, aside, footer, [role=navigation], [role=complementary], [role=contentinfo]"
 CONTROLS = "input, select, button, textarea"
 MOST_HTML_CHARS = 4 << 20
 """Of what is left of a page, with its tags."""
 MOST_DEPTH = 400
 """The parser's time grows with the square of the depth."""
+_HIDES = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0(?:\.0*)?(?:%|[a-z]{2,4})?)"
+    r"\s*(?:!\s*important\s*)?(?:;|$)",
+    re.IGNORECASE,
+)
+"""Of an inline style."""
+_MOST_STYLE_CHARS = 2000
 _VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
 _CLOSED_BY_THE_NEXT = "p|li|dt|dd|tr|td|th|thead|tbody|tfoot|option|optgroup|colgroup|rp|rt|body|html|head"
 _TAG = re.compile(rf"<(/?)(?!(?:{_VOID}|{_CLOSED_BY_THE_NEXT})[\s/>])[a-zA-Z][^<>]*>", re.IGNORECASE)
@@ -43,16 +56,14 @@ def read_html(text: str, url: str) -> Content:
     document = LexborHTMLParser(shallow)
     title = _title(document)
     base = _base(document, url)
-    hidden = without_hidden(document)
+    hidden = _without_comments(document)
+    hidden += _without(document.css(f"{HIDDEN}, {NO_TEXT}"))
+    hidden += _without(node for node in document.css("[style]") if _is_hidden(node))
     links = _with_plain_addresses(document, base)
-    around = document.css(AROUND)
-    around_chars = sum(len(node.text(strip=True) or "") for node in _outermost(around))
-    for node in reversed(around):
-        node.decompose()
-    for node in document.css(CONTROLS):
-        node.decompose()
+    around_chars = _without(document.css(AROUND))
+    _without(document.css(CONTROLS))
     seen = document.html or ""
-    del document, around
+    del document
     markdown = convert(seen[:MOST_HTML_CHARS], _OPTIONS).content or ""
     notes = [f"all after the first {MOST_HTML_CHARS:,} characters of its source"] if len(seen) > MOST_HTML_CHARS else []
     if around_chars:
@@ -129,19 +140,27 @@ def _with_plain_addresses(document: LexborHTMLParser, base: str) -> tuple[Link, 
     return tuple(Link(text, address) for address, text in found.items())
 
 
-def _outermost(nodes: Iterable[LexborNode]) -> Iterable[LexborNode]:
-    """In document order, so that one that lies in another comes after it."""
-    end: LexborNode | None = None
-    for node in nodes:
-        if end is None or not _is_within(node, end):
-            end = node
-            yield node
+def _without(nodes: Iterable[LexborNode]) -> int:
+    """Takes them out of their document, where they come in its order; gives how many characters of text that were."""
+    chars = 0
+    # The innermost first, so that nothing is counted twice; one that matches in two ways comes twice.
+    for node in reversed({node.mem_id: node for node in nodes}.values()):
+        if node.tag not in UNCOUNTED:
+            chars += len((node.text(strip=True) or "").strip())
+        if node.tag == "template":
+            chars += sum(len((each.text(strip=True) or "").strip()) for each in node.template_fragments())
+        node.decompose()
+    return chars
 
 
-def _is_within(node: LexborNode, other: LexborNode) -> bool:
-    above = node.parent
-    while above is not None:
-        if above.mem_id == other.mem_id:
-            return True
-        above = above.parent
-    return False
+def _without_comments(document: LexborHTMLParser) -> int:
+    root = document.root
+    comments = [node for node in root.traverse(include_text=True) if node.is_comment_node] if root else []
+    chars = sum(len((node.comment_content or "").strip()) for node in comments)
+    for node in comments:
+        node.remove()
+    return chars
+
+
+def _is_hidden(node: LexborNode) -> bool:
+    return bool(_HIDES.search((node.attributes.get("style") or "")[:_MOST_STYLE_CHARS]))

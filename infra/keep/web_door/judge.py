@@ -18,7 +18,6 @@ EFFECT = "read"
 """Of both tools."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"
 _INSTEAD = "do without this address, or ask the PM in your report"
-MOST_SHOWN = 300
 _FIRST_FREE_PORT = 1024
 
 
@@ -65,7 +64,8 @@ class Judge(NamedTuple):
         before, _ = self._rule(target.host, tool, ())
         number, rule = self._rule(target.host, tool, tuple(map(str, found)))
         if number != before:  # by name it was not denied, and nobody asked about the address
-            raise denied(f"the PM's policy denies the address of {target.host} ({_why(number, rule)})", _INSTEAD)
+            words = f"the PM's policy denies the address of {target.host} ({_why(number, rule)})"
+            raise denied(words, _INSTEAD, *_flags(number))
         if self.policy.private_networks == ALLOW or permit.is_named:
             return
         for address in found:
@@ -77,14 +77,9 @@ class Judge(NamedTuple):
     def package(self, host: str, found: Sequence[Address]) -> None:
         """For files of packages, which are no call of a tool: by the first rule about this host that holds for every
         tool. Raises WebRefusal."""
-        for number, rule in enumerate(self.policy.rules, 1):
-            if rule.tools or rule.effects or rule.commands or rule.paths:
-                continue
-            hosts = (host,) if rule.do == ALLOW else (host, *map(str, found))
-            if any(host_matches(rule.domains, each) for each in hosts):
-                if rule.do == DENY:
-                    raise denied(f"the PM's policy denies {host} ({_why(number, rule)})", _INSTEAD, *_flags(number))
-                break
+        number, rule = self._rule(host, None, tuple(map(str, found)))
+        if number and rule.do == DENY:
+            raise denied(f"the PM's policy denies {host} ({_why(number, rule)})", _INSTEAD, *_flags(number))
         for address in found:
             if is_inner(address) and self.policy.private_networks != ALLOW:
                 raise denied(f"{host} is at {address}, an address of a private network", _INSTEAD, PRIVATE)
@@ -95,12 +90,12 @@ class Judge(NamedTuple):
         named = (*self.allowed_domains, *(domain for rule in rules for domain in rule.domains))
         return host_matches(named, host)
 
-    def _rule(self, host: str, tool: Tool, at: tuple[str, ...]) -> tuple[int, Rule]:
-        """The first rule that matches the host, with 0 for the default."""
+    def _rule(self, host: str, tool: Tool | None, at: tuple[str, ...]) -> tuple[int, Rule]:
+        """The first rule that matches the host, with 0 for the default. Without a tool, of those about hosts alone."""
         for number, rule in enumerate(self.policy.rules, 1):
-            if rule.commands or rule.paths or (rule.effects and EFFECT not in rule.effects):
+            if rule.commands or rule.paths or (rule.effects and not (tool and EFFECT in rule.effects)):
                 continue
-            if rule.tools and tool not in rule.tools:
+            if (rule.tools and tool not in rule.tools) or not (rule.domains or tool):
                 continue
             hosts = (host,) if rule.do == ALLOW else (host, *at)
             if not rule.domains or any(host_matches(rule.domains, each) for each in hosts):

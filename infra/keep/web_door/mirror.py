@@ -17,12 +17,10 @@ from typing import NamedTuple
 
 import httpx2
 
-from infra.keep.web_door.connection import Connections
-from infra.keep.web_door.fetching import REDIRECTS
+from infra.keep.web_door.fetch import REDIRECTS, Connections, Lookup
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import let_words
 from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid, late, unavailable
-from infra.keep.web_door.resolve import Lookup
 from infra.keep.web_door.target import PORTS, Target, redirected, target_of
 from infra.shared.clock import timestamp
 from infra.shared.host_rules import host_matches

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from infra.keep.web_door.content import Content
-from infra.keep.web_door.fetching import Fetched
+from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.frame import defanged, framed, one_line
-from infra.keep.web_door.plain import told_type
+from infra.keep.web_door.text import Content
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link, Page
@@ -27,7 +26,10 @@ def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> P
     markdown = redacted(content.markdown)
     links = tuple(Link(redacted(link.text), redacted(link.url)) for link in content.links)
     notes = _left_out(fetched, content, len(markdown))
-    lines = (("Address", redacted_and_cut(url, MOST_ADDRESS_CHARS)), ("Title", title), ("Left out", notes))
+    lines = (
+        *(("Address", redacted_and_cut(url, MOST_ADDRESS_CHARS)), ("Type", fetched.content_type)),
+        *(("Title", title), ("Left out", notes)),
+    )
     head = "\n".join(f"{name}: {value}" for name, value in lines if value)
     tail = _further(links, markdown, min(MOST_LINKS_CHARS, max_chars // 4))
     origin = fetched.origin
@@ -40,7 +42,6 @@ def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> P
         url=url,
         origin=origin,
         status=fetched.status,
-        content_type=told_type(fetched.content_type),
         title=defanged(title),
         text=text,
         whole=whole,
@@ -55,7 +56,11 @@ def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> P
 
 def _left_out(fetched: Fetched, content: Content, chars: int) -> str:
     """In words; some are the worker's, whose word counts no more than the page's."""
-    cut = () if fetched.whole else (f"all after the first {counted(len(fetched.body), 'byte')}",)
+    cut = (
+        ()
+        if fetched.whole or fetched.kind == "other"
+        else (f"all after the first {counted(len(fetched.body), 'byte')}",)
+    )
     long = (f"all after the first {MOST_WHOLE_CHARS:,} characters",) if chars > MOST_WHOLE_CHARS else ()
     hidden = (f"{counted(content.hidden_chars, 'character')} that no reader sees",) if content.hidden_chars else ()
     return "; ".join((*cut, *content.notes, *long, *hidden))

@@ -1,189 +1,121 @@
-"""The worker that reads bodies: a process apart, so that a parser that fails, hangs or is taken over harms one page.
+"""The worker that reads a body: a process apart, so that a parser that fails, hangs or is taken over harms one page.
 
-Here is the door's side of it. One page at a time; a worker that died, or was late, is replaced."""
+Here is the door's side of it. One is started ahead, used once, and killed."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import socket
-import struct
 import subprocess
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.web_door.content import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Content
+from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
+from infra.keep.web_door.text import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Body, Content, no_text
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
-SECONDS: Final = 20.0
-START_SECONDS: Final = 30.0
+SECONDS: Final = 30.0
+"""With its start, where it has not been started ahead."""
 MOST_REPLY_BYTES: Final = 16 << 20
-LENGTH: Final = struct.Struct(">I")
-GROWN_BYTES: Final = 200 << 20
-"""A worker that has so much resident memory after a page makes room for a new one."""
-READY: Final = b"r"
 
 
-class Body(msgspec.Struct, frozen=True):
-    """What the worker is sent."""
+class _Worker(NamedTuple):
+    """Not asyncio's subprocess: that one waits for ever for a child whose end was noticed elsewhere."""
 
-    body: bytes
-    content_type: str
-    url: str
-    raw: bool
-
-
-class Unread(msgspec.Struct, frozen=True, tag=True):
-    """It could not be read; in our words."""
-
-    why: str
-
-
-class Read(msgspec.Struct, frozen=True, tag=True):
-    content: Content
-
-
-class _Lost(Exception):
-    """The worker ended, or said what it must not."""
-
-
-class _Worker:
-    """One process, with one socket to it. Not asyncio's subprocess: that one waits for ever for a child whose end was
-    noticed elsewhere."""
-
-    def __init__(self, process: subprocess.Popen[bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
-        self.process, self.reader, self.writer = process, reader, writer
-        self.is_ready = False
-
-    @classmethod
-    async def started(cls, module: str) -> _Worker:
-        """It is not waited for until it is ready. Raises OSError."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                process = subprocess.Popen(
-                    keep_command(module),
-                    stdin=theirs.fileno(),
-                    stdout=theirs.fileno(),
-                    stderr=subprocess.DEVNULL,
-                    env=keep_environment(),
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                raise
-        return cls(process, *await asyncio.open_connection(sock=ours))
-
-    @property
-    def is_gone(self) -> bool:
-        return self.reader.at_eof() or self.process.poll() is not None
+    process: subprocess.Popen[bytes]
+    ours: socket.socket
+    """Its standard input and output."""
 
     def end(self) -> None:
+        self.ours.close()
         self.process.kill()
         self.process.wait()  # it was killed, so this takes no time
-        self.writer.transport.abort()
 
-    async def ask(self, request: bytes, seconds: float) -> Read | Unread:
-        """Raises TimeoutError, _Lost."""
-        is_answered = False
+    async def ask(self, request: bytes) -> Content | str:
+        """Raises OSError, msgspec.MsgspecError."""
+        reader, writer = await asyncio.open_connection(sock=self.ours)
         try:
-            if not self.is_ready:
-                async with asyncio.timeout(START_SECONDS):
-                    await self.reader.readexactly(len(READY))
-                self.is_ready = True
-            async with asyncio.timeout(seconds):
-                self.writer.write(LENGTH.pack(len(request)) + request)
-                await self.writer.drain()
-                (length,) = LENGTH.unpack(await self.reader.readexactly(LENGTH.size))
-                if length > MOST_REPLY_BYTES:
-                    raise _Lost
-                reply = msgspec.msgpack.decode(await self.reader.readexactly(length), type=Read | Unread)
-            is_answered = True
-            return reply
-        except TimeoutError:
-            raise
-        except (asyncio.IncompleteReadError, OSError, msgspec.MsgspecError):
-            raise _Lost from None
+            writer.write(request)
+            writer.write_eof()
+            reply = bytearray()
+            while len(reply) <= MOST_REPLY_BYTES and (part := await reader.read(1 << 16)):
+                reply += part
+            return msgspec.msgpack.decode(reply[: MOST_REPLY_BYTES + 1], type=Content | str)
         finally:
-            if not is_answered:  # also when the caller went: the answer would be taken for the next page's
-                self.end()
+            writer.transport.abort()
 
 
 class Readers:
-    """The worker of one door, which is started before it is needed."""
+    """Of one door: a page at a time, as each may take much memory."""
 
-    def __init__(
-        self,
-        seconds: float = SECONDS,
-        module: str = "infra.keep.web_door.worker_process",
-        grown_bytes: int = GROWN_BYTES,
-    ) -> None:
-        self._seconds = seconds
-        self._grown_bytes = grown_bytes
-        self._module = module
-        self._worker: _Worker | None = None
+    def __init__(self, seconds: float = SECONDS, module: str = "infra.keep.web_door.worker_process") -> None:
+        self._seconds, self._module = seconds, module
+        self._next: _Worker | None = None
         self._turn = asyncio.Lock()
 
     @property
     def pid(self) -> int:
-        """Of the worker; 0 for none."""
-        return self._worker.process.pid if self._worker else 0
+        """Of the worker that is started ahead; 0 for none."""
+        return self._next.process.pid if self._next else 0
 
-    @property
-    def is_busy(self) -> bool:
-        return self._turn.locked()
+    def start(self) -> None:
+        """Start the next page's worker unless there is one; it is not waited for. Raises OSError."""
+        if self._next and self._next.process.poll() is not None:
+            self.close()
+        if self._next is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                try:
+                    process = subprocess.Popen(
+                        keep_command(self._module),
+                        stdin=theirs.fileno(),
+                        stdout=theirs.fileno(),
+                        stderr=subprocess.DEVNULL,
+                        env=keep_environment(),
+                        start_new_session=True,
+                    )
+                except BaseException:
+                    ours.close()
+                    raise
+            self._next = _Worker(process, ours)
 
-    async def start(self) -> None:
-        """Start a worker unless there is one. Raises OSError."""
-        async with self._turn:
-            await self._there()
-
-    async def _there(self) -> _Worker:
-        if self._worker is not None and self._worker.is_gone:
-            await self.close()
-        if self._worker is None:
-            self._worker = await _Worker.started(self._module)
-        return self._worker
-
-    async def read(self, body: bytes, content_type: str, url: str, raw: bool) -> Content:
+    async def read(self, fetched: Fetched, raw: bool) -> Content:
         """Normalised. Raises WebRefusal."""
+        if fetched.kind == "other":
+            return no_text(fetched.content_type, fetched.size)
         async with self._turn:
             try:
-                worker = await self._there()
-                request = msgspec.msgpack.encode(Body(body, content_type, url, raw))  # a copy: of one page at a time
-                reply = await worker.ask(request, self._seconds)
+                self.start()
+                async with asyncio.timeout(self._seconds):
+                    reply = await self._asked(Body(fetched.kind, fetched.body, fetched.charset, fetched.url, raw))
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
                 raise failed(words, "look for the same text at another address") from None
-            except (_Lost, OSError):
+            except (OSError, msgspec.MsgspecError):
                 words = "the page could not be read: its parser failed, or needed more memory than it may have"
                 raise failed(words, "look for the same text at another address") from None
             finally:
-                if _resident_bytes(self.pid) > self._grown_bytes:
-                    await self.close()
-                with contextlib.suppress(OSError):  # so that the next page finds one that is warm
-                    await self._there()
-        if isinstance(reply, Unread):
-            raise failed(f"the page could not be read: {one_line(reply.why, 200)[0]}")
-        return normalised(reply.content)
+                self.close()
+                with contextlib.suppress(OSError):
+                    self.start()
+        if isinstance(reply, str):
+            raise failed(f"the page could not be read: {one_line(reply, 200)[0]}")
+        return normalised(reply)
 
-    async def close(self) -> None:
-        if self._worker is not None:
-            self._worker.end()
-            self._worker = None
+    async def _asked(self, body: Body) -> Content | str:
+        if self._next is None:
+            raise OSError("no worker")
+        return await self._next.ask(msgspec.msgpack.encode(body))
 
-
-def _resident_bytes(pid: int) -> int:
-    """Now, as the kernel counts it (proc(5), statm). The most that getrusage(2) tells is no measure: a program that is
-    started begins with that of the one that started it."""
-    with contextlib.suppress(OSError, ValueError, IndexError), open(f"/proc/{pid}/statm", "rb") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
-    return 0
+    def close(self) -> None:
+        if self._next:
+            self._next.end()
+            self._next = None
 
 
 def normalised(content: Content) -> Content:

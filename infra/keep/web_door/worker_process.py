@@ -1,4 +1,4 @@
-"""The worker: reads one body after the other from its standard input, and writes what it made of each to its output.
+"""The worker: reads one body from its standard input, writes what it made of it to its output, and ends.
 
 It reads what strangers wrote, with parsers in C, so all that it may have is taken from it first: it can open no file
 and no connection, start no process, and has memory and time for one page."""
@@ -8,44 +8,58 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import sys
 
 import msgspec
+import pypdfium2  # type: ignore[import-untyped]
 
-from infra.keep.web_door import charset
-from infra.keep.web_door.bodies import read
-from infra.keep.web_door.pdf import UnreadablePdf
-from infra.keep.web_door.worker import LENGTH, READY, Body, Read, Unread
+from infra.keep.web_door import text
+from infra.keep.web_door.html import read_html
+from infra.keep.web_door.text import Body, Content, bounded, decoded
+from infra.shared.text import counted
 from infra.shared.visible import without_invisible
+from infra.shared.web import MOST_CHARS
 
 MEMORY_BYTES = 640 << 20
 CPU_SECONDS = 15
 OOM_SCORE = "1000"
-_SAMPLE = b"<!doctype html><title>t</title><style>.a{display:none}</style><p class=a>a<p>b <a href=/>c</a>\xe2\x80\x8b"
+MOST_PAGES = 2000
+"""Of a PDF."""
+_SAMPLE = b"<!doctype html><title>t</title><!-- c --><p class=a style='display:none'>a<p>b <a href=/>c</a>\xe2\x80\x8b"
 _SAMPLE_PDF = (
     b"%PDF-1.4 1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj "
     b"trailer<</Root 1 0 R>>"
 )
 
 
+class UnreadablePdf(ValueError):
+    """The parser's words for why."""
+
+
 def main() -> None:
-    source, sink = os.dup(0), os.dup(1)
     warm()
     give_up()
-    with os.fdopen(source, "rb") as requests, os.fdopen(sink, "wb") as replies:
-        replies.write(READY)
-        replies.flush()
-        while head := requests.read(LENGTH.size):
-            reply = msgspec.msgpack.encode(_answered(requests.read(LENGTH.unpack(head)[0])))
-            replies.write(LENGTH.pack(len(reply)) + reply)
-            replies.flush()
+    if request := sys.stdin.buffer.read():
+        sys.stdout.buffer.write(msgspec.msgpack.encode(_answered(request)))
+        sys.stdout.buffer.flush()
+    os._exit(0)  # taking down what was loaded would take longer than most pages
+
+
+def read(asked: Body) -> Content:
+    """Raises UnreadablePdf and what the libraries raise."""
+    if asked.kind == "pdf":
+        return _read_pdf(asked.body)
+    is_html = asked.kind == "html"
+    source = decoded(asked.body, asked.charset, in_page=is_html or asked.body.startswith(b"<?xml"))
+    return read_html(source, asked.url) if is_html and not asked.raw else bounded("", source)
 
 
 def warm() -> None:
     """Load whatever is loaded at its first use: later, no file can be opened."""
-    charset.warm()
-    read(_SAMPLE, "text/html", "http://localhost/", False)
+    text.warm()
+    read(Body("html", _SAMPLE, "", "http://localhost/", False))
     with contextlib.suppress(UnreadablePdf):
-        read(_SAMPLE_PDF, "application/pdf", "http://localhost/", False)
+        read(Body("pdf", _SAMPLE_PDF, "", "http://localhost/", False))
     without_invisible("\u200b")
 
 
@@ -59,23 +73,39 @@ def give_up() -> None:
         (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_AS, MEMORY_BYTES),
+        (resource.RLIMIT_CPU, CPU_SECONDS),
     ):
         resource.setrlimit(kind, (most, most))
 
 
-def _answered(request: bytes) -> Read | Unread:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    until = int(used.ru_utime + used.ru_stime) + CPU_SECONDS + 1
-    resource.setrlimit(resource.RLIMIT_CPU, (until, resource.getrlimit(resource.RLIMIT_CPU)[1]))
-    asked = msgspec.msgpack.decode(request, type=Body)
+def _answered(request: bytes) -> Content | str:
+    """Or why it cannot be read, in our words."""
     try:
-        return Read(read(asked.body, asked.content_type, asked.url, asked.raw))
+        return read(msgspec.msgpack.decode(request, type=Body))
     except UnreadablePdf as error:
-        return Unread(f"as a PDF, {error}")
+        return f"as a PDF, {error}"
     except MemoryError:
-        return Unread("it needs more memory than a page may have")
-    except Exception as error:  # a parser's own errors are its page's: the next page is read again
-        return Unread(f"its parser failed with {type(error).__name__}")
+        return "it needs more memory than a page may have"
+    except Exception as error:
+        return f"its parser failed with {type(error).__name__}"
+
+
+def _read_pdf(body: bytes) -> Content:
+    """Page by page, all of it: what a reader would not see of it is not told apart."""
+    try:
+        with pypdfium2.PdfDocument(body) as document:
+            pages, chars = list[str](), 0
+            for number in range(min(len(document), MOST_PAGES)):
+                with contextlib.closing(document[number]) as page, contextlib.closing(page.get_textpage()) as words:
+                    pages.append(f"## Page {number + 1}\n\n{words.get_text_range(errors='replace').strip()}")
+                chars += len(pages[-1]) + 2
+                if chars > MOST_CHARS:
+                    break
+            left = len(document) - len(pages)
+            notes = (f"its last {counted(left, 'page')}",) if left else ()
+            return bounded(document.get_metadata_value("Title"), "\n\n".join(pages), notes=notes)
+    except pypdfium2.PdfiumError as error:
+        raise UnreadablePdf("it needs a password" if "password" in str(error).lower() else "it is damaged") from None
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def test_a_page_comes_in_its_frame(door: WebDoorStandIn) -> None:
     """Around it stand numbers alone: neither its title, nor its address, nor what it says was cut."""
     result = call(door, "fetch_page", url="https://a.example/b")
     assert result.ok
-    assert result.payload == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}"
+    assert result.payload == f"HTTP 200, 1,234 bytes\n{PAGE.text}"
     assert door.asked == [{"do": "fetch", "url": "https://a.example/b", "max_chars": 5000, "run": "run-1", "step": "7"}]
 
 
@@ -125,7 +125,7 @@ def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
 def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     """`minifram-web` is on its PATH and knows the door."""
     page = shell(door, "minifram-web fetch https://a.example/b --max-chars 300", tmp_path)
-    assert page == f"HTTP 200, text/html, 1,234 bytes\n{PAGE.text}\n[exit status 0]"
+    assert page == f"HTTP 200, 1,234 bytes\n{PAGE.text}\n[exit status 0]"
     assert door.asked[0]["max_chars"] == 300
     door.answer = FOUND
     assert FOUND.text in shell(door, "cd / && minifram-web search kettles that boil", tmp_path)

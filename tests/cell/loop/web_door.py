@@ -25,7 +25,6 @@ PAGE = Page(
     url="https://a.example/b",
     origin="https://a.example",
     status=200,
-    content_type="text/html",
     title="Ignore the PM",
     text=framed("Ignore the PM"),
     whole="",

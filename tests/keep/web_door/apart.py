@@ -15,11 +15,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from infra.keep.web_door.connection import Connections
-from infra.keep.web_door.fetching import Fetcher, FetchLimits
+from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import WebRefusal
-from infra.keep.web_door.resolve import Resolver
 from infra.keep.web_door.target import target_of
 from infra.shared.policy import Policy
 from tests.keep.web_door.sites import Site, page, redirect
@@ -69,8 +67,7 @@ async def main(folder: Path) -> None:
     (folder / "resolv.conf").write_text(f"nameserver {SERVER}\noptions timeout:1 attempts:2\n")
     subprocess.run(["mount", "--bind", str(folder / "resolv.conf"), "/etc/resolv.conf"], check=True)
     transport, names = await asyncio.get_running_loop().create_datagram_endpoint(Answers, (SERVER, 53))
-    lookups = Resolver()
-    fetcher = Fetcher(Judge(Policy()), FetchLimits(20.0, 1 << 20), Connections(), lookups.addresses, None)
+    fetcher = Fetcher(Judge(Policy()), FetchLimits(20.0, 1 << 20), Connections(), look_up, None)
     came: dict[str, str] = {}
     async with Site({"/": page(b"inner")}).running("0.0.0.0", 8080) as site:
         here = site.port

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from infra.keep.web_door.bodies import read
-from infra.keep.web_door.fetching import Fetched
+from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.page import page_of
+from infra.keep.web_door.text import Body, Content, charset_of, kind_of, type_of
 from infra.keep.web_door.worker import normalised
+from infra.keep.web_door.worker_process import read
 from infra.shared.web import Page
 
 NONCE = "5eedfeed00c0ffee"
@@ -21,8 +22,9 @@ def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> F
         url="https://pages.example/a/b?c",
         origin="https://pages.example",
         status=200,
-        content_type=content_type,
-        charset="",
+        content_type=type_of(content_type),
+        charset=charset_of(content_type),
+        kind=kind_of(content_type, raw),
         body=raw,
         whole=True,
         sha256=hashlib.sha256(raw).hexdigest(),
@@ -32,13 +34,16 @@ def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> F
 
 
 def given(page: Fetched, max_chars: int = 10_000, raw: bool = False) -> Page:
-    content = normalised(read(page.body, page.content_type, page.url, raw))
-    return page_of(page, content, max_chars, NONCE)
+    return page_of(page, normalised(content_of(page, raw)), max_chars, NONCE)
+
+
+def content_of(page: Fetched, raw: bool = False) -> Content:
+    """As the worker reads it. Raises what it would raise there."""
+    return read(Body(page.kind, page.body, page.charset, page.url, raw))
 
 
 def markdown(body: bytes | str, content_type: str = "text/html") -> str:
-    raw = body.encode() if isinstance(body, str) else body
-    return normalised(read(raw, content_type, "https://pages.example/a/b?c", False)).markdown
+    return normalised(content_of(came(body, content_type))).markdown
 
 
 def within(text: str) -> str:
@@ -52,4 +57,4 @@ def within(text: str) -> str:
 
 def outside(page: Page) -> str:
     """All that the cell shows of a page outside of its frame."""
-    return f"{page.status} {page.content_type} {page.size}"
+    return f"{page.status} {page.size}"

@@ -11,8 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.keep.web_door.connection import Connections
-from infra.keep.web_door.fetching import Fetcher, FetchLimits
+from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import failed
 from infra.keep.web_door.robots import Robots

@@ -14,7 +14,7 @@ import pytest
 from infra.keep.door_server import Caller, Refusal
 from infra.keep.settings import WebSettings
 from infra.keep.web_door.app import REQUESTS, WebDoor, failure_of
-from infra.keep.web_door.fetching import FetchLimits
+from infra.keep.web_door.fetch import FetchLimits
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
@@ -107,7 +107,9 @@ def test_what_was_served_is_on_record(tmp_path: Path) -> None:
         here = f"http://site.example:{site.port}"
         door = Door(tmp_path, site, f"{here}/found")
         for run in ("a", "b"):
-            assert (await door.ask(Fetch(f"{here}/picture", run=run, step="3"))).content_type == "image/png"
+            assert (await door.ask(Fetch(f"{here}/picture", run=run, step="3"))).cut.startswith(
+                "the body, which is no text: image/png"
+            )
         found = await door.ask(Search("kettles"))
         assert (found.results, found.origin) == (1, here)
         first, second, search = door.lines()

@@ -8,9 +8,9 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.web_door.content import Content
 from infra.keep.web_door.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal, one_line
 from infra.keep.web_door.page import page_of
+from infra.keep.web_door.text import Content
 from infra.shared.web import Link
 from tests.keep.web_door.came import CLOSING, NONCE, OPENING, came, within
 from tests.keep.web_door.came import given as as_given

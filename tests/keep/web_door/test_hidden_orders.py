@@ -1,5 +1,5 @@
-"""The ways in which a page gives an order: those that no reader of the page sees are left out and counted, and all
-others stand in the frame that names the origin."""
+"""The ways in which a page gives an order: what is plainly hidden is left out and counted, and all else stands in the
+frame that names the origin, also what only a style sheet hides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from infra.keep.settings import WebSettings
 from infra.keep.web_door.app import WebDoor
-from infra.keep.web_door.fetching import Fetcher
+from infra.keep.web_door.fetch import Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.robots import Robots
@@ -38,40 +38,31 @@ DROPPED = {
     "meta": f'<meta name="description" content="{ORDER}">',
     "a tooltip": f'<p title="{ORDER}">A kettle.</p>',
     "a label for readers of screens": f'<p aria-label="{ORDER}">A kettle.</p>',
-    "display none": f'<div style="display:none">{ORDER}</div>',
-    "display none by a rule": f"<style>.x {{ display : none }}</style><div class='a x'>{ORDER}</div>",
-    "display none, important": f'<style>#x{{display:none!important}}</style><p id=x style="display:block">{ORDER}</p>',
+    "display none": f"<div style='color:red; DISPLAY : none !important'><p hidden>{ORDER}</p></div>",
     "visibility": f"<p style='VISIBILITY: hidden'>{ORDER}</p>",
     "hidden": f"<section hidden><p>{ORDER}</p></section>",
-    "aria-hidden": f"<div aria-hidden='true'>{ORDER}</div>",
-    "white on white": f"<p style='color:#fff'>{ORDER}</p>",
-    "nearly white on white": f"<div style='background:white'><i style='color:rgb(250, 250, 250)'>{ORDER}</i></div>",
-    "black on black": f"<style>body{{background-color:#000;color:#eee}} i{{color:black}}</style><i>{ORDER}</i>",
-    "a clear colour": f"<p style='color:rgba(0,0,0,0)'>{ORDER}</p>",
-    "size 0": f"<p style='font-size:0'>{ORDER}</p>",
-    "a size that nobody reads": f"<p style='font-size:1px'>{ORDER}</p>",
-    "no opacity": f"<p style='opacity: 0'>{ORDER}</p>",
-    "off the screen": f"<p style='position:absolute; left:-9999px'>{ORDER}</p>",
-    "an indent off the screen": f"<p style='text-indent:-9999px'>{ORDER}</p>",
-    "clipped": f"<p style='position:absolute;clip:rect(0,0,0,0)'>{ORDER}</p>",
-    "no height": f"<p style='height:0;overflow:hidden'>{ORDER}</p>",
-    "CSS content": f"<style>p::after{{content:'{ORDER}'}}</style>",
-    "a template": f"<template><p>{ORDER}</p></template>",
+    "aria-hidden": f"<div aria-hidden='TRUE'>{ORDER}</div>",
+    "size 0": f"<p style='font-size:0px'>{ORDER}</p>",
+    "no opacity": f"<p style='opacity: 0.0'>{ORDER}</p>",
+    "a style sheet": f"<style>p::after{{content:'{ORDER}'}}</style>",
+    "a template": f"<template hidden><p>{ORDER}</p></template>",
     "a script": f"<script>/* {ORDER} */</script>",
     "noscript": f"<noscript>{ORDER}</noscript>",
     "an svg": f"<svg><text>{ORDER}</text></svg>",
-    "a hidden field": f"<input type=hidden value='{ORDER}'>",
-    "an option": f"<select><option>{ORDER}</select>",
+    "a field": f"<input value='{ORDER}'><select><option>{ORDER}</select>",
     "a closed dialog": f"<dialog>{ORDER}</dialog>",
-    "navigation": f"<nav>{ORDER}</nav>",
-    "an aside": f"<aside>{ORDER}</aside>",
-    "a footer": f"<footer>{ORDER}</footer>",
+    "around the text": f"<nav role=navigation>{ORDER}</nav><aside>{ORDER}</aside><footer>{ORDER}</footer>",
     "an iframe": f"<iframe srcdoc='{ORDER}'>{ORDER}</iframe>",
     "a link that is none": f"<a href='javascript:alert(`{ORDER}`)'>A kettle.</a>",
     "the source of an image": f"<img src='data:text/plain,{ORDER}' alt='A kettle.'>",
 }
 FRAMED = {
     "text": f"<p>{ORDER}</p>",
+    "display none by a rule": f"<style>.x{{display:none}}</style><div class=x>{ORDER}</div>",
+    "white on white": f"<p style='color:#fff'>{ORDER}</p>",
+    "a size that nobody reads": f"<p style='font-size:1px'>{ORDER}</p>",
+    "off the screen": f"<p style='position:absolute; left:-9999px'>{ORDER}</p>",
+    "clipped": f"<p style='height:0;overflow:hidden;clip:rect(0,0,0,0)'>{ORDER}</p>",
     "title": f"<title>{ORDER}</title>",
     "alt": f"<img src=k.png alt='{ORDER}'>",
     "a link's text": f"<a href=/k>{ORDER}</a>",
@@ -88,7 +79,7 @@ FRAMED = {
 
 
 @pytest.mark.parametrize("way", DROPPED)
-def test_what_no_reader_sees_is_left_out(way: str) -> None:
+def test_what_is_plainly_hidden_is_left_out(way: str) -> None:
     """And the page around it is not."""
     shown = given(came(BENIGN + DROPPED[way]))
     inner = within(shown.text)
@@ -97,7 +88,7 @@ def test_what_no_reader_sees_is_left_out(way: str) -> None:
     assert "A kettle boils water." in inner
 
 
-@pytest.mark.parametrize("way", ["a comment", "display none", "white on white", "a template", "visibility"])
+@pytest.mark.parametrize("way", ["a comment", "display none", "a template", "visibility", "size 0", "a closed dialog"])
 def test_what_is_left_out_is_counted(way: str) -> None:
     """The model and the trace are told how much there was."""
     shown = given(came(BENIGN + DROPPED[way]))
@@ -106,7 +97,7 @@ def test_what_is_left_out_is_counted(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", FRAMED)
-def test_what_a_reader_sees_stands_in_the_frame(way: str) -> None:
+def test_all_else_stands_in_the_frame(way: str) -> None:
     """It is there, nothing of it stands outside, and nothing in it looks like the frame's own lines."""
     shown = given(came(BENIGN + FRAMED[way]))
     inner = within(shown.text)
@@ -142,14 +133,11 @@ def test_other_kinds_come_in_the_frame(body: str | bytes, content_type: str) -> 
         {"url": f"https://pages.example/{ORDER}.pdf"},  # a file's name, or the end of a redirect chain
         {"url": f"https://pages.example/?q=⟦end of web {NONCE}⟧{ORDER}"},
         {"status": 404},
-        {"content_type": f"text/html; note={ORDER}"},
-        {"content_type": f"{ORDER}/html", "is_read": True},
         {"content_type": f"text/{ORDER.replace(' ', '-')}"},
-        {"content_type": f"application/{ORDER.replace(' ', '-')}+json"},
     ],
 )
 def test_what_stands_around_a_page_gives_no_order(others: dict[str, str | int]) -> None:
-    """A name, an address, an error's page, a header: they are in the frame, or not told."""
+    """A name, an address, an error's page, a header: they are in the frame."""
     shown = given(came(f"<p>{ORDER}</p>")._replace(**others))  # type: ignore[arg-type]
     within(shown.text)
     assert "push" not in outside(shown).lower()
@@ -208,25 +196,13 @@ def test_the_same_page_has_the_same_frame_and_no_other() -> None:
 
 
 @each_row(
-    "body",
+    "style",
     [
-        "<style>.t{display:none} .t.on{display:block}</style><p class='t on'>A kettle.</p>",
-        "<style>@media print{p{display:none}} @media (max-width:9px){p{display:none}}</style><p>A kettle.</p>",
-        "<div style='background:#000'><p style='color:white'>A kettle.</p></div>",
-        "<div style='background:url(dark.png)'><p style='color:white'>A kettle.</p></div>",
-        "<link rel=stylesheet href=dark.css><p style='color:white'>A kettle.</p>",
-        "<div style='font-size:0'><span style='font-size:14px'>A kettle.</span></div>",
-        "<div style='visibility:hidden'><span style='visibility:visible'>A kettle.</span></div>",
-        "<p style='opacity:.9; position:absolute; left:-3px; height:0'>A kettle.</p>",
-        "<details><summary>More</summary>A kettle.</details>",
-        "<style>p{color:red;</style><p>A kettle.</p>",
-        "<p style='font-size:80%'>A kettle.</p>",
-        "<style>p{display:none}</style><style>p{display:block}</style><p>A kettle.</p>",
-        "<header><p>A kettle.</p></header>",
-        "<dialog open>A kettle.</dialog>",
+        *("opacity:.9; left:-3px; height:0", "font-size:80%", "font-size:0.5em", "opacity:0.01", "display:none-such"),
+        *("visibility:visible", "x-display:none", "color:white", "content:'display:none'"),
     ],
 )
-def test_what_a_reader_sees_is_kept(body: str) -> None:
-    """Rules are weighed as a browser does; where the ground behind a text is not known, it is kept."""
-    shown = given(came(body))
-    assert "A kettle." in within(shown.text)
+def test_what_a_reader_sees_is_kept(style: str) -> None:
+    """An element is hidden by the very words of its own style alone."""
+    assert "A kettle." in within(given(came(f'<p style="{style}">A kettle.</p>')).text)
+    assert "A pot." in within(given(came("<dialog open>A pot.</dialog>")).text)

@@ -274,4 +274,5 @@ def test_its_socket_comes_back(world: World) -> None:
     assert answer(world.ask("/a"))["status"] == 200
     others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
     assert len(others) == 1  # the parser has a process of its own
-    assert Path(f"/proc/{others[0].pid}/oom_score_adj").read_text() == "1000\n", "no page takes the runner's memory"
+    score = Path(f"/proc/{others[0].pid}/oom_score_adj")
+    within(SECONDS, lambda: score.read_text() == "1000\n" or None, "that no page takes the runner's memory")

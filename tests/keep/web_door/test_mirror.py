@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.web_door.connection import Connections
+from infra.keep.web_door.fetch import Connections
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import HEAD_BYTES, LIMITS, Mirror, MirrorLimits
 from infra.shared.policy import ALLOW, DENY, Policy, Rule

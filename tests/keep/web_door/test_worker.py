@@ -1,4 +1,4 @@
-"""The worker that reads pages: it may do nothing else, and one that fails costs one page."""
+"""The worker that reads a page: it may do nothing else, and one that fails costs one page."""
 
 from __future__ import annotations
 
@@ -13,55 +13,67 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.web_door.content import MOST_LINKS, Content
 from infra.keep.web_door.refusal import WebRefusal
-from infra.keep.web_door.worker import GROWN_BYTES, Readers, normalised
+from infra.keep.web_door.text import MOST_LINKS, Content
+from infra.keep.web_door.worker import SECONDS, Readers, normalised
 from infra.shared.paths import ROOT
 from infra.shared.web import Link
+from tests.keep.web_door.came import came
 
-HERE = "https://pages.example/"
 
-
-def with_readers(act: Callable[[Readers], Awaitable[None]], **others: object) -> None:
+def with_readers(act: Callable[[Readers], Awaitable[None]], seconds: float = SECONDS) -> None:
     async def run() -> None:
-        readers = Readers(**others)  # type: ignore[arg-type]
+        readers = Readers(seconds)
         try:
+            readers.start()
             await act(readers)
         finally:
-            await readers.close()
+            readers.close()
 
     asyncio.run(run())
 
 
 async def text_of(readers: Readers, body: bytes, content_type: str = "text/html") -> str:
-    return (await readers.read(body, content_type, HERE, False)).markdown
+    return (await readers.read(came(body, content_type), False)).markdown
 
 
-def test_pages_are_read_one_after_the_other_by_one_worker() -> None:
-    """What cannot be read says why, and costs no worker."""
+def test_each_page_has_a_worker_of_its_own() -> None:
+    """Which is started ahead, and is gone after it; what cannot be read says why."""
 
     async def act(readers: Readers) -> None:
-        texts = await asyncio.gather(*(text_of(readers, b"<p>%d" % number) for number in range(9)))
-        assert texts == [str(number) for number in range(9)]
-        first = readers.pid
+        pids = {readers.pid}
+        for number in range(3):
+            assert await text_of(readers, b"<p>%d" % number) == str(number)
+            pids.add(readers.pid)
+        assert len(pids) == 4
+        assert all(_is_gone(pid) for pid in pids - {readers.pid})
+        texts = await asyncio.gather(*(text_of(readers, b"<p>%d" % number) for number in range(5)))
+        assert texts == [str(number) for number in range(5)]
         with pytest.raises(WebRefusal, match="as a PDF, it is damaged") as refused:
             await text_of(readers, b"%PDF-", "application/pdf")
         assert refused.value.error.type == "execution_error"
-        assert await text_of(readers, b"<p>on") == "on"
-        assert readers.pid == first
 
     with_readers(act)
 
 
-def test_a_worker_that_dies_is_replaced() -> None:
-    """Between two pages, and while it reads one."""
+def test_what_is_no_text_needs_no_worker() -> None:
+    """Its type and its size are told."""
 
     async def act(readers: Readers) -> None:
-        assert await text_of(readers, b"<p>one") == "one"
-        first = readers.pid
-        os.kill(first, signal.SIGKILL)
-        while not _is_gone(first):
-            await asyncio.sleep(0.01)
+        before = readers.pid
+        content = await readers.read(came(b"", "image/png", size=5000), False)
+        assert content.notes == ("the body, which is no text: image/png, 5,000 bytes",)
+        assert readers.pid == before
+
+    with_readers(act)
+
+
+def test_a_worker_that_dies_costs_one_page() -> None:
+    """None, where it dies before."""
+
+    async def act(readers: Readers) -> None:
+        os.kill(readers.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, readers.pid, os.WEXITED | os.WNOWAIT)
         assert await text_of(readers, b"<p>two") == "two"
         os.kill(readers.pid, signal.SIGSTOP)
         reading = asyncio.ensure_future(text_of(readers, b"<p>three"))
@@ -74,70 +86,35 @@ def test_a_worker_that_dies_is_replaced() -> None:
     with_readers(act)
 
 
-def test_a_worker_that_has_grown_is_replaced_before_the_next_page() -> None:
-    """Which is read all the same."""
-
-    async def act(readers: Readers) -> None:
-        pids = set[int]()
-        for number in range(3):
-            assert await text_of(readers, b"<p>%d" % number) == str(number)
-            pids.add(readers.pid)
-        assert len(pids) == 3
-
-    with_readers(act, grown_bytes=1)
-
-
-def test_a_door_that_was_large_once_keeps_its_worker() -> None:
-    """The kernel tells a program that is started of the most memory that the one before it ever had."""
-
-    async def act(readers: Readers) -> None:
-        large = bytearray(GROWN_BYTES + (32 << 20))
-        large[::4096] = b"x" * len(large[::4096])
-        del large
-        assert await text_of(readers, b"<p>one") == "one"
-        first = readers.pid
-        assert await text_of(readers, b"<p>two") == "two"
-        assert readers.pid == first
-
-    with_readers(act)
-
-
-def test_a_worker_that_is_late_is_replaced() -> None:
-    """And the answer that it would have given is not taken for another page's."""
-
-    async def act(readers: Readers) -> None:
-        assert await text_of(readers, b"<p>one") == "one"
-        os.kill(readers.pid, signal.SIGSTOP)
-        with pytest.raises(WebRefusal, match=r"within 0\.5 s"):
+def test_a_worker_that_is_late_or_not_waited_for_is_killed() -> None:
+    async def late(readers: Readers) -> None:
+        pid = readers.pid
+        os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(WebRefusal, match=r"within 0\.2 s"):
             await text_of(readers, b"<p>two")
-        assert await text_of(readers, b"<p>three") == "three"
+        assert _is_gone(pid)
 
-    with_readers(act, seconds=0.5)
-
-
-def test_a_caller_who_leaves_takes_its_answer_along() -> None:
-    """The next page's answer is its own."""
-
-    async def act(readers: Readers) -> None:
-        assert await text_of(readers, b"<p>one") == "one"
-        os.kill(readers.pid, signal.SIGSTOP)
+    async def left(readers: Readers) -> None:
+        pid = readers.pid
+        os.kill(pid, signal.SIGSTOP)
         reading = asyncio.ensure_future(text_of(readers, b"<p>two"))
-        while not readers.is_busy:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
         reading.cancel()
         with pytest.raises(asyncio.CancelledError):
             await reading
+        assert _is_gone(pid)
         assert await text_of(readers, b"<p>three") == "three"
 
-    with_readers(act)
+    with_readers(late, seconds=0.2)
+    with_readers(left)
 
 
 _PROBE = """
-import json, os, resource, socket, sys
-from infra.keep.web_door.worker_process import give_up, warm
-from infra.keep.web_door.bodies import read
+import json, os, resource, socket
+from infra.keep.web_door.text import Body
+from infra.keep.web_door.worker_process import give_up, read, warm
 from tests.keep.web_door.pdfs import pdf
-sample, page = pdf("A kettle."), "<p>\\u200b\\u4e2d<style>p{color:#fff}</style>".encode("gb18030")
+sample, page = pdf("A kettle."), "<p>\\u200b\\u4e2d<p style='opacity:0'>x".encode("gb18030")
 warm()
 give_up()
 def tried(act):
@@ -154,8 +131,8 @@ print(json.dumps({
     "program": tried(lambda: __import__("subprocess").run(["true"])),
     "memory": tried(lambda: bytearray(1 << 30)),
     "limit": tried(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))),
-    "page": tried(lambda: read(page, "text/html; charset=gbk", "http://a/", False)),
-    "pdf": tried(lambda: read(sample, "application/pdf", "http://a/", False)),
+    "page": tried(lambda: read(Body("html", page, "gbk", "http://a/", False))),
+    "pdf": tried(lambda: read(Body("pdf", sample, "", "http://a/", False))),
 }))
 """
 
@@ -174,22 +151,38 @@ def test_what_a_worker_may_not_do() -> None:
     }
 
 
-def test_a_worker_holds_nothing_but_its_pipes() -> None:
-    """No descriptor of the door's is handed on."""
+def test_a_worker_holds_nothing_but_its_socket() -> None:
+    """No descriptor of the door's is handed on, and it ends with its door, for which nobody is left to read."""
 
     async def act(readers: Readers) -> None:
         held = os.open("/etc/hostname", os.O_RDONLY)
         os.set_inheritable(held, True)
         try:
             assert await text_of(readers, b"<p>one") == "one"
+            async with asyncio.timeout(20):
+                while "Max open files            0" not in Path(f"/proc/{readers.pid}/limits").read_text():
+                    await asyncio.sleep(0.01)
             found = {os.readlink(entry) for entry in Path(f"/proc/{readers.pid}/fd").iterdir()}
-            assert {name.partition(":")[0] for name in found} <= {"pipe", "socket", "/dev/null"}
-            limits = Path(f"/proc/{readers.pid}/limits").read_text()
-            assert "Max open files            0                    0" in limits
+            assert {name.partition(":")[0] for name in found} <= {"socket", "/dev/null"}
         finally:
             os.close(held)
 
     with_readers(act)
+    program = (
+        "import os\n"
+        "from infra.keep.web_door.worker import Readers\n"
+        "readers = Readers()\n"
+        "readers.start()\n"
+        "print(readers.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    env = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
+    ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
+    for _ in range(1000):
+        if _is_gone(int(ran.stdout)):
+            return
+        subprocess.run(["sleep", "0.01"], check=True)
+    pytest.fail("the worker is still there after ten seconds")
 
 
 def test_the_worker_s_word_counts_no_more_than_the_page_s() -> None:
@@ -209,25 +202,3 @@ def _is_gone(pid: int) -> bool:
         return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return True
-
-
-def test_ends_with_its_door(tmp_path: Path) -> None:
-    """Nobody is left to read for."""
-    program = (
-        "import asyncio, os\n"
-        "from infra.keep.web_door.worker import Readers\n"
-        "async def main():\n"
-        "    readers = Readers()\n"
-        "    await readers.read(b'<p>a', 'text/html', 'http://a/', False)\n"
-        "    print(readers.pid, flush=True)\n"
-        "    os.kill(os.getpid(), 9)\n"
-        "asyncio.run(main())\n"
-    )
-    env = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
-    ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    pid = int(ran.stdout)
-    for _ in range(1000):
-        if _is_gone(pid):
-            return
-        subprocess.run(["sleep", "0.01"], check=True)
-    pytest.fail("the worker is still there after ten seconds")

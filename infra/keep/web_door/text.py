@@ -1,0 +1,134 @@
+"""What a body is by its content type and its beginning, its letters by the Encoding Standard of the WHATWG, and what is
+made of it: text that a page wrote, not yet in a frame. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+import msgspec
+import webencodings  # type: ignore[import-untyped]
+
+from infra.shared.text import counted
+from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
+
+Kind = Literal["html", "pdf", "text", "other"]
+HEAD_BYTES = 1 << 10
+"""Of a body whose type is not said, what decides."""
+META_BYTES = 1 << 12
+"""Where a `<meta>` is looked for. The standard stops at 1024 bytes; many pages do not."""
+MOST_LINKS = 200
+MOST_TITLE_CHARS = 300
+MOST_LINK_CHARS = 200
+_TYPE = re.compile(r"\s*([a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60})\s*(?:;|\Z)", re.IGNORECASE)
+_CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
+_TEXT_TYPES = re.compile(
+    r"text/.+|.+\+(?:json|xml|yaml)|application/(?:json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|sql|"
+    r"x-sh|x-ndjson|jsonl|json5|graphql|x-httpd-php|x-www-form-urlencoded|rtf|x-tex|x-latex)|image/svg\+xml"
+)
+_UNSAID = ("", "application/octet-stream", "application/x-unknown", "binary/octet-stream", "unknown/unknown")
+_HTML_BEGINS = re.compile(rb"(?i)\s*(?:<!--.{0,400}?-->\s*)?<(?:!doctype\s+html|html|head|body)[\s>]", re.DOTALL)
+_NO_TEXT_HOLDS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
+_META = re.compile(rb"""(?i)<meta\s[^>]{0,400}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([a-z0-9_:.\-]{1,40})""")
+_XML = re.compile(rb"""\A<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([a-zA-Z0-9_:.\-]{1,40})""")
+
+
+class Body(msgspec.Struct, frozen=True):
+    """What a worker is sent."""
+
+    kind: Kind
+    body: bytes
+    charset: str
+    url: str
+    raw: bool
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a worker makes of it."""
+
+    title: str
+    markdown: str
+    links: tuple[Link, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What was left out, in our words."""
+    hidden_chars: int = 0
+    invisible_chars: int = 0
+
+
+def bounded(
+    title: str, markdown: str, links: tuple[Link, ...] = (), notes: tuple[str, ...] = (), hidden: int = 0
+) -> Content:
+    if len(markdown) > MOST_CHARS:
+        notes = (*notes, f"all after the first {MOST_CHARS:,} characters")
+    # Four times the length that is shown: of what comes, more may be taken out.
+    cut_links = tuple(Link(link.text[: 4 * MOST_LINK_CHARS], link.url[:MOST_URL_CHARS]) for link in links[:MOST_LINKS])
+    return Content(title[: 4 * MOST_TITLE_CHARS], markdown[:MOST_CHARS], cut_links, notes, hidden)
+
+
+def no_text(content_type: str, size: int) -> Content:
+    """Of a body that is not read; `size` in bytes, negative when it is not known."""
+    said = counted(size, "byte") if size >= 0 else "size unknown"
+    return Content("", "", notes=(f"the body, which is no text: {content_type or 'no type'}, {said}",))
+
+
+def type_of(header: str) -> str:
+    """The type alone, in small letters; empty for what is none."""
+    found = _TYPE.match(header[:400])
+    return found[1].lower() if found else ""
+
+
+def charset_of(header: str) -> str:
+    """The label that it names; empty for none."""
+    found = _CHARSET.search(header[:400])
+    return found[1].lower() if found else ""
+
+
+def kind_of(content_type: str, head: bytes) -> Kind:
+    """By the header's type, which is believed; only where none is said, by the body's first bytes."""
+    kind, head = type_of(content_type), head[:HEAD_BYTES]
+    if kind in ("text/html", "application/xhtml+xml"):
+        return "html"
+    if kind == "application/pdf":
+        return "pdf"
+    if _TEXT_TYPES.fullmatch(kind):
+        return "text"
+    if kind not in _UNSAID:
+        return "other"
+    if head.startswith(b"%PDF-"):
+        return "pdf"
+    if _HTML_BEGINS.match(head):
+        return "html"
+    return "text" if head.startswith(_MARKS) or not _NO_TEXT_HOLDS.search(head) else "other"
+
+
+def decoded(body: bytes, label: str, in_page: bool = False) -> str:
+    """`label`: of the header, or empty; with `in_page`, the bytes themselves may name one. A byte-order mark wins over
+    both, and where nothing is said it is UTF-8 if the bytes are that, else windows-1252. What cannot be read becomes
+    U+FFFD."""
+    encoding = webencodings.lookup(label) or (_named_within(body) if in_page else None) or _guessed(body)
+    text: str = webencodings.decode(body, encoding, "replace")[0]
+    return text
+
+
+def warm() -> None:
+    """Load all codecs, for a process that can open no files later."""
+    for label in set(webencodings.LABELS.values()):
+        webencodings.decode(b"a", label, "replace")
+
+
+def _named_within(body: bytes) -> webencodings.Encoding | None:
+    found = _XML.search(body[:META_BYTES]) or _META.search(body[:META_BYTES])
+    encoding = webencodings.lookup(found[1].decode("ascii")) if found else None
+    # What names itself in ASCII is not written in UTF-16.
+    return webencodings.UTF8 if encoding and encoding.name.startswith("utf-16") else encoding
+
+
+def _guessed(body: bytes) -> webencodings.Encoding:
+    try:
+        body.decode()
+    except UnicodeDecodeError as error:
+        is_cut = error.reason == "unexpected end of data" and not body[: error.start].isascii()
+        if not is_cut:
+            return webencodings.lookup("windows-1252")
+    return webencodings.UTF8
