@@ -19,7 +19,6 @@ import structlog
 
 from infra.keep import arguments
 from infra.keep.door_server import DoorServer, peer_of
-from infra.keep.model_door import log_lines
 from infra.keep.services.activation import inherited
 from infra.keep.settings import Settings, policy_of
 from infra.keep.settings_file import SettingsError, parse_settings
@@ -32,6 +31,7 @@ from infra.keep.web_door.search import origin_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared.exit_codes import Exit
+from infra.shared.log import log_to_stderr
 
 log = structlog.get_logger("web_door")
 
@@ -43,7 +43,7 @@ _PR_SET_DUMPABLE = 4
 def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM. The settings come on stdin, as far as they are needed here. The trace goes to stdout."""
     given = arguments.parser("web_door", __doc__ or "").parse_args(words)
-    log_lines.configure()
+    log_to_stderr()
     # The worker, which parses what strangers wrote, has our user: it must not reach our trace through /proc or ptrace.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:

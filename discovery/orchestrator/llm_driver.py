@@ -5,7 +5,6 @@ Extension point: another driver is a subclass of `LLMDriver` and a name in MODES
 from __future__ import annotations
 
 import contextlib
-import http.client
 import json
 import re
 import socket
@@ -162,7 +161,9 @@ class ModelDriver(LLMDriver):
         """Role, text, and the text's place holder once it is old."""
         self._next: str | blocks.BlockError | None = None
         self._refusals = 0
-        health = self._asked("GET", "/health")
+        health = self._asked({"do": "health"})
+        if health.get("problem"):
+            raise DoorFailure(health["problem"])
         self.model = f"{health.get('provider', '')} {health.get('model', '')}".strip()
 
     def decide(self) -> str:
@@ -223,52 +224,44 @@ class ModelDriver(LLMDriver):
         messages = [
             {"role": role, "content": [{"type": "text", "text": text}]} for role, text in (sent[0], *sent[first:])
         ]
-        answer = self._asked("POST", "/v1/complete", {"system": [self._prompt], "messages": messages, "tools": []})
+        request = {"system": [self._prompt], "messages": messages, "tools": []}
+        answer = self._asked({"do": "complete", "request": request})
         said = "\n".join(block["text"] for block in answer["content"] if block["type"] == "text").strip()
         self.usd += answer.get("usd", 0.0)
         self._talk.append(("assistant", said or "(nothing)", said or "(nothing)"))
         return said, answer["stop_reason"] == "max_tokens"
 
-    def _asked(self, method: str, url: str, body: object = None) -> dict[str, Any]:
+    def _asked(self, request: dict[str, Any]) -> dict[str, Any]:
         """Asks again while the failure may pass. Raises DoorFailure."""
         for pause in (*PAUSES_SECONDS, None):
             try:
-                answer = _exchange(self._socket, method, url, body)
+                told = _exchange(self._socket, request)
             except (FileNotFoundError, ConnectionRefusedError) as error:
                 raise DoorFailure(f"nobody listens at {self._socket}: {error.strerror}") from None
-            except (OSError, http.client.HTTPException, ValueError) as error:
-                answer = {"error": {"type": "unavailable", "message": str(error)}}
-            failure, problem = answer.get("error"), answer.get("problem")
-            if not failure and not problem:
+            except (OSError, ValueError) as error:
+                told = {"failure": {"type": "unavailable", "message": str(error)}}
+            failure = told.get("failure")
+            if not failure:
+                answer: dict[str, Any] = told["answer"]
                 return answer
-            if not failure or failure["type"] not in PASSING or pause is None:
-                raise DoorFailure(f"{failure['type']}: {failure['message']}" if failure else str(problem))
+            if failure["type"] not in PASSING or pause is None:
+                raise DoorFailure(f"{failure['type']}: {failure['message']}")
             print(f"the model did not answer ({failure['type']}); asked again in {pause} s", file=sys.stderr)
             self._sleep(pause)
         raise AssertionError("unreachable")
 
 
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("model-door", timeout=1800)
-        self._path = path
-
-    def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._path)
-
-
-def _exchange(path: str, method: str, url: str, body: object) -> dict[str, Any]:
-    connection = _UnixConnection(path)
+def _exchange(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """A line of JSON each way."""
     # Outputs may hold characters that UTF-8 cannot encode.
-    content = json.dumps(body, ensure_ascii=False).encode(errors="replace")
-    try:
-        connection.request(method, url, content if body else None, {"content-type": "application/json"})
-        answer: dict[str, Any] = json.loads(connection.getresponse().read())
-        return answer
-    finally:
-        connection.close()
+    line = json.dumps(request, ensure_ascii=False).encode(errors="replace") + b"\n"
+    with socket.socket(socket.AF_UNIX) as door:
+        door.settimeout(1800)
+        door.connect(path)
+        door.sendall(line)
+        with door.makefile("rb") as answers:
+            told: dict[str, Any] = json.loads(answers.readline())
+    return told
 
 
 def shown(result: Result, restarted: bool, limit: int = 1 << 30) -> str:

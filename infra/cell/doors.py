@@ -1,14 +1,32 @@
-"""The cell's side of the three doors. Whoever asks gets an answer, `Refused`, or `DoorAway` after three tries."""
+"""The cell's side of the three doors. Whoever asks gets an answer, `Refused`, or `DoorAway` after three tries;
+of the model door a completion or `ModelFailure`."""
 
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from infra.shared.door import DoorAway, DoorRequest, Failure, ask
+from infra.shared.conversation import (
+    ERROR_TYPES,
+    MAX_TOKENS,
+    REFUSAL,
+    Acts,
+    ActsNow,
+    Complete,
+    Completion,
+    Image,
+    Message,
+    ModelHealth,
+    Request,
+    Text,
+    media_type_of,
+)
+from infra.shared.door import DoorAway, DoorRequest, Failure, Health, ask
 from infra.shared.requests import (
     Ask,
     AskDrift,
@@ -71,6 +89,60 @@ def asked(
         if wait is not None:
             pause(wait)
     raise DoorAway(trouble)
+
+
+class ModelFailure(Exception):
+    """A conversation that was not completed; `type` is one of `conversation.ERROR_TYPES`."""
+
+    def __init__(self, type: str, message: str, retry_after_seconds: float | None = None) -> None:
+        super().__init__(f"{type}: {message}")
+        self.type = type
+        self.message = message
+        self.retry_after_seconds = retry_after_seconds
+
+
+class Model:
+    """Asks once, since a call is paid for: retrying is the caller's. Whatever is odd about the door is a failure of
+    type `unavailable`."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def complete(self, request: Request, seconds: float, must_see: bool = False) -> Completion:
+        """`seconds` bound each silence of the door. Raises ModelFailure."""
+        return self._asked(Complete(request, must_see), Completion, seconds)
+
+    def vision(self, image_bytes: bytes, prompt: str, seconds: float = KEEP_SECONDS, run: str = "") -> str:
+        """What a model says of an image. Raises ModelFailure; `tool_unavailable` when no model takes images."""
+        try:
+            image = convert({"media_type": media_type_of(image_bytes), "data": b64encode(image_bytes).decode()}, Image)
+        except ValidationError as error:
+            raise ModelFailure("invalid_request", f"the bytes are no image that models take: {error}") from None
+        asked = Request((), (Message("user", (image, Text(prompt))),), (), run)
+        said = self.complete(asked, seconds, must_see=True)
+        if said.stop_reason == REFUSAL:
+            raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
+        return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else "")
+
+    def acts(self, seconds: float) -> ActsNow:
+        """How runs ask for acts. Raises ModelFailure."""
+        return self._asked(Acts(), ActsNow, seconds)
+
+    def health(self, seconds: float) -> ModelHealth:
+        """What the door says of itself. Raises ModelFailure."""
+        return self._asked(Health(), ModelHealth, seconds)
+
+    def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
+        try:
+            answer = ask(self._path, request, shape, seconds)
+        except DoorAway as error:
+            raise ModelFailure("unavailable", str(error)) from error
+        except ValueError as error:
+            raise ModelFailure("invalid_request", str(error)) from None
+        if isinstance(answer, Failure):
+            kind = answer.type if answer.type in ERROR_TYPES else "unavailable"
+            raise ModelFailure(kind, answer.message, answer.retry_after_seconds)
+        return answer
 
 
 class Web:

@@ -24,6 +24,8 @@ _T = TypeVar("_T")
 class Limits(NamedTuple):
     line_bytes: int
     """Of one request."""
+    too_long: str = "invalid_request"
+    """The failure's type for more."""
     held_bytes: int = 128 << 20
     """Of all requests that have not been answered."""
     at_once: int = 32
@@ -146,7 +148,7 @@ class DoorServer:
             line += piece
             self._held += len(piece)
             if len(line) > self._limits.line_bytes:
-                raise Refusal(Failure("invalid_request", f"the request is over {self._limits.line_bytes} bytes"))
+                raise Refusal(Failure(self._limits.too_long, f"the request is over {self._limits.line_bytes} bytes"))
             if self._held > self._limits.held_bytes:
                 raise Refusal(_busy(f"requests of over {self._limits.held_bytes} bytes are held already"))
 

@@ -29,7 +29,7 @@ class NextModel(Section, frozen=True):
     base_url: str | None = None
     max_tokens: int | None = None
     api: Literal["auto", "responses", "chat"] = "auto"
-    tools: bool | None = None
+    tools: bool = True
 
 
 class ModelSettings(Section, frozen=True):
@@ -53,9 +53,9 @@ class ModelSettings(Section, frozen=True):
     """Models to try, in this order, when one is too busy or cannot be reached, such as
     [{provider: ollama, name: qwen3}]; each is asked twice before the next. Keys: provider, name, base_url,
     max_tokens, api, tools."""
-    tools: bool | None = None
+    tools: bool = True
     """false: the model has no tool calling, and asks for acts by lists in plain text (`SPEC_PROTOCOL`), and so do the
-    others. None: it has, and a model of Ollama's as its server says."""
+    others."""
 
 
 MAX_NEXT_MODELS = 8
@@ -74,6 +74,7 @@ class Choice(NamedTuple):
     """`responses` or `chat`, for OpenAI."""
     vision: bool = False
     """It takes images; another is told their kind and size."""
+    has_tools: bool = True
 
 
 RESPONSES, CHAT = "responses", "chat"
@@ -86,15 +87,15 @@ def choices(model: ModelSettings, keys: Collection[str]) -> tuple[Choice, ...]:
     is_meant = model.provider != AUTO or not model.base_url or first == ANTHROPIC
     name, base_url = (model.name, model.base_url) if is_meant else (None, None)
     return (
-        _choice(first, name, base_url, model.max_tokens, model.api),
+        _choice(first, name, base_url, model.max_tokens, model.api, model.tools),
         *(
-            _choice(one.provider, one.name, one.base_url, one.max_tokens or model.max_tokens, one.api)
+            _choice(one.provider, one.name, one.base_url, one.max_tokens or model.max_tokens, one.api, one.tools)
             for one in model.then
         ),
     )
 
 
-def _choice(provider: str, name: str | None, base_url: str | None, max_tokens: int, api: str) -> Choice:
+def _choice(provider: str, name: str | None, base_url: str | None, max_tokens: int, api: str, tools: bool) -> Choice:
     known = PROVIDERS[provider]
     url = base_url or known.base_url
     if api == AUTO:
@@ -106,6 +107,7 @@ def _choice(provider: str, name: str | None, base_url: str | None, max_tokens: i
         max_tokens,
         api if provider == OPENAI else "",
         provider in (ANTHROPIC, OPENAI),
+        tools,
     )
 
 
@@ -136,7 +138,7 @@ def problems_with_keys(model: ModelSettings) -> tuple[str, ...]:
 
 def lacks_tools(model: ModelSettings) -> bool:
     """One of its models has no tool calling, as the settings say."""
-    return model.tools is False or any(each.tools is False for each in model.then)
+    return not (model.tools and all(each.tools for each in model.then))
 
 
 def _shown(choice: Choice) -> str:

@@ -17,8 +17,6 @@ MAX_BYTES = 64 * 1024
 """Of an answer."""
 DOOR_SECONDS = 4.0
 """For the operation through each door; both fit into the time limit of a probe."""
-PROBE_PATH = "/v1/probe"
-"""Where the model door gives out what the watcher wrote for it."""
 REFS = "refs/minifram/probe"
 """In the bare repository: a ref with an unguessable name, which the git door returns."""
 KNOWN_GOOD = "refs/minifram/good"

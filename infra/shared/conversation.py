@@ -1,8 +1,8 @@
-"""A conversation with a model, as the runner and the model door exchange it: plain HTTP with JSON over a unix
-socket. The shapes follow Anthropic's Messages API; the door maps them to each provider.
+"""A conversation with a model, as the runner and the model door exchange it (`shared.door`). The shapes follow
+Anthropic's Messages API; the door maps them to each provider.
 
-`POST /v1/complete` takes a `Request`; 200 answers a `Completion`. Any other status answers
-`{"error": {"type": …, "message": …, "retry_after_seconds": …|null}}` with a type of `ERROR_TYPES`."""
+`Complete` is answered with a `Completion`, `Health` with `ModelHealth`, `Acts` with `ActsNow`, `Probe` with `Probed`; a
+failure has a type of `ERROR_TYPES`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from infra.shared.door import DoorRequest
 from infra.shared.labels import LABELS, TASK
-
-COMPLETE_PATH = "/v1/complete"
-HEALTH_PATH = "/health"
-ACTS_PATH = "/v1/acts"
-"""How a run that begins now asks for acts: `{"acts": "tools" | "operations", "lacking": [models without tools]}`."""
 
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""
@@ -192,18 +188,54 @@ class Completion(Value, frozen=True, forbid_unknown_fields=False):
         return "\n\n".join(block.text for block in self.content if isinstance(block, Text)).strip()
 
 
-ERROR_TYPES = {
-    "invalid_request": 400,
-    "authentication": 401,
-    "budget_exhausted": 402,
-    "exploration_exhausted": 409,
-    "context_overflow": 413,
-    "rate_limited": 429,
-    "tool_unavailable": 501,
-    "provider_error": 502,
-    "unavailable": 503,
-}
-"""Error type -> HTTP status of the door's answer."""
+class Complete(DoorRequest, frozen=True):
+    """What the model says next."""
+
+    request: Request
+    must_see: bool = False
+    """A model that takes no images is not asked."""
+
+
+class Acts(DoorRequest, frozen=True):
+    """How a run that begins now asks for acts."""
+
+
+class ActsNow(msgspec.Struct, frozen=True):
+    begin: str
+    """TOOLS or OPERATIONS of `boot`."""
+    lacks_tools: bool = False
+    """One of the models has none, so no run of tools can go on."""
+
+
+class Probe(DoorRequest, frozen=True):
+    """What the watcher wrote last: a runner that knows it has used this door."""
+
+
+class Probed(msgspec.Struct, frozen=True):
+    probe: str
+
+
+class ModelHealth(msgspec.Struct, frozen=True):
+    provider: str
+    model: str
+    problem: str | None = None
+    """Why calls cannot work as things are."""
+
+
+ERROR_TYPES = frozenset(
+    [
+        "invalid_request",
+        "authentication",
+        "budget_exhausted",
+        "exploration_exhausted",
+        "context_overflow",
+        "rate_limited",
+        "tool_unavailable",
+        "provider_error",
+        "unavailable",
+    ]
+)
+"""`tool_unavailable`: no model takes the image that must be seen."""
 
 
 def to_plain(value: Value) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import structlog
@@ -47,6 +48,20 @@ def log_as_json(logger_factory: Any, wrapper_class: Any = None) -> None:
         wrapper_class=wrapper_class,
         cache_logger_on_first_use=wrapper_class is None,
     )
+
+
+def log_to_stderr() -> None:
+    """Called once, by a door's `main`: our own events, and whatever the libraries have to say. Events carry types,
+    counts and times; no key, no header and no word of a conversation is ever put into one."""
+    import logging
+
+    log_as_json(structlog.WriteLoggerFactory(sys.stderr))
+    last = [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *LAST]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=COMMON, processors=last))
+    # Libraries speak of requests and headers below this level.
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
+    logging.captureWarnings(True)
 
 
 def log_to_file(name: str, path: str, rotate_over: int) -> structlog.stdlib.BoundLogger:

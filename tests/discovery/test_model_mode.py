@@ -6,7 +6,6 @@ import json
 import socketserver
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,14 @@ from shell import Result
 from tests.discovery.fake import POST, PRE, Fake
 from tests.keep.model_door.doors import DoorProcess
 
-BUSY = {"error": {"type": "rate_limited", "message": "later"}}
-NO_MONEY = {"error": {"type": "budget_exhausted", "message": "no money is left"}}
+BUSY = {"failure": {"type": "rate_limited", "message": "later"}}
+NO_MONEY = {"failure": {"type": "budget_exhausted", "message": "no money is left"}}
 
 
 def said(text: str, stop_reason: str = "end_turn") -> dict[str, Any]:
     """A completion."""
     content = [{"type": "thinking", "text": "hm"}, {"type": "text", "text": text}]
-    return {"content": content, "stop_reason": stop_reason, "usd": 0.25}
+    return {"answer": {"content": content, "stop_reason": stop_reason, "usd": 0.25}}
 
 
 class Door:
@@ -36,20 +35,14 @@ class Door:
         self.asked: list[dict[str, Any]] = []
         door = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self.answer({"provider": "test", "model": "m"})
-
-            def do_POST(self) -> None:
-                door.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-                self.answer(door.answers.pop(0))
-
-            def answer(self, value: dict[str, Any]) -> None:
-                body = json.dumps(value).encode()
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-
-            def log_message(self, *words: object) -> None:
-                pass
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                asked = json.loads(self.rfile.readline())
+                told = {"answer": {"provider": "test", "model": "m"}}
+                if asked["do"] == "complete":
+                    door.asked.append(asked["request"])
+                    told = door.answers.pop(0)
+                self.wfile.write(json.dumps(told).encode() + b"\n")
 
         self.server = socketserver.ThreadingUnixStreamServer(self.path, Handler)
 

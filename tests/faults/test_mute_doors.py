@@ -147,7 +147,7 @@ def test_a_door_that_sleeps_and_does_not_answer_is_mute(tmp_path: Path) -> None:
     meanwhile is not a version's fault."""
     path = str(tmp_path / "s")
     played = Played(
-        Service("door", [sys.executable, "-c", MUTE, path], path, question=health_checks.OF_GIT_DOOR), tmp_path / "var"
+        Service("door", [sys.executable, "-c", MUTE, path], path, question=health_checks.OF_DOOR), tmp_path / "var"
     )
     try:
         within(30.0, played.answers, "an answer")
@@ -169,7 +169,7 @@ def test_a_question_waits_for_nobody(tmp_path: Path) -> None:
         server.bind(path)
         server.listen(0)
         first.connect(path)
-        beat = health_checks.HealthCheck(path, health_checks.OF_MODEL_DOOR)
+        beat = health_checks.HealthCheck(path, health_checks.OF_DOOR)
         began = time.monotonic()
         assert [beat.look(at) for at in (1.0, 2.0, 3.0)] == [0.0, 1.0, 2.0]
         server.accept()[0].close()

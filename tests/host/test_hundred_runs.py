@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Event, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Recorded, recorded
-from infra.cell.model_client import ModelFailure
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Message, Request, to_plain
 from infra.shared.secret_shapes import redacted_value

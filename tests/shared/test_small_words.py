@@ -170,9 +170,9 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
 def test_what_no_program_uses_takes_no_memory(module: str) -> None:
     """structlog imports asyncio for loggers that we do not have, http.client ssl: some 4 MiB; used after all, they are
     there."""
-    more = ("infra.cell.runner.log", "infra.cell.model_client") if module == "infra.runner" else ("structlog",)
+    more = ("infra.cell.runner.log", "infra.cell.doors") if module == "infra.runner" else ("structlog",)
     assert not {"asyncio.events", "_ssl"} & imported(module, *more, option="-s")
-    script = """import infra.cell.runner.log, infra.cell.model_client, asyncio, ssl, http.client
+    script = """import infra.cell.runner.log, infra.cell.doors, asyncio, ssl
 ssl.create_default_context()
 assert asyncio.run(asyncio.sleep(0, 7)) == 7
 import asyncio.subprocess"""

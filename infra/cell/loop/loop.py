@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolResult
 from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised, Trimmed
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.progress import Progress, RunConfig, effects_of, stop_reason, words_on
 from infra.cell.loop.registry import Dispatch
 from infra.cell.loop.ways import WAYS
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Message, Request

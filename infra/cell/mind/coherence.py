@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
+from infra.cell.doors import ModelFailure
 from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.judgements import (
     Held,
@@ -21,7 +22,6 @@ from infra.cell.mind.judgements import (
 )
 from infra.cell.mind.memory_files import MemoryFiles
 from infra.cell.mind.promoted import PromotionLine, PromotionLog, What, pair_key
-from infra.cell.model_client import ModelFailure
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Message, Request, Text
 from infra.shared.labels import MAINTENANCE

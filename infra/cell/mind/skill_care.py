@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
+from infra.cell.doors import ModelFailure
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.procedures import draft, procedures
 from infra.cell.mind.recorder import UNKNOWN_ORIGIN
@@ -33,7 +34,6 @@ from infra.cell.mind.skill_tally import TrialTally, is_next_with_skill, tally_of
 from infra.cell.mind.skill_trials import SkillTrials, TrialPutOff
 from infra.cell.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
 from infra.cell.mind.skills import SELF_TEST as SELF_TEST_SECTION
-from infra.cell.model_client import ModelFailure
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import LEARNED, SKILLS_INDEX

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.clone_git import CloneGit
-from infra.cell.doors import Keep
+from infra.cell.doors import Keep, Model, ModelFailure
 from infra.cell.loop.interruption import Interruption
-from infra.cell.model_client import ActsNow, acts_now, complete
 from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
@@ -19,7 +18,7 @@ from infra.cell.runner.status import StatusFile
 from infra.cell.services.supervisor import Services
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Completion, Request
+from infra.shared.conversation import ActsNow, Completion, Request
 from infra.shared.paths import LIFE_FILE
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
@@ -27,7 +26,7 @@ from infra.shared.repository.git import Git, GitError
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
 ACTS_SECONDS = 5.0
-"""For the door's word on how the models act; it may have to ask a server."""
+"""For the door's word on how the models act."""
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
@@ -59,7 +58,10 @@ class RunnerContext(NamedTuple):
 
     def acts(self) -> ActsNow:
         """How runs ask for acts: what the door knows of the models, else what the watcher said."""
-        return acts_now(self.boot.places.model_socket, ACTS_SECONDS) or ActsNow(self.boot.acts)
+        try:
+            return Model(self.boot.places.model_socket).acts(ACTS_SECONDS)
+        except ModelFailure:
+            return ActsNow(self.boot.acts)
 
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""
@@ -107,9 +109,11 @@ def runner_context(
     git = CloneGit(checkout, boot.places, boot.remote_url)
     state = State(boot.places.bot, log)
 
+    model = Model(boot.places.model_socket)
+
     def ask_door(request: Request) -> Completion:
         with interruption:
-            return complete(boot.places.model_socket, request, ask_seconds(boot))
+            return model.complete(request, ask_seconds(boot))
 
     preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
     return RunnerContext(

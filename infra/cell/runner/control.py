@@ -6,7 +6,6 @@ measured, so modules that only an answer needs are imported with the first quest
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -16,7 +15,7 @@ from collections.abc import Callable
 
 from infra.shared.boot import Boot
 from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.sockets import connect, control_address
+from infra.shared.sockets import control_address
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,24 +160,10 @@ def _told_by_git(origin: str, seconds: float) -> str:
 
 def _told_by_model_door(path: str, seconds: float) -> str:
     """Raises OSError, and ValueError for an answer that is none."""
-    from infra.shared.control import MAX_BYTES, PROBE_PATH
+    from infra.shared.conversation import Probe, Probed
+    from infra.shared.door import Failure, ask
 
-    until = time.monotonic() + seconds
-    received = b""
-    with connect(path, seconds) as door:
-        door.sendall(f"GET {PROBE_PATH} HTTP/1.0\r\nHost: model-door\r\n\r\n".encode())
-        while piece := door.recv(MAX_BYTES):
-            received += piece
-            left = until - time.monotonic()
-            if left <= 0 or len(received) > MAX_BYTES:
-                raise ValueError(f"no end of an answer within {seconds:g} s and {MAX_BYTES} bytes")
-            door.settimeout(left)
-    head, _, body = received.partition(b"\r\n\r\n")
-    status = head.partition(b"\r\n")[0]
-    if status.split(b" ")[1:2] != [b"200"]:
-        raise ValueError(f"answered {status[:80]!r}; expected status 200")
-    told = json.loads(body)
-    if not isinstance(told, dict) or not isinstance(told.get("probe"), str):
-        raise ValueError(f"answered {body[:80]!r}; expected an object with 'probe'")
-    word: str = told["probe"]
-    return word[:200]
+    told = ask(path, Probe(), Probed, seconds)
+    if isinstance(told, Failure):
+        raise ValueError(told.message)
+    return told.probe[:200]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from infra.cell.model_client import ModelFailure
+from infra.cell.doors import ModelFailure
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, exploration_job
 from infra.cell.runner.state import Explored

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.patience import Outage, next_wait
-from infra.cell.model_client import ModelFailure
 from infra.cell.runner.context import RunnerContext
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request

@@ -11,7 +11,6 @@ from infra.cell.loop.actions import ToolResult as ActResult
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.model_client import ActsNow
 from infra.cell.protocol.guide import guide
 from infra.cell.runner import briefing, resume
 from infra.cell.runner.context import RunnerContext
@@ -19,7 +18,16 @@ from infra.cell.runner.page import PageSeen
 from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
-from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
+from infra.shared.conversation import (
+    FIRST_MESSAGE,
+    OPENING_PREFIX,
+    ActsNow,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+)
 from infra.shared.paths import TRANSCRIPTS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file

@@ -157,9 +157,9 @@ def _ask_door(name: str, path: str, answers: Callable[[str, float], str], until:
 
 def _is_healthy(path: str, timeout_seconds: float) -> str:
     with connect(path, timeout_seconds) as door:
-        door.sendall(b"GET /health HTTP/1.0\r\nHost: model-door\r\n\r\n")
+        door.sendall(b'{"do":"health"}\n')
         line = _first_line(door.recv)
-    return "" if line.split(b" ")[1:2] == [b"200"] else f"answered {line[:80]!r}; expected status 200"
+    return "" if line.startswith(b'{"answer"') else f"answered {line[:80]!r}; expected an answer"
 
 
 def _answers(path: str, timeout_seconds: float) -> str:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.context.context import Summarised, Trimmed
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, Idle, RunResult, Told
 from infra.cell.loop.recorded import OPENED
 from infra.cell.loop.ways import News
-from infra.cell.model_client import ModelFailure
 from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp

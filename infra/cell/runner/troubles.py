@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from infra.cell.model_client import ModelFailure, health
+from infra.cell.doors import Model, ModelFailure
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run import report_end
@@ -31,7 +31,7 @@ def await_model_door(context: RunnerContext) -> None:
     while time.monotonic() < deadline:
         context.interruption.check()
         try:
-            health(context.boot.places.model_socket, DOOR_SECONDS)
+            Model(context.boot.places.model_socket).health(DOOR_SECONDS)
             return
         except ModelFailure:
             time.sleep(0.1)

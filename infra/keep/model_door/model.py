@@ -73,6 +73,11 @@ class Model(Protocol):
     def name(self) -> str: ...
 
     @property
+    def sees(self) -> bool:
+        """It takes images; another is told their kind and size."""
+        ...
+
+    @property
     def problem(self) -> str | None:
         """Why calls cannot work as things are; None when nothing is known to be wrong."""
         ...

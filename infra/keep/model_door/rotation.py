@@ -1,21 +1,22 @@
-"""Which model is asked when one has failed; pure.
+"""Which model is asked when one has failed.
 
 A model is asked twice before the next one, when what went wrong may pass (p1 p1 p2 p2). The second time waits as long
-as the provider asks, or goes to the next model when that is too long. A model whose key is refused, or that
-lacks what is asked for, is left at once.
+as the provider asks, or goes to the next model when that is too long. A model whose key is refused is left at once.
 What another model would not make better ends the call: a request that is wrong or too long, a budget used up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from infra.keep.model_door.model import CallFailure
+from infra.keep.model_door.models import Offer
 
 PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
 """Types of `conversation.ERROR_TYPES` that may be gone at the next try."""
 REFUSED_KEY = "authentication"
-LACKS = "tool_unavailable"
-LEFT_AT_ONCE = frozenset([REFUSED_KEY, LACKS])
-"""Another model may do what this one never will."""
 TRIES = 2
 PAUSE_SECONDS = 1.0
 """Before the second try, when the provider asks for no wait."""
@@ -23,6 +24,9 @@ MOST_WAIT_SECONDS = 20.0
 """For a longer wait the next model is asked instead."""
 BEGIN_SECONDS = 900.0
 """No try begins later than this after the first one: the client waits for 1800."""
+MAX_OTHERS_CHARACTERS = 2000
+
+_T = TypeVar("_T")
 
 
 class FailedTry(NamedTuple):
@@ -30,8 +34,7 @@ class FailedTry(NamedTuple):
 
     model: int
     """Its place in the list."""
-    type: str
-    retry_after_seconds: float | None = None
+    failure: CallFailure
 
 
 class Try(NamedTuple):
@@ -43,23 +46,52 @@ class Try(NamedTuple):
 
 def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -> Try | None:
     """What follows these tries, oldest first; None when the call has failed. With a single model nothing is tried
-    again: the runner has the patience."""
+    again: the runner has the patience. Pure."""
     if not failed:
         return Try(0)
-    last = failed[-1]
-    if models < 2 or last.type not in PASSING | LEFT_AT_ONCE:
+    place, failure = failed[-1]
+    if models < 2 or failure.type not in PASSING | {REFUSED_KEY}:
         return None
-    tries = sum(each.model == last.model for each in failed)
-    wait = PAUSE_SECONDS if last.retry_after_seconds is None else last.retry_after_seconds
-    again = last.type in PASSING and tries < TRIES and wait <= MOST_WAIT_SECONDS
-    following = Try(last.model, wait) if again else Try(last.model + 1)
+    tries = sum(each.model == place for each in failed)
+    wait = PAUSE_SECONDS if failure.retry_after_seconds is None else failure.retry_after_seconds
+    again = failure.type in PASSING and tries < TRIES and wait <= MOST_WAIT_SECONDS
+    following = Try(place, wait) if again else Try(place + 1)
     in_time = elapsed_seconds + following.wait_seconds <= BEGIN_SECONDS
     return following if following.model < models and in_time else None
 
 
-def decisive(failed: Sequence[FailedTry]) -> int:
-    """Which of the tries of a failed call its failure is: the last when it ended the call by itself, else the first of
-    a model that could have answered."""
-    if failed[-1].type not in PASSING | LEFT_AT_ONCE:
-        return len(failed) - 1
-    return next((place for place, each in enumerate(failed) if each.type != LACKS), 0)
+async def first_answer(
+    offers: Sequence[Offer],
+    attempt: Callable[[Offer], Awaitable[_T]],
+    note: Callable[[Offer, CallFailure | None], None],
+) -> _T:
+    """The first answer that an `attempt` gives. `note` is told how each try ended. Raises CallFailure."""
+    began = time.monotonic()
+    failed: list[FailedTry] = []
+    while following := next_try(failed, len(offers), time.monotonic() - began):
+        await asyncio.sleep(following.wait_seconds)
+        offer = offers[following.model]
+        try:
+            answer = await attempt(offer)
+        except CallFailure as failure:
+            failed.append(FailedTry(following.model, failure))
+            note(offer, failure)
+        else:
+            note(offer, None)
+            return answer
+    raise told(offers, failed)
+
+
+def told(offers: Sequence[Offer], failed: Sequence[FailedTry]) -> CallFailure:
+    """The failure of a call that all have failed: the last when it ended the call by itself, else the first one, with
+    what the other models said."""
+    ended_it = failed[-1].failure.type not in PASSING | {REFUSED_KEY}
+    place, chosen = failed[-1] if ended_it else failed[0]
+    others = {
+        f"{offers[other].model.provider} {offers[other].model.name}: {why.type}: {why.message}": None
+        for other, why in failed
+        if other != place
+    }
+    if others:
+        chosen.message += f" (and of the other models: {'; '.join(others)})"[:MAX_OTHERS_CHARACTERS]
+    return chosen

@@ -15,7 +15,6 @@ import psutil
 
 from infra.keep.services.elapsed import Elapsed, next_beat
 from infra.keep.services.processes import state_of
-from infra.shared.conversation import HEALTH_PATH
 from infra.shared.sockets import wait_in_line
 
 CHECK_SECONDS = 3.0
@@ -33,11 +32,7 @@ class HealthQuestion(NamedTuple):
     answer: re.Pattern[bytes]
 
 
-OF_GIT_DOOR = OF_WEB_DOOR = HealthQuestion(b'{"do":"health"}\n', re.compile(rb'\{"answer"'))
-OF_MODEL_DOOR = HealthQuestion(
-    f"GET {HEALTH_PATH} HTTP/1.1\r\nHost: door\r\nConnection: close\r\n\r\n".encode(),
-    re.compile(rb"HTTP/1\.1 200 "),
-)
+OF_DOOR = HealthQuestion(b'{"do":"health"}\n', re.compile(rb'\{"answer"'))
 
 
 def of_git_daemon(path: str) -> HealthQuestion:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context import summarise, tokens
@@ -21,7 +22,6 @@ from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import StopReason
 from infra.shared.conversation import (
     MAX_TOKENS,

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.actions import ToolResult as Done
 from infra.cell.loop.context.context import Context, Room
@@ -25,7 +26,6 @@ from infra.cell.loop.reach import Workspace
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import ByOperations, ByTools
-from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop import loop, progress, ways
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.arguments import schema
@@ -13,7 +14,6 @@ from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunRes
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.conversation import (
     END_TURN,

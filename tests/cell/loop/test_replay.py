@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
@@ -18,7 +19,6 @@ from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.cell.loop.replay import replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import StopReason
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse, to_plain
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines

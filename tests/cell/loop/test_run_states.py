@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import AssistantAction, Respond, ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.interruption import Interrupted
@@ -32,7 +33,6 @@ from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import OUTSIDE, replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.model_client import ModelFailure
 from infra.cell.protocol.shapes import ERROR_TYPES, STATUSES
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import OPERATIONS, TOOLS

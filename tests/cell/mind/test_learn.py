@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.mind import learn
 from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.coherence import judgement_of
@@ -14,7 +15,6 @@ from infra.cell.mind.judgements import PairVerdict
 from infra.cell.mind.memory_files import MemoryFiles, read_log
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.summaries import EmptySummary
-from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
 from tests.cell.mind.one_mind import OneMind

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
@@ -36,7 +37,6 @@ from infra.cell.mind.skill_trials import (
     verdict_of,
 )
 from infra.cell.mind.skills import folder_hash, skill_of
-from infra.cell.model_client import ModelFailure
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import Completion, Request, Usage
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import socketserver
 import sys
 import threading
 from collections import deque
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,19 +20,19 @@ from infra.keep.door_server import Refusal as Refusing
 from infra.keep.git_door.app import LIMITS, App, Requests
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.tips import Watch
+from infra.keep.model_door.app import REQUESTS
 from infra.keep.settings import Settings
-from infra.shared.control import PROBE_PATH
 from infra.shared.conversation import (
-    ACTS_PATH,
-    COMPLETE_PATH,
-    ERROR_TYPES,
-    HEALTH_PATH,
+    Acts,
+    ActsNow,
+    Complete,
     Completion,
+    ModelHealth,
+    Probe,
+    Probed,
     Request,
-    request_from_dict,
-    to_plain,
 )
-from infra.shared.door import Failure
+from infra.shared.door import Answer, Failure, Health
 from infra.shared.paths import Paths
 from infra.shared.sockets import listen
 from tests.cell.loop.replies import says
@@ -95,8 +93,7 @@ class Refusal(NamedTuple):
     retry_after_seconds: float | None = None
 
 
-Answer = Completion | Refusal
-Reply = Answer | Callable[[Request], Answer]
+Reply = Completion | Refusal | Callable[[Request], Completion | Refusal]
 
 
 class ModelDoor:
@@ -110,44 +107,16 @@ class ModelDoor:
         self.healthy = True
         self.acts = ""
         """How runs ask for acts; empty: it is one that does not say."""
-        self.lacking: list[str] = []
+        self.lacks_tools = False
         door = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path == PROBE_PATH:
-                    with open(probe, encoding="ascii") as file:
-                        self._answer(200, {"probe": file.read()})
-                    return
-                if self.path == ACTS_PATH and door.acts:
-                    self._answer(200, {"acts": door.acts, "lacking": door.lacking})
-                    return
-                self._answer(200 if door.healthy and self.path == HEALTH_PATH else 503, {"status": "ok"})
-
-            def do_POST(self) -> None:
-                assert self.path == COMPLETE_PATH
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                request = request_from_dict(body)
-                door.requests.append(request)
-                reply = door.replies.popleft() if door.replies else door.at_last
-                answer = reply(request) if callable(reply) else reply
-                if isinstance(answer, Refusal):
-                    problem: dict[str, Any] = {"type": answer.type, "message": answer.message}
-                    problem |= {"retry_after_seconds": answer.retry_after_seconds}
-                    self._answer(ERROR_TYPES[answer.type], {"error": problem})
-                else:
-                    self._answer(200, to_plain(answer))
-
-            def _answer(self, status: int, body: dict[str, Any]) -> None:
-                content = json.dumps(body).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *args: object) -> None:
-                return
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                asked = msgspec.json.decode(self.rfile.readline(), type=REQUESTS)
+                said = door.answer(asked, probe)
+                problem = Failure(*said[:2], retry_after_seconds=said[2]) if isinstance(said, Refusal) else None
+                line = Answer(failure=problem) if problem else Answer(msgspec.Raw(msgspec.json.encode(said)))
+                self.wfile.write(msgspec.json.encode(line) + b"\n")
 
         class Server(socketserver.ThreadingUnixStreamServer):
             daemon_threads = True
@@ -161,6 +130,21 @@ class ModelDoor:
         self._server = Server(path, Handler)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
+
+    def answer(self, asked: Complete | Health | Acts | Probe, probe: str) -> msgspec.Struct | Refusal:
+        match asked:
+            case Complete(request):
+                self.requests.append(request)
+                reply = self.replies.popleft() if self.replies else self.at_last
+                return reply(request) if callable(reply) else reply
+            case Probe():
+                with open(probe, encoding="ascii") as file:
+                    return Probed(file.read())
+            case Acts() if self.acts:
+                return ActsNow(self.acts, self.lacks_tools)
+            case Health() if self.healthy:
+                return ModelHealth("scripted", "demo")
+        return Refusal("unavailable")
 
     def close(self) -> None:
         self._server.shutdown()

@@ -109,7 +109,7 @@ def test_a_door_that_does_not_answer_is_not_the_versions_fault(cell: Cell) -> No
     """Each door is named, with an exit code of its own; with both there again, the same version boots."""
     short = cell.boot(limits=limits(door_seconds=1.0))
     cell.model.healthy = False
-    failed(cell.start(short), Exit.UNAVAILABLE, "the model door", "503")
+    failed(cell.start(short), Exit.UNAVAILABLE, "the model door", "unavailable")
     cell.model.healthy = True
 
     os.rename(cell.places.model_socket, f"{cell.places.run}/away")

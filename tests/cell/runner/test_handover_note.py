@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.context.summarise import COMPACT, HAND_OVER
-from infra.cell.model_client import ModelFailure
 from infra.cell.runner import handover_note
 from infra.cell.runner.handover_note import MOST_STARTS, FreshStarts
 from infra.cell.runner.wakes import Wakes

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing
 from infra.cell.runner.control import LiveHeartbeat

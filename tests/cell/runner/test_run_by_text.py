@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
-from infra.cell.model_client import ModelFailure
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
@@ -94,7 +94,7 @@ def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
     cell.model.acts = OPERATIONS
     by_tools, model = work(cell, calls(bash("true", id="2")), cut)
     assert [(bool(request.tools), len(request.messages)) for request in model.requests] == [(True, 5), (True, 7)]
-    cell.model.lacking = ["small"]
+    cell.model.lacks_tools = True
     by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut)
     assert by_text.reason is StopReason.MODEL_UNAVAILABLE
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]

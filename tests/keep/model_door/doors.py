@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import http.client
+import contextlib
 import json
 import os
 import signal
@@ -16,9 +16,9 @@ from typing import Any
 
 import yaml
 
-from infra.cell.model_client import complete
+from infra.cell.doors import Model, ModelFailure
 from infra.keep import arguments
-from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, Request, Text, ToolSpec
+from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, ModelHealth, Request, Text, ToolSpec
 from infra.shared.paths import Paths
 from infra.shared.sockets import connect
 
@@ -90,8 +90,8 @@ class DoorProcess:
             if process.poll() is not None:
                 raise AssertionError(f"the door ended with {process.returncode}: {self.log()}")
             try:
-                self.get("/health")
-            except OSError:
+                self.health()
+            except ModelFailure:
                 time.sleep(0.01)
             else:
                 return self
@@ -109,27 +109,23 @@ class DoorProcess:
         self._run.cleanup()
 
     def complete(self, request: Request | None = None, timeout_seconds: float = DEADLINE_SECONDS) -> Completion:
-        return complete(self.places.model_socket, request or a_request(), timeout_seconds)
+        return self.model.complete(request or a_request(), timeout_seconds)
 
-    def get(self, path: str) -> dict[str, Any]:
-        status, content = self.http("GET", path)
-        assert status == 200, content
-        value: dict[str, Any] = json.loads(content)
-        return value
+    @property
+    def model(self) -> Model:
+        return Model(self.places.model_socket)
 
-    def post(self, body: bytes) -> tuple[int, dict[str, Any]]:
-        status, content = self.http("POST", "/v1/complete", body)
-        return status, json.loads(content)
+    def health(self) -> ModelHealth:
+        return self.model.health(DEADLINE_SECONDS)
 
-    def http(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("door")
-        connection.sock = connect(self.places.model_socket, DEADLINE_SECONDS)
-        try:
-            connection.request(method, path, body)
-            response = connection.getresponse()
-            return response.status, response.read()
-        finally:
-            connection.close()
+    def send(self, line: bytes) -> dict[str, Any]:
+        """One line, as it is, and what comes back."""
+        with connect(self.places.model_socket, DEADLINE_SECONDS) as door:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                door.sendall(line + b"\n")
+            with door.makefile("rb") as answers:
+                told: dict[str, Any] = json.loads(answers.readline())
+        return told
 
     def ledger(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in Path(self.places.ledger).read_text().splitlines()]

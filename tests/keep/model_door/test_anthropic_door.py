@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.model_client import ModelFailure
+from infra.cell.doors import ModelFailure
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -63,10 +63,6 @@ def wire() -> Iterator[Wire]:
 def door(wire: Wire, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
     process = DoorProcess(tmp_path_factory.mktemp("door"), settings(wire), key=f"{KEY}\n", idle_seconds=IDLE_SECONDS)
     with process:
-        # Before the SDK is there: that is what the runner's preflight waits for.
-        assert process.get("/health")["sdk"] == "loading"
-        process.complete()
-        assert process.get("/health")["sdk"] == "ready"
         yield process
 
 
@@ -294,11 +290,11 @@ def test_silence_in_all_its_forms_is_given_up(door: DoorProcess, wire: Wire) -> 
     threads = [threading.Thread(target=call, args=(name,)) for name in quiet]
     for thread in threads:
         thread.start()
-    health = door.get("/health")
+    health = door.health()
     for thread in threads:
         thread.join()
 
-    assert health["status"] == "ok"
+    assert health.problem is None
     assert heard.pop("slow") == END_TURN
     assert len(heard) == 5
     for outcome in heard.values():
@@ -341,7 +337,7 @@ def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProc
         ask(door, wire, Status(401, "authentication_error", f"the key {KEY} is not valid"))
 
     assert "[secret]" in caught.value.message
-    seen = door.log() + Path(door.places.ledger).read_text() + json.dumps(door.get("/health")) + str(caught.value)
+    seen = door.log() + Path(door.places.ledger).read_text() + str(door.health()) + str(caught.value)
     assert KEY not in seen
     assert SECRET not in seen
     assert "authorization" not in seen.lower()

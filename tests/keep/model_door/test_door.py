@@ -17,8 +17,19 @@ from typing import Any
 import psutil
 import pytest
 
-from infra.cell.model_client import ModelFailure, health
-from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Message, Text, ToolUse, to_plain
+from infra.cell.doors import ModelFailure
+from infra.shared.conversation import (
+    END_TURN,
+    REFUSAL,
+    TOOL_USE,
+    Message,
+    ModelHealth,
+    Probe,
+    Probed,
+    Text,
+    ToolUse,
+)
+from infra.shared.door import Failure, ask
 from infra.shared.exit_codes import Exit
 from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
 
@@ -65,25 +76,26 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DoorProcess]:
 
 
 def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
-    """Health needs no call; the runner's own client reads it."""
-    expected = {"status": "ok", "provider": "scripted", "model": "script.yaml", "problem": None}
-
-    assert door.get("/health") == expected
-    assert health(door.places.model_socket, 5.0) == expected
+    """Health needs no call."""
+    assert door.health() == ModelHealth("scripted", "script.yaml")
+    assert door.send(b'{"do":"health"}')["answer"]["problem"] is None
 
 
 def test_the_door_gives_out_what_the_watcher_wrote(tmp_path: Path) -> None:
     """The last word is read anew each time; without one there is nothing to know; what is not a word is a failure."""
     with scripted(tmp_path / "door") as door:
-        assert door.get("/v1/probe") == {"probe": ""}
+
+        def told() -> Probed | Failure:
+            return ask(door.places.model_socket, Probe(), Probed, DEADLINE_SECONDS)
+
+        assert told() == Probed("")
         for word in ("0" * 32, "f" * 32):
             Path(door.places.probe).write_text(word)
-            assert door.get("/v1/probe") == {"probe": word}
+            assert told() == Probed(word)
         Path(door.places.probe).write_bytes(b"\xff" * 32)
-        status, content = door.http("GET", "/v1/probe")
-        assert (status, json.loads(content)["error"]["type"]) == (503, "unavailable")
+        assert getattr(told(), "type", None) == "unavailable"
         Path(door.places.probe).write_text("x" * 10_000)
-        assert door.get("/v1/probe") == {"probe": "x" * 200}
+        assert told() == Probed("x" * 200)
 
 
 def test_a_conversation_is_completed(door: DoorProcess) -> None:
@@ -109,41 +121,32 @@ def test_a_failure_of_the_model_reaches_the_runner_as_it_is(door: DoorProcess) -
     assert door.complete(a_request("fail")).content == (Text("Now."),)
 
 
-def test_a_request_that_is_none_is_refused(door: DoorProcess) -> None:
-    """400 with what is wrong; the door lives on; nothing is written to the ledger."""
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        (b'{"do":"complete","request":{"system":5}}', "$.request.system"),
+        (b'{"do":"../secrets/anthropic_api_key"}', "$.do"),
+        (b'{"system":[],"messages":[],"tools":[]}', "`do`"),
+        (b"GET /health HTTP/1.0\r", "JSON"),
+        (b"[" * 100_000, "request"),
+        (b'{"do":"complete","request":{"system":["\xff"]}}', "request"),
+    ],
+)
+def test_a_request_that_is_none_is_refused(door: DoorProcess, line: bytes, named: str) -> None:
+    """With what is wrong; the door lives on; nothing is written to the ledger."""
     before = len(door.ledger()) if os.path.exists(door.places.ledger) else 0
-    status, answer = door.post(b'{"system": 5}')
-
-    assert status == 400
-    assert answer["error"]["type"] == "invalid_request"
-    assert "$.system" in answer["error"]["message"]
-    assert answer["error"]["retry_after_seconds"] is None
+    failure = door.send(line)["failure"]
+    assert (failure["type"], "retry_after_seconds" in failure) == ("invalid_request", False)
+    assert named in failure["message"]
     assert len(door.ledger()) == before
 
 
-def test_a_body_over_the_limit_is_refused(door: DoorProcess) -> None:
+def test_a_request_over_the_limit_is_refused(door: DoorProcess) -> None:
     """A conversation that no provider takes is an overflow, whatever is in it; one below the limit is read."""
-    status, answer = door.post(b" " * (40 * 1024 * 1024))
-    assert (status, answer["error"]["type"]) == (413, "context_overflow")
-
-    large = json.dumps(to_plain(a_request("x" * 5_000_000))).encode()
-    assert door.post(large)[0] == 200
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "status"),
-    [
-        *(("GET", "/", 404), ("GET", "/v1/complete", 405), ("POST", "/health", 405), ("PUT", "/v1/complete", 405)),
-        *(("GET", "/../secrets/anthropic_api_key", 404), ("POST", "http://elsewhere.example/v1/messages", 404)),
-    ],
-)
-def test_other_requests_are_told_what_the_door_answers(door: DoorProcess, method: str, path: str, status: int) -> None:
-    """Also these answers have the one form of errors."""
-    found, content = door.http(method, path, b"{}")
-
-    error = json.loads(content)["error"]
-    assert (found, error["type"]) == (status, "invalid_request")
-    assert "POST /v1/complete" in error["message"]
+    with pytest.raises(ModelFailure) as caught:
+        door.complete(a_request("x" * (40 << 20)))
+    assert caught.value.type == "context_overflow"
+    assert door.complete(a_request("x" * 5_000_000)).content
 
 
 def test_the_socket_is_open_to_those_whom_its_directory_lets_in(door: DoorProcess) -> None:
@@ -164,7 +167,7 @@ def test_a_second_door_on_the_same_socket_leaves(door: DoorProcess) -> None:
 
     assert second.returncode == Exit.CONFLICT
     assert b"is in use by another program" in second.stderr
-    assert door.get("/health")["status"] == "ok"
+    assert door.health().problem is None
 
 
 @pytest.mark.parametrize(
@@ -214,7 +217,6 @@ def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) 
     assert settled[-1]["output_tokens"] > 0
     assert "secret-directive-4711" not in door.log()
     assert "secret-directive-4711" not in Path(door.places.ledger).read_text()
-    assert "GET /health" not in door.log()
 
 
 # --- waiting and leaving
@@ -380,10 +382,11 @@ def test_a_door_without_a_good_key_starts_and_says_so(tmp_path: Path, key: str |
     if key is not None:
         door.write_key(key, mode)
     with door:
-        problem = door.get("/health")["problem"]
+        problem = door.health().problem
         with pytest.raises(ModelFailure) as caught:
             door.complete()
 
+    assert problem is not None
     assert named in problem
     assert (caught.value.type, caught.value.message) == ("authentication", problem)
     assert door.ledger() == []
@@ -396,7 +399,7 @@ def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     with DoorProcess(tmp_path, {"model": model}, key=KEY) as door:
         with pytest.raises(ModelFailure) as caught:
             door.complete()
-        problem = door.get("/health")["problem"]
+        problem = door.health().problem
 
     assert caught.value.type == "invalid_request"
     assert "model.prices" in caught.value.message
@@ -420,6 +423,6 @@ def test_auto_is_whoever_has_a_key(tmp_path: Path, keys: tuple[str, ...], provid
         door.write_key(KEY, name=name)
     try:
         door.start()
-        assert door.get("/health")["provider"] == provider
+        assert door.health().provider == provider
     finally:
         door.stop()

@@ -7,8 +7,16 @@ import asyncio
 import pytest
 
 from infra.keep.model_door.model import CallFailure
-from infra.keep.model_door.script import Script, ScriptError, choose, parse_script, read_script, turns
-from infra.keep.model_door.scripted import DEMO, ScriptedModel
+from infra.keep.model_door.script import (
+    DEMO,
+    Script,
+    ScriptedModel,
+    ScriptError,
+    choose,
+    parse_script,
+    read_script,
+    turns,
+)
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import pytest
 from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import FREE, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.app import ModelDoor
 from infra.keep.model_door.booking import Booking
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.keep.model_door.models import Offer
 from infra.keep.model_door.streaming import failure_of
-from infra.model_door import Door
 from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
 from tests.keep.model_door.doors import a_request
 
@@ -27,7 +29,7 @@ MOST = Usage(1000, 100)
 class Hand:
     """A model that does as it is told, and its one call."""
 
-    provider, name, problem, loads = "openai", "m", None, ()
+    provider, name, sees, problem, loads = "openai", "m", True, None, ()
     most = MOST
 
     def __init__(self, does: Answer | Exception) -> None:
@@ -42,9 +44,11 @@ class Hand:
         return self._does
 
 
-def opened(directory: Path, model: Hand) -> Door:
+def opened(directory: Path, model: Hand) -> ModelDoor:
     ledger = Ledger(str(directory / "ledger.jsonl"))
-    return Door([model], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+    return ModelDoor(
+        [Offer(model, FREE)], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0), os.devnull
+    )
 
 
 def last_line(directory: Path) -> dict[str, Any]:
@@ -57,7 +61,7 @@ def test_a_bug_in_a_call_settles_it_at_its_worst(tmp_path: Path) -> None:
     door = opened(tmp_path, Hand(OverflowError("a bug")))
 
     with pytest.raises(OverflowError, match="a bug"):
-        asyncio.run(door.call(a_request()))
+        asyncio.run(door.complete(a_request()))
 
     line = last_line(tmp_path)
     assert (line["event"], line["measured"], line["input_tokens"]) == ("settled", False, sum(MOST))
@@ -69,7 +73,7 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
     counted = Usage(10, 2) if measured else MOST
     answer = Answer(Completion((Text("Hello."),), END_TURN, "m", counted), measured)
 
-    said = asyncio.run(opened(tmp_path, Hand(answer)).call(a_request()))
+    said = asyncio.run(opened(tmp_path, Hand(answer)).complete(a_request()))
 
     assert said.usage == (counted if measured else Usage())
     line = last_line(tmp_path)
@@ -89,7 +93,7 @@ def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> 
         ledger = Ledger(str(directory / "ledger.jsonl"))
         accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
         with pytest.raises(CallFailure):
-            asyncio.run(Door([Hand(failure)], accounts).call(a_request()))
+            asyncio.run(ModelDoor([Offer(Hand(failure), FREE)], accounts, os.devnull).complete(a_request()))
         line = last_line(directory)
         assert (line["usd"], line["measured"]) == (usd, False)
 

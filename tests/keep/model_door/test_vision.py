@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,18 +15,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.doors import ModelFailure
 from infra.keep.ledger.budgets import Used, by_label
 from infra.keep.ledger.lines import Cost, Ledger
 from infra.keep.ledger.prices import Rates, Tariff, cost, most_image_tokens
 from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.app import ModelDoor
 from infra.keep.model_door.background import load_all
 from infra.keep.model_door.model import Answer, Call, CallFailure
+from infra.keep.model_door.models import Offer
 from infra.keep.model_door.streaming import StreamingModel, most_usage
-from infra.model_door import Door
 from infra.shared.conversation import (
     END_TURN,
     MOST_IMAGE_CHARS,
-    MOST_IMAGES,
     Completion,
     Image,
     Message,
@@ -37,7 +39,7 @@ from infra.shared.conversation import (
     to_plain,
 )
 from tests.keep.model_door.dialects import DIALECTS, Anthropic, Chat, Counted, Dialect, Ollama, Responses
-from tests.keep.model_door.doors import DoorProcess, a_request
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
 
@@ -149,21 +151,52 @@ def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
     """A provider would refuse it, and every later call of a conversation that holds it."""
     with DoorProcess(tmp_path, {"model": {"provider": "scripted"}}) as door:
 
-        def refused(*blocks: Any, role: str = "user") -> str:
-            messages = ({"role": "user", "content": []}, {"role": role, "content": [*blocks]})
-            status, answer = door.post(json.dumps({"system": [], "messages": messages, "tools": []}).encode())
-            assert status != 200
-            return f"{status} {answer['error']['type']}: {answer['error']['message']}"
+        def refused(**changed: str) -> str:
+            messages = [{"role": "user", "content": [to_plain(DOT) | changed]}]
+            request = {"do": "complete", "request": {"system": [], "messages": messages, "tools": []}}
+            failure = door.send(json.dumps(request).encode())["failure"]
+            return f"{failure['type']}: {failure['message']}"
 
-        plain = to_plain(DOT)
-        assert "not base64" in refused(plain | {"data": "%%%%"})
-        assert "is image/png, and says that it is image/gif" in refused(plain | {"media_type": "image/gif"})
-        assert "is none" in refused(plain | {"data": "AAAA"})
-        assert "Invalid enum value 'image/bmp'" in refused(plain | {"media_type": "image/bmp"})
-        assert f"<= {MOST_IMAGE_CHARS}" in refused(plain | {"data": "A" * (MOST_IMAGE_CHARS + 4)})
-        assert "in an assistant message" in refused(plain, role="assistant")
-        assert refused(*[plain] * (MOST_IMAGES + 1)).startswith("413 context_overflow")
-        assert refused(*[to_plain(LARGE)] * 6).startswith("413 context_overflow")
+        assert "not base64" in refused(data="%%%%")
+        assert "is image/png, and says that it is image/gif" in refused(media_type="image/gif")
+        assert "is none" in refused(data="AAAA")
+        assert "Invalid enum value 'image/bmp'" in refused(media_type="image/bmp")
+        assert f"<= {MOST_IMAGE_CHARS}" in refused(data="A" * (MOST_IMAGE_CHARS + 4))
+
+
+def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> None:
+    """Reserved and settled under the run's name; answered by words; a refusal is a failure, what was cut says so."""
+    dialect = Responses()
+    replies = iter(("completed", "max_output_tokens", "content_filter"))
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), reason=next(replies)))) as peer:
+        model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
+        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+            assert door.model.vision(PNG, "What is it?", IDLE_SECONDS, "run-7") == "A dot."
+            opened, settled = door.ledger()
+            assert door.model.vision(PNG, "?") == "A dot.\n[cut at the limit of tokens]"
+            with pytest.raises(ModelFailure, match="the model refused: A dot"):
+                door.model.vision(PNG, "?")
+    (item,) = peer.requests[0].body["input"]
+    assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
+    assert (opened["run"], settled["id"]) == ("run-7", opened["id"])
+
+
+def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> None:
+    """Without a try of the first, which never will; and when none does, that is what is told, at no cost."""
+    dialect = Chat()
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",)))) as peer:
+        seeing = {"provider": "openai", "base_url": peer.url, "api": "chat"}
+        settings = {"model": {"provider": "scripted", "then": [seeing]}}
+        with DoorProcess(tmp_path / "two", settings, KEY, "openai_api_key") as door:
+            assert door.model.vision(PNG, "What is it?") == "A dot."
+            assert [line["provider"] for line in door.ledger()] == ["openai"] * 2
+        with DoorProcess(tmp_path / "none", {"model": {"provider": "ollama", "base_url": peer.url}}) as door:
+            with pytest.raises(ModelFailure, match="ollama qwen3 takes no images") as caught:
+                door.model.vision(PNG, "What is it?")
+            assert (caught.value.type, door.ledger()) == ("tool_unavailable", [])
+            with pytest.raises(ModelFailure, match="no image that models take"):
+                door.model.vision(b"<svg>", "What is it?")
+    assert len(peer.requests) == 1
 
 
 # --- money
@@ -172,7 +205,7 @@ def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
 class Spender:
     """A model whose calls can take `most`, and take what they are told to, or fail."""
 
-    provider, name, problem, loads = "openai", "m", None, ()
+    provider, name, sees, problem, loads = "openai", "m", True, None, ()
 
     def __init__(self) -> None:
         self.calls: list[tuple[Usage, Answer | CallFailure]] = []
@@ -215,7 +248,7 @@ def test_no_sequence_of_calls_passes_a_cap(
     ledger = Ledger(str(tmp_path_factory.mktemp("money") / "ledger.jsonl"))
     model = Spender()
     accounts = Accounts(ledger, limit, {("openai", "m"): TARIFF}, lambda: 1_800_000_000.0)
-    door = Door([model], accounts)
+    door = ModelDoor([Offer(model, TARIFF)], accounts, os.devnull)
 
     async def all_of_it() -> None:
         for prompt, output, of_prompt, of_output, end in wanted:
@@ -224,7 +257,7 @@ def test_no_sequence_of_calls_passes_a_cap(
             done = Answer(Completion((Text("x"),), END_TURN, "m", usage), end == "answer")
             model.calls.append((Usage(prompt, output), failed if end in ("failure", "unknown") else done))
             with contextlib.suppress(CallFailure):
-                await door.call(a_request())
+                await door.complete(a_request())
 
     asyncio.run(all_of_it())
     spent = Cost(sum(cost(TARIFF, usage) for usage in model.taken), sum(sum(usage) for usage in model.taken))
@@ -242,10 +275,12 @@ def test_two_dozen_calls_at_once_cannot_pass_the_limit_together(tmp_path: Path) 
     used = Answer(Completion((Text("x"),), END_TURN, "m", Usage(1000, 0)))
     model.calls.append((Usage(1000, 0), used))
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    door = Door([model], Accounts(ledger, 10_500, {("openai", "m"): flat}, lambda: 1_800_000_000.0))
+    door = ModelDoor(
+        [Offer(model, flat)], Accounts(ledger, 10_500, {("openai", "m"): flat}, lambda: 1_800_000_000.0), os.devnull
+    )
 
     async def at_once() -> list[Any]:
-        asked = [door.call(a_request()) for _ in range(24)]
+        asked = [door.complete(a_request()) for _ in range(24)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
     ended = asyncio.run(at_once())

@@ -73,9 +73,9 @@ def told_by_model_door():
     with socket.socket(socket.AF_UNIX) as door:
         door.settimeout(4)
         door.connect(BOOT["places"]["run"] + "/model.sock")
-        door.sendall(b"GET /v1/probe HTTP/1.0\\r\\nHost: model-door\\r\\n\\r\\n")
+        door.sendall(b'{"do":"probe"}\\n')
         received = b"".join(iter(lambda: door.recv(65536), b""))
-    return json.loads(received.partition(b"\\r\\n\\r\\n")[2])["probe"]
+    return json.loads(received)["answer"]["probe"]
 
 def answer_probes(server):
     kept = []

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.context import summarise, tokens, trim
 from infra.cell.loop.context.images import without_the_oldest
 from infra.cell.loop.context.trim import Cut, Cuts
-from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import Completion, Message, Request, Text, images_of
 
 LOW_WATER = 0.5

@@ -10,8 +10,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from infra.cell.doors import ModelFailure
 from infra.cell.loop.context.spill import Spill
-from infra.cell.model_client import ModelFailure
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES,

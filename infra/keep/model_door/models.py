@@ -14,8 +14,7 @@ from infra.keep.model_door.keys import Key, read_key
 from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OllamaModel
 from infra.keep.model_door.responses import ResponsesModel
-from infra.keep.model_door.script import read_script
-from infra.keep.model_door.scripted import DEMO, ScriptedModel
+from infra.keep.model_door.script import DEMO, ScriptedModel, read_script
 from infra.keep.model_settings import RESPONSES, Choice, ModelSettings, choices
 from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
 from infra.shared.paths import Paths
@@ -37,15 +36,27 @@ class ProviderContext(NamedTuple):
         return read_key(f"{self.places.secrets}/{PROVIDERS[provider].key}")
 
 
-def make_models(around: ProviderContext) -> tuple[Model, ...]:
-    """The models that calls go to, in order. Raises ScriptError."""
-    there = [key for key in KEYS if os.path.lexists(f"{around.places.secrets}/{key}")]
-    return tuple(_MAKERS[choice.provider](choice, around) for choice in choices(around.settings, there))
+class Offer(NamedTuple):
+    """A model that calls may go to."""
 
-
-def price_of(model: Model, settings: ModelSettings) -> Tariff | None:
+    model: Model
+    price: Tariff | None
     """None when it is not known."""
-    return tariff(model.name, settings.prices) or (FREE if model.provider in FREE_OF_COST else None)
+    has_tools: bool = True
+    """False: it is asked for acts by lists in plain text."""
+
+
+def make_offers(around: ProviderContext) -> tuple[Offer, ...]:
+    """In the order in which they are asked. Raises ScriptError."""
+    there = [key for key in KEYS if os.path.lexists(f"{around.places.secrets}/{key}")]
+    return tuple(
+        Offer(_MAKERS[choice.provider](choice, around), _price_of(choice, around.settings), choice.has_tools)
+        for choice in choices(around.settings, there)
+    )
+
+
+def _price_of(choice: Choice, settings: ModelSettings) -> Tariff | None:
+    return tariff(choice.name, settings.prices) or (FREE if choice.provider in FREE_OF_COST else None)
 
 
 def no_price(model: Model) -> CallFailure:
