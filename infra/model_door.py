@@ -8,10 +8,12 @@ of its own in the ledger."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 
 import structlog
 
@@ -21,7 +23,7 @@ from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import app
 from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.background import load_all
+from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.models import ProviderContext, make_offers, no_price
 from infra.keep.model_door.script import ScriptError
 from infra.keep.settings_file import SettingsError, read_settings
@@ -62,9 +64,10 @@ def main(words: list[str] | None = None) -> int:
             problem = offer.model.problem if offer.price else no_price(offer.model).message
             log.info("door.opened", provider=offer.model.provider, model=offer.model.name, problem=problem)
         # An SDK takes a second to load, and that must not come before the first answer.
-        loads = [thing for offer in door.offers for thing in offer.model.loads]
+        loading: list[asyncio.Future[None]] = []  # a task that nobody holds can vanish
+        models = [offer.model for offer in door.offers]
         server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
-        asyncio.run(server.serve(listening, lambda: load_all(loads)))
+        asyncio.run(server.serve(listening, lambda: loading.append(asyncio.ensure_future(load_all(models)))))
     except OSError as error:
         return _not_opened(Exit.FAILURE, f"the ledger {places.ledger} must be readable and writable: {error}")
     finally:
@@ -77,6 +80,13 @@ def main(words: list[str] | None = None) -> int:
 def _not_opened(code: Exit, reason: str) -> Exit:
     log.error("door.not_opened", reason=reason)
     return code
+
+
+async def load_all(models: Sequence[Model]) -> None:
+    """One after the other: two threads that import what the other one is importing can see half of it."""
+    for model in models:
+        with contextlib.suppress(CallFailure):  # the first call says it
+            await model.load()
 
 
 def _unsynced(error: BaseException) -> None:

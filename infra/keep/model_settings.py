@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from infra.keep.providers import ANTHROPIC, AUTO, KEYS, OPENAI, PROVIDERS, settled_provider, variable_of
 from infra.keep.section import Section
+from infra.shared.addresses import readings
 
 
 class Price(Section, frozen=True):
@@ -163,3 +164,27 @@ def model_words(model: ModelSettings, keys: Collection[str]) -> str:
     first, *others = choices(model, keys)
     words = first.provider if first.provider == "scripted" else f"{first.provider} {first.name}"
     return words + (f" (then {', '.join(f'{one.provider} {one.name}' for one in others)})" if others else "")
+
+
+def problem_with_base_url(url: str, example: str = "https://api.anthropic.com", has_key: bool = True) -> str | None:
+    """Why no call may be sent there; one with a key goes unencrypted to this machine only."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError as error:
+        return f"model.base_url {url!r} is not an address: {error}"
+    if any(not char.isprintable() or char in " \\" for char in url):
+        return f"model.base_url {url!r} is not an address: it holds a character that no address has"
+    if not host or parts.scheme not in ("https", "http"):
+        return f"model.base_url {url!r} is not an address; expected something like {example}"
+    if parts.username is not None or parts.query or parts.fragment:
+        return "model.base_url holds a user, a query or a fragment; expected an address and nothing else"
+    if has_key and parts.scheme == "http" and not _is_this_machine(host):
+        return f"model.base_url {url!r} would send the key unencrypted; use https"
+    return None
+
+
+def _is_this_machine(host: str) -> bool:
+    """However it is written; where an address can be read in two ways, by both."""
+    addresses = readings(host)
+    return host == "localhost" or (bool(addresses) and all(address.is_loopback for address in addresses))

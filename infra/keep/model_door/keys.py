@@ -29,6 +29,9 @@ class Key(NamedTuple):
         return (self.value.encode(),) if self.value else ()
 
 
+NO_KEY = Key(None, None)
+
+
 def read_key(path: str) -> Key:
     """The key in `path`, when it can be trusted to be secret and to be one. Its name there is that of its variable."""
     variable = variable_of(os.path.basename(path))

@@ -5,13 +5,9 @@ touch no ledger and no budget."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from infra.shared.conversation import ERROR_TYPES, Completion, Request, Usage
-
-if TYPE_CHECKING:
-    from infra.keep.model_door.background import Background
 
 NOTHING = Usage()
 """The provider charges nothing: it was not reached, or it refused."""
@@ -82,9 +78,8 @@ class Model(Protocol):
         """Why calls cannot work as things are; None when nothing is known to be wrong."""
         ...
 
-    @property
-    def loads(self) -> Sequence[Background[Any]]:
-        """What calls need and is loaded in the background; nothing for most."""
+    async def load(self) -> Any:
+        """What takes long, such as a provider's library, once the door answers. Raises CallFailure."""
         ...
 
     def prepare(self, request: Request) -> Call:

@@ -7,15 +7,17 @@ import os
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.keep import model_settings
 from infra.keep.ledger.prices import FREE, Tariff, tariff
-from infra.keep.model_door.anthropic import AnthropicModel
-from infra.keep.model_door.chat import ChatModel
+from infra.keep.model_door.call import StreamedModel
+from infra.keep.model_door.dialects.chat import CHAT
+from infra.keep.model_door.dialects.messages import MESSAGES, ClaudeModel
+from infra.keep.model_door.dialects.ollama import OLLAMA as OLLAMA_CHAT
+from infra.keep.model_door.dialects.responses import RESPONSES
 from infra.keep.model_door.keys import Key, read_key
 from infra.keep.model_door.model import CallFailure, Model
-from infra.keep.model_door.ollama import OllamaModel
-from infra.keep.model_door.responses import ResponsesModel
 from infra.keep.model_door.script import DEMO, ScriptedModel, read_script
-from infra.keep.model_settings import RESPONSES, Choice, ModelSettings, choices
+from infra.keep.model_settings import Choice, ModelSettings, choices
 from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
 from infra.shared.paths import Paths
 
@@ -72,13 +74,14 @@ def _scripted(choice: Choice, around: ProviderContext) -> Model:
     return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
 
 
-def _openai(choice: Choice) -> type[ResponsesModel | ChatModel]:
-    return ResponsesModel if choice.api == RESPONSES else ChatModel
+def _openai(choice: Choice, around: ProviderContext) -> Model:
+    dialect = RESPONSES if choice.api == model_settings.RESPONSES else CHAT
+    return StreamedModel(choice, dialect, around.idle_seconds, around.key(OPENAI))
 
 
 _MAKERS: dict[str, Callable[[Choice, ProviderContext], Model]] = {
     SCRIPTED: _scripted,
-    ANTHROPIC: lambda choice, around: AnthropicModel(choice, around.idle_seconds, around.key(ANTHROPIC)),
-    OPENAI: lambda choice, around: _openai(choice)(choice, around.idle_seconds, around.key(OPENAI)),
-    OLLAMA: lambda choice, around: OllamaModel(choice, around.idle_seconds),
+    ANTHROPIC: lambda choice, around: ClaudeModel(choice, MESSAGES, around.idle_seconds, around.key(ANTHROPIC)),
+    OPENAI: _openai,
+    OLLAMA: lambda choice, around: StreamedModel(choice, OLLAMA_CHAT, around.idle_seconds),
 }

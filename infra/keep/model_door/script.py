@@ -200,13 +200,15 @@ class ScriptedModel:
 
     provider = "scripted"
     sees, problem = False, None
-    loads = ()
 
     def __init__(self, name: str, script: Script, max_tokens: int) -> None:
         self.name = name
         self._script = script
         self._max_tokens = max_tokens
         self._shown: dict[tuple[str, int], int] = {}
+
+    async def load(self) -> None:
+        """There is nothing to load."""
 
     def prepare(self, request: Request) -> ScriptedTurn:
         return ScriptedTurn(self, request.in_words, self._max_tokens)

@@ -14,18 +14,11 @@ from typing import Any
 
 from infra.keep.depth import MAX_LEVELS, is_too_deep
 from infra.keep.model_door.errors import BrokenReply
-from infra.shared.conversation import Request, ToolUse
+from infra.shared.conversation import ToolUse
 
 _TOOL_ID = re.compile(r"[A-Za-z0-9_-]{1,200}")
 ID_LENGTH = 40
 """What OpenAI takes of a call's id."""
-
-
-def known_ids(request: Request) -> frozenset[str]:
-    """The ids of the tool calls of the conversation so far."""
-    return frozenset(
-        block.id for message in request.messages for block in message.content if isinstance(block, ToolUse)
-    )
 
 
 def check_ids(calls: Iterable[ToolUse], known: frozenset[str]) -> None:

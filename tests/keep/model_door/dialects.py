@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from infra.keep.model_door.anthropic import AnthropicModel
-from infra.keep.model_door.chat import ChatModel
-from infra.keep.model_door.connection import MAX_BYTES
-from infra.keep.model_door.keys import Key
-from infra.keep.model_door.ollama import OllamaModel
-from infra.keep.model_door.responses import ResponsesModel
-from infra.keep.model_door.streaming import StreamingModel
-from infra.keep.model_settings import CHAT, RESPONSES, Choice
+from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, StreamedModel
+from infra.keep.model_door.dialects.chat import CHAT
+from infra.keep.model_door.dialects.messages import MESSAGES, ClaudeModel
+from infra.keep.model_door.dialects.ollama import OLLAMA
+from infra.keep.model_door.dialects.responses import RESPONSES
+from infra.keep.model_door.keys import NO_KEY, Key
+from infra.keep.model_settings import Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
 
@@ -57,8 +56,13 @@ class Dialect(Protocol):
     path: str
 
     def model(
-        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
-    ) -> StreamingModel: ...
+        self,
+        url: str,
+        idle_seconds: float,
+        most_bytes: int = MAX_BYTES,
+        max_tokens: int = MAX_TOKENS,
+        call_seconds: float = CALL_SECONDS,
+    ) -> StreamedModel: ...
 
     def reply(
         self, texts: Sequence[str], calls: Sequence[Called] = (), reason: str = "", counted: Counted | None = ...
@@ -86,10 +90,15 @@ class Anthropic:
     alive = wire.sse("ping", {"type": "ping"})
 
     def model(
-        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
-    ) -> StreamingModel:
+        self,
+        url: str,
+        idle_seconds: float,
+        most_bytes: int = MAX_BYTES,
+        max_tokens: int = MAX_TOKENS,
+        call_seconds: float = CALL_SECONDS,
+    ) -> StreamedModel:
         choice = Choice("anthropic", "claude-opus-5-5", url, max_tokens, vision=True)
-        return AnthropicModel(choice, idle_seconds, Key(KEY, None), most_bytes)
+        return ClaudeModel(choice, MESSAGES, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
 
     def reply(
         self,
@@ -144,10 +153,15 @@ class Responses:
     alive = b": keep-alive\n\n"
 
     def model(
-        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
-    ) -> StreamingModel:
-        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, RESPONSES, vision=True)
-        return ResponsesModel(choice, idle_seconds, Key(KEY, None), most_bytes)
+        self,
+        url: str,
+        idle_seconds: float,
+        most_bytes: int = MAX_BYTES,
+        max_tokens: int = MAX_TOKENS,
+        call_seconds: float = CALL_SECONDS,
+    ) -> StreamedModel:
+        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, vision=True)
+        return StreamedModel(choice, RESPONSES, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
 
     def reply(
         self,
@@ -249,10 +263,15 @@ class Chat:
     alive = b": keep-alive\n\n"
 
     def model(
-        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
-    ) -> StreamingModel:
-        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, CHAT, vision=True)
-        return ChatModel(choice, idle_seconds, Key(KEY, None), most_bytes)
+        self,
+        url: str,
+        idle_seconds: float,
+        most_bytes: int = MAX_BYTES,
+        max_tokens: int = MAX_TOKENS,
+        call_seconds: float = CALL_SECONDS,
+    ) -> StreamedModel:
+        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, vision=True)
+        return StreamedModel(choice, CHAT, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
 
     def reply(
         self,
@@ -318,9 +337,15 @@ class Ollama:
     alive = b"\n"
 
     def model(
-        self, url: str, idle_seconds: float, most_bytes: int = MAX_BYTES, max_tokens: int = MAX_TOKENS
-    ) -> StreamingModel:
-        return OllamaModel(Choice("ollama", "qwen3", url, max_tokens, vision=True), idle_seconds, most_bytes)
+        self,
+        url: str,
+        idle_seconds: float,
+        most_bytes: int = MAX_BYTES,
+        max_tokens: int = MAX_TOKENS,
+        call_seconds: float = CALL_SECONDS,
+    ) -> StreamedModel:
+        choice = Choice("ollama", "qwen3", url, max_tokens, vision=True)
+        return StreamedModel(choice, OLLAMA, idle_seconds, NO_KEY, most_bytes, call_seconds)
 
     def reply(
         self,

@@ -32,7 +32,6 @@ from tests.keep.model_door.wire import (
     Counts,
     Reaction,
     Say,
-    Silence,
     Status,
     Think,
     Use,
@@ -98,16 +97,6 @@ def test_a_turn_with_parallel_calls_and_its_results_go_both_ways(door: DoorProce
     assert sent["system"][0]["text"] == "You are an agent."
 
 
-def test_any_text_comes_through_as_it_is(door: DoorProcess, wire: Wire) -> None:
-    """Characters that some take for line ends, cut anywhere into pieces."""
-    text = "Grüße\u2028and\u2029more\x85of\x0b\x0c\x1cit\r\n\n\ndata: x\n\nevent: error\n\n世界😀" * 3
-    said = ask(door, wire, Answer((Say(text, pieces=len(text)), Use("bash", {"command": text}, piece_length=1))))
-
-    assert said.content[0] == Text(text)
-    assert isinstance(said.content[1], ToolUse)
-    assert said.content[1].input == {"command": text}
-
-
 def test_thoughts_go_back_to_the_provider_and_not_to_the_runner(door: DoorProcess, wire: Wire) -> None:
     """A turn's thoughts come back with its results as long as nothing before them has changed."""
     said = ask(door, wire, Answer((Think("signed-thought"), Use("bash", {"command": "ls"}))))
@@ -125,17 +114,6 @@ def test_thoughts_go_back_to_the_provider_and_not_to_the_runner(door: DoorProces
     assert [block["type"] for block in wire.requests[-1].body["messages"][1]["content"]] == ["tool_use"]
 
 
-def test_calls_of_a_megabyte_and_two_hundred_at_once_come_through(door: DoorProcess, wire: Wire) -> None:
-    """Size alone is no fault."""
-    large = {"content": "x" * 1_000_000}
-    said = ask(door, wire, Answer((Use("write_file", large, piece_length=64),)))
-    assert isinstance(said.content[0], ToolUse)
-    assert said.content[0].input == large
-
-    many = ask(door, wire, Answer(tuple(Use("bash", {"command": str(number)}) for number in range(200))))
-    assert len({block.id for block in many.content if isinstance(block, ToolUse)}) == 200
-
-
 @pytest.mark.parametrize(
     ("answer", "reason", "content"),
     [
@@ -145,7 +123,6 @@ def test_calls_of_a_megabyte_and_two_hundred_at_once_come_through(door: DoorProc
             MAX_TOKENS,
             (Text("I"),),
         ),
-        (Answer(CALLS.blocks, stop_reason="end_turn"), END_TURN, (Text("I act."),)),
         (Answer((), stop_reason="refusal"), REFUSAL, ()),
         (Answer((Say("No."),), stop_reason="refusal"), REFUSAL, (Text("No."),)),
     ],
@@ -153,7 +130,7 @@ def test_calls_of_a_megabyte_and_two_hundred_at_once_come_through(door: DoorProc
 def test_calls_of_a_turn_that_ended_otherwise_are_dropped(
     door: DoorProcess, wire: Wire, answer: Answer, reason: str, content: tuple[Text, ...]
 ) -> None:
-    """Only stop reason tool_use lets a call through; the text is kept and the usage is what the provider said."""
+    """A cut call, or one beside a refusal, is none; the text is kept and the usage is what the provider said."""
     said = ask(door, wire, answer)
 
     assert (said.content, said.stop_reason) == (content, reason)
@@ -166,34 +143,18 @@ CUT_ARGUMENTS = Use("bash", {}, raw='{"command": "rm -rf build"')
 
 FAULTS: dict[str, tuple[Reaction, str, bool]] = {
     # name: what the server does, the failure's type, whether the provider has said what it charges
-    "bad request": (Status(400, "invalid_request_error", "messages: bad"), "invalid_request", True),
-    "too long": (Status(400, "invalid_request_error", "prompt is too long: 2 > 1"), "context_overflow", True),
     "out of credit": (Status(400, "invalid_request_error", "Your credit balance is too low"), "budget_exhausted", True),
-    "bad key": (Status(401, "authentication_error", f"invalid key {KEY}"), "authentication", True),
     "billing": (Status(402, "billing_error", "pay"), "budget_exhausted", True),
-    "forbidden": (Status(403, "permission_error", "no"), "authentication", True),
-    "unknown model": (Status(404, "not_found_error", "model: x"), "invalid_request", True),
-    "too large": (Status(413, "request_too_large", "big"), "context_overflow", True),
-    "rate limit": (Status(429, "rate_limit_error", "slow"), "rate_limited", True),
     "spend limit": (
         Status(429, "rate_limit_error", "no", details={"error_code": "enforced_spend_limit_reached"}),
         "budget_exhausted",
         True,
     ),
-    "server error": (Status(500, "api_error", "oops"), "provider_error", True),
-    "bad gateway": (Status(502, body=b"<html>bad gateway</html>"), "provider_error", True),
-    "unavailable": (Status(503, body=b""), "unavailable", True),
     "overloaded": (Status(529, "overloaded_error", "busy"), "unavailable", True),
-    "an error that is a list": (Status(400, body=b'[1, "x"]'), "invalid_request", True),
-    "an error that is a word": (Status(500, body=b'{"error": "x"}'), "provider_error", True),
-    "an error of numbers": (Status(429, body=b'{"error": {"type": 5, "message": {}}}'), "rate_limited", True),
     "overloaded after 200": (
         Broken(CALLS, 9, extra=error_event("overloaded_error", "busy")), "unavailable", False,
     ),
     "error at the end": (Broken(CALLS, -1, extra=error_event("api_error", "oops")), "provider_error", True),
-    "error that is no json": (Broken(CALLS, 3, extra=b"event: error\ndata: oops\n\n"), "provider_error", False),
-    "ends before anything": (Broken(CALLS, 0), "provider_error", False),
-    "ends in a call": (Broken(CALLS, 9), "provider_error", False),
     "ends before message_delta": (Broken(CALLS, -2), "provider_error", False),
     "ends before message_stop": (Broken(CALLS, -1), "provider_error", True),
     "no message_delta": (Broken(CALLS, drop=("message_delta",)), "provider_error", False),
@@ -201,28 +162,13 @@ FAULTS: dict[str, tuple[Reaction, str, bool]] = {
     "no block starts": (Broken(CALLS, drop=("content_block_start",)), "provider_error", False),
     "no block stops": (Broken(CALLS, drop=("content_block_stop",)), "provider_error", True),
     "cut in a call": (Broken(CALLS, 9, then="cut"), "unavailable", False),
-    "reset in a call": (Broken(CALLS, 9, then="reset"), "unavailable", False),
-    "reset at once": (Broken(CALLS, 0, then="reset"), "unavailable", False),
-    "an event that is no json": (
-        Broken(CALLS, 3, extra=b"event: message_delta\ndata: {oops\n\n"), "provider_error", False,
-    ),
     "an event of another shape": (
         Broken(CALLS, 3, extra=sse("content_block_delta", {"type": "content_block_delta", "index": "one"})),
         "provider_error",
         False,
     ),
-    "arguments cut": (Answer((CUT_ARGUMENTS,)), "provider_error", True),
-    "arguments with a comma missing": (Answer((Use("bash", {}, raw='{"a": 1 "b": 2}'),)), "provider_error", True),
-    "a key twice": (Answer((Use("bash", {}, raw='{"a": 1, "a": 2}'),)), "provider_error", True),
     "one good and one cut call": (Answer((Use("bash", {"a": 1}), CUT_ARGUMENTS)), "provider_error", True),
-    "the same id twice": (Answer((Use("bash", {}, id="t1"), Use("bash", {}, id="t1"))), "provider_error", True),
-    "unknown stop reason": (Answer(CALLS.blocks, stop_reason="pause_turn"), "provider_error", True),
-    "empty reply": (Answer(()), "provider_error", True),
-    "a page with 200": (Whole("text/html", b"<html>log in first</html>"), "provider_error", True),
-    "json with 200": (Whole("application/json", b'{"type": "message", "content": []}'), "provider_error", False),
     "an empty stream": (Whole("text/event-stream", b""), "provider_error", False),
-    "a redirect": (Status(302, headers=(("location", "/x"),), body=b""), "provider_error", True),
-    "a redirect that keeps the method": (Status(307, headers=(("location", "/x"),), body=b""), "provider_error", True),
 }  # fmt: skip
 
 
@@ -265,40 +211,6 @@ def test_no_redirect_is_followed(door: DoorProcess, wire: Wire) -> None:
                 ask(door, wire, Status(code, headers=(("location", f"{trap.url}/v1/messages"),), body=b""))
             assert len(wire.requests) == count + 1
         assert trap.requests == []
-
-
-def test_silence_in_all_its_forms_is_given_up(door: DoorProcess, wire: Wire) -> None:
-    """Neither pings nor single bytes count as life, before the first event or after; a reply that keeps coming
-    slowly, for longer than the limit in all, is heard to its end."""
-    quiet: dict[str, Reaction] = {
-        "silence": Silence(),
-        "silence later": Broken(CALLS, 4, then="silence"),
-        "pings": Broken(CALLS, 0, then="pings"),
-        "pings later": Broken(CALLS, 4, then="pings"),
-        "bytes": Broken(CALLS, 4, then="bytes"),
-        "slow": Answer((Say("slow"),), pause=(2, IDLE_SECONDS * 0.6)),
-    }
-    wire.reply = lambda request: next(quiet[name] for name in quiet if f"be {name}\n" in request["system"][1]["text"])
-    heard: dict[str, str] = {}
-
-    def call(name: str) -> None:
-        try:
-            heard[name] = door.complete(a_request(f"be {name}")).stop_reason
-        except ModelFailure as failure:
-            heard[name] = f"{failure.type}: {failure.message}"
-
-    threads = [threading.Thread(target=call, args=(name,)) for name in quiet]
-    for thread in threads:
-        thread.start()
-    health = door.health()
-    for thread in threads:
-        thread.join()
-
-    assert health.problem is None
-    assert heard.pop("slow") == END_TURN
-    assert len(heard) == 5
-    for outcome in heard.values():
-        assert outcome.startswith("unavailable: no new content from the provider for 3 s")
 
 
 # --- money and secrets, after all that

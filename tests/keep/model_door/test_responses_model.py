@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
+from infra.keep.model_door.dialects.responses import body, take, turn
 from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
-from infra.keep.model_door.responses import body
-from infra.keep.model_door.responses_stream import ResponsesReply
-from infra.keep.model_door.streaming import THINKING_SILENCE
-from infra.keep.model_door.thinking import Thoughts
+from infra.keep.model_door.reply import Reply
+from infra.keep.model_door.thoughts import Thoughts
 from infra.shared.conversation import MAX_TOKENS as CUT
 from infra.shared.conversation import (
     REFUSAL,
     TOOL_USE,
     Completion,
     Message,
+    Request,
     Text,
     ToolResult,
     ToolUse,
@@ -27,18 +27,26 @@ from infra.shared.conversation import (
 from tests.keep.model_door.dialects import Called, Responses
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
+from tests.keep.model_door.test_conformance import heard_by_hand
 
-MOST = Usage(1000, 100)
 MODEL = "gpt-6.1-terra"
 SECRET = "gAAAAA-encrypted"
 DIALECT = Responses()
 
 
-def hear(pieces: tuple[bytes, ...]) -> ResponsesReply:
-    reply = ResponsesReply("m", MOST, THINKING_SILENCE)
-    for line in b"".join(pieces).split(b"\n"):
-        reply.take(line)
-    return reply
+def hear(pieces: tuple[bytes, ...]) -> Reply:
+    return heard_by_hand(DIALECT, pieces)
+
+
+def sent(request: Request, model: str, thoughts: Thoughts) -> dict[str, Any]:
+    made: dict[str, Any] = json.loads(body(request, model, 9, thoughts).content)
+    return made
+
+
+def sent_back(pieces: tuple[bytes, ...]) -> list[dict[str, Any]]:
+    reply = hear(pieces)
+    made: list[dict[str, Any]] = json.loads(turn(reply, reply.completion(()))[1])
+    return made
 
 
 def changed(pieces: tuple[bytes, ...], kind: str, change: Any) -> tuple[bytes, ...]:
@@ -72,10 +80,11 @@ def after(completion: Completion, text: str = "done") -> tuple[Message, ...]:
 def _remembered(pieces: tuple[bytes, ...]) -> tuple[Thoughts, Completion]:
     """A model's memory after it was answered so, and the answer."""
     thoughts = Thoughts()
-    _, fingerprint = body(a_request(), MODEL, 9, thoughts)
+    place = body(a_request(), MODEL, 9, thoughts).place
     reply = hear(pieces)
-    thoughts.remember(reply.items_to_send_back(), fingerprint)
-    return thoughts, reply.completion(frozenset())
+    said = reply.completion(())
+    thoughts.remember(place, *turn(reply, said))
+    return thoughts, said
 
 
 REASONED = DIALECT.reply(("I look.",), (Called("call_1"), Called("call_2")), reasoning=(SECRET,))
@@ -84,7 +93,7 @@ REASONED = DIALECT.reply(("I look.",), (Called("call_1"), Called("call_2")), rea
 def test_reasoning_goes_back_with_the_calls_that_it_led_to() -> None:
     """Encrypted, as it was when it was done, before the words and calls behind it; nothing is stored there."""
     thoughts, answer = _remembered(REASONED)
-    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+    made = sent(a_request(messages=after(answer)), MODEL, thoughts)
 
     assert (made["store"], made["include"]) == (False, ["reasoning.encrypted_content"])
     assert [item["type"] for item in made["input"]] == [
@@ -101,7 +110,7 @@ def test_of_reasoning_no_more_goes_back_than_its_own_parts() -> None:
     place = next(n for n, piece in enumerate(REASONED) if DONE.encode() in piece)
     told = changed(REASONED[: place + 1], DONE, _set(**parts, more=[{}] * 9))
     thoughts, answer = _remembered((*told, *REASONED[place + 1 :]))
-    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+    made = sent(a_request(messages=after(answer)), MODEL, thoughts)
     assert made["input"][1] == {"type": "reasoning", "id": "rs_0", **parts, "encrypted_content": SECRET}
 
 
@@ -117,8 +126,8 @@ def test_reasoning_goes_back_to_its_own_place_alone() -> None:
         a_request(messages=after(answer._replace(content=(text, second, first)))),
     )
     for request in others:
-        assert SECRET not in json.dumps(body(request, MODEL, 9, thoughts)[0])
-    assert SECRET in json.dumps(body(a_request(messages=after(answer)), MODEL, 9, thoughts)[0])
+        assert SECRET not in json.dumps(sent(request, MODEL, thoughts))
+    assert SECRET in json.dumps(sent(a_request(messages=after(answer)), MODEL, thoughts))
 
 
 def test_what_the_provider_would_refuse_does_not_go_back() -> None:
@@ -128,9 +137,11 @@ def test_what_the_provider_would_refuse_does_not_go_back() -> None:
         del data["item"]["encrypted_content"]
 
     bare = REASONED[:2] + changed(REASONED[2:3], "response.output_item.done", without) + REASONED[3:]
-    assert [item["type"] for item in hear(bare).items_to_send_back()] == ["message", "function_call", "function_call"]
-    swapped = [piece.replace(b'"output_index": 0', b'"output_index": 9') for piece in REASONED]
-    assert hear(tuple(swapped)).items_to_send_back()[-1]["type"] == "function_call"
+    assert [item["type"] for item in sent_back(bare)] == ["message", "function_call", "function_call"]
+    last = DIALECT.reply((), (Called("call_1"),), reasoning=(SECRET,))
+    behind = (*last[:1], *(p.replace(b'"output_index": 0', b'"output_index": 9') for p in last[3:-1]), *last[1:3])
+    end = changed(last[-1:], COMPLETED, _set(output=[]))
+    assert [item["type"] for item in sent_back((*behind, *end))] == ["function_call"]
 
 
 def test_the_phase_of_a_text_goes_back() -> None:
@@ -143,13 +154,13 @@ def test_the_phase_of_a_text_goes_back() -> None:
     place = next(n for n, piece in enumerate(pieces) if b"output_item.done" in piece)
     pieces = (*changed(pieces[: place + 1], "response.output_item.done", with_phase), *pieces[place + 1 :])
     thoughts, answer = _remembered(pieces)
-    made, _ = body(a_request(messages=after(answer)), MODEL, 9, thoughts)
+    made = sent(a_request(messages=after(answer)), MODEL, thoughts)
     assert made["input"][1] == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
 
 
 def test_a_model_that_does_not_reason_is_not_asked_for_reasoning() -> None:
     """It would refuse the whole call."""
-    assert "include" not in body(a_request(), "gpt-4.1", 9, Thoughts())[0]
+    assert "include" not in sent(a_request(), "gpt-4.1", Thoughts())
 
 
 def test_the_door_keeps_reasoning_between_calls(tmp_path: Path) -> None:
@@ -174,16 +185,16 @@ def test_the_door_keeps_reasoning_between_calls(tmp_path: Path) -> None:
 def test_what_is_cut_or_refused_is_told_as_that() -> None:
     """Calls of it are dropped, whole ones as well; the words stay, also of an item that never came to its end."""
     cut = DIALECT.reply(("So",), (Called("a"),), "max_output_tokens")
-    assert hear(cut).completion(frozenset()) == Completion((Text("So"),), CUT, MODEL, Usage(100, 20))
+    assert hear(cut).completion(()) == Completion((Text("So"),), CUT, MODEL, Usage(100, 20))
     filtered = DIALECT.reply(("So",), reason="content_filter")
-    assert hear(filtered).completion(frozenset()).stop_reason == REFUSAL
+    assert hear(filtered).completion(()).stop_reason == REFUSAL
     torn = tuple(piece for piece in filtered if b"output_item.done" not in piece)
-    assert hear(torn).completion(frozenset()).content == (Text("So"),)
+    assert hear(torn).completion(()).content == (Text("So"),)
     refused = tuple(
         piece.replace(b"output_text", b"refusal").replace(b'"text": ', b'"refusal": ')
         for piece in DIALECT.reply(("I will not.",))
     )
-    assert hear(refused).completion(frozenset()) == Completion((Text("I will not."),), REFUSAL, MODEL, Usage(100, 20))
+    assert hear(refused).completion(()) == Completion((Text("I will not."),), REFUSAL, MODEL, Usage(100, 20))
 
 
 CALLED = DIALECT.reply((), (Called("a"), Called("b")))
@@ -193,28 +204,23 @@ OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
 @pytest.mark.parametrize(
     ("pieces", "words"),
     [
-        (changed(CALLED, DONE, _set(arguments='{"command": "rm"}')), "not what it is in the end"),
-        (changed(CALLED, DONE, _set(call_id="c")), "began as"),
-        (changed(CALLED, DONE, _set(name="write_file")), "began as"),
-        (changed(CALLED, DONE, _set(type="message")), "began as"),
         (changed(CALLED, DONE, _set(status="in_progress")), "status is 'in_progress'"),
-        (changed(CALLED, DONE, _set(status="incomplete")), "is incomplete"),
-        (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "was not open"),
-        (changed(OPEN, COMPLETED, _set(output=[])), "an item of it is not done"),
+        (changed(CALLED, DONE, _set(status="incomplete")), "inside a part"),
+        (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "not open"),
+        (changed(OPEN, COMPLETED, _set(output=[])), "inside a part"),
         (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
         (changed(CALLED, COMPLETED, _set(incomplete_details={"reason": "max_output_tokens"})), "says why it is not"),
         (changed(CALLED, COMPLETED, _set(error={"code": "server_error"})), "says why it is not"),
-        (changed(CALLED, COMPLETED, lambda data: data["response"]["output"].pop()), "other tool calls than it had"),
-        (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "was not open"),
-        (CALLED + CALLED[-1:], "after the end"),
-        (CALLED[:1] + CALLED[:1] + CALLED[1:], "came twice"),
+        (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "not open"),
+        (CALLED + CALLED[-1:], "behind the end"),
+        (CALLED[:1] + CALLED[:1] + CALLED[1:], "began twice"),
         (CALLED[:2] + CALLED[1:], "began twice"),
     ],
 )  # fmt: skip
 def test_a_reply_whose_parts_contradict_each_other_is_broken(pieces: tuple[bytes, ...], words: str) -> None:
     """No call of it is let through."""
     with pytest.raises(BrokenReply, match=words):
-        hear(pieces).completion(frozenset())
+        hear(pieces).completion(())
 
 
 def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
@@ -224,10 +230,10 @@ def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
     told = {"type": "response.failed", "response": {"status": "failed", "error": fault, "usage": usage}}
     reply = hear(CALLED[:3])
     with pytest.raises(ProviderError) as caught:
-        reply.take(b"data: " + json.dumps(told).encode())
+        take(reply, json.dumps(told).encode())
 
     assert type_of_failure(200, (caught.value.type,), caught.value.message) == "rate_limited"
-    assert (reply.told, reply.measured) == (Usage(60, 7, 0, 40), True)
+    assert (reply.told, reply.is_counted) == (Usage(60, 7, 0, 40), True)
 
 
 @pytest.mark.parametrize(
@@ -243,13 +249,4 @@ def test_contradicting_counts_are_none() -> None:
     """More cached than there was: the worst case is booked."""
     usage = {"input_tokens": 5, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 6}}
     reply = hear(changed(CALLED, COMPLETED, _set(usage=usage)))
-    assert not reply.measured
-    assert reply.completion(frozenset()).usage == MOST
-
-
-def test_reasoning_is_withheld_and_may_take_longer() -> None:
-    """While an item of it is open, silence is expected, and what may be made meanwhile is not seen."""
-    begun = hear(REASONED[:2])
-    assert (begun.silence, begun.hides) == (THINKING_SILENCE, True)
-    speaking = hear(REASONED[:4])
-    assert (speaking.silence, speaking.hides) == (1, False)
+    assert not reply.is_counted

@@ -16,10 +16,9 @@ from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import FREE, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.app import ModelDoor
-from infra.keep.model_door.booking import Booking
+from infra.keep.model_door.call import Booked, failure_of
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.models import Offer
-from infra.keep.model_door.streaming import failure_of
 from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
 from tests.keep.model_door.doors import a_request
 
@@ -29,11 +28,14 @@ MOST = Usage(1000, 100)
 class Hand:
     """A model that does as it is told, and its one call."""
 
-    provider, name, sees, problem, loads = "openai", "m", True, None, ()
+    provider, name, sees, problem = "openai", "m", True, None
     most = MOST
 
     def __init__(self, does: Answer | Exception) -> None:
         self._does = does
+
+    async def load(self) -> None:
+        """There is nothing to load."""
 
     def prepare(self, request: Request) -> Hand:
         return self
@@ -81,10 +83,6 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
     assert sum(line[name] for name in Usage.__struct_fields__) == sum(counted)
 
 
-def _nothing_to_book(is_over: bool) -> Booking:
-    raise AssertionError("nothing was sent")
-
-
 def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> None:
     """At its own class it would be booked too low."""
     for has_classes, usd in ((True, 10.0), (False, 12.5)):
@@ -103,6 +101,6 @@ def test_an_address_that_the_client_refuses_is_a_failure() -> None:
     try:
         httpx2.URL("http://a" + "b" * 70_000)
     except httpx2.InvalidURL as error:
-        failure = failure_of(error, 1.0, _nothing_to_book)
+        failure = failure_of(error, 1.0, Booked(MOST, False, False))
     assert failure is not None
     assert (failure.type, failure.usage) == ("unavailable", NOTHING)

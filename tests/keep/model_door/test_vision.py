@@ -21,10 +21,9 @@ from infra.keep.ledger.lines import Cost, Ledger
 from infra.keep.ledger.prices import Rates, Tariff, cost, most_image_tokens
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.app import ModelDoor
-from infra.keep.model_door.background import load_all
+from infra.keep.model_door.call import StreamedModel
 from infra.keep.model_door.model import Answer, Call, CallFailure
 from infra.keep.model_door.models import Offer
-from infra.keep.model_door.streaming import StreamingModel, most_usage
 from infra.shared.conversation import (
     END_TURN,
     MOST_IMAGE_CHARS,
@@ -53,13 +52,12 @@ IDLE_SECONDS = 10.0
 every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
 
 
-def in_loop(model: StreamingModel, act: Callable[[], Any]) -> Any:
+def in_loop(model: StreamedModel, act: Callable[[], Any]) -> Any:
     async def call() -> Any:
-        load_all(model.loads)
         try:
             return await act()
         finally:
-            client = await model.loads[0].value()
+            client = await model.load()
             await (client.aclose() if hasattr(client, "aclose") else client.close())
 
     return asyncio.run(call())
@@ -143,7 +141,9 @@ def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: 
 
 def test_a_model_that_counts_images_as_more_has_more_reserved() -> None:
     """gpt-4o-mini: eight tiles at most, 2,833 + 8 * 5,667 tokens."""
-    reserved = most_usage({"model": "gpt-4o-mini-2024-07-18"}, 1, (DOT,))
+    model = Chat().model("http://127.0.0.1:9", IDLE_SECONDS)
+    model.name = "gpt-4o-mini-2024-07-18"
+    reserved = model.prepare(a_request(messages=(Message("user", (DOT,)),))).most
     assert reserved.input_tokens > 2_833 + 8 * 5_667
 
 
@@ -205,12 +205,15 @@ def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> 
 class Spender:
     """A model whose calls can take `most`, and take what they are told to, or fail."""
 
-    provider, name, sees, problem, loads = "openai", "m", True, None, ()
+    provider, name, sees, problem = "openai", "m", True, None
 
     def __init__(self) -> None:
         self.calls: list[tuple[Usage, Answer | CallFailure]] = []
         self.taken: list[Usage] = []
         self.most = Usage()
+
+    async def load(self) -> None:
+        """There is nothing to load."""
 
     def prepare(self, request: Request) -> Call:
         self.most = self.calls[-1][0]

@@ -1,0 +1,130 @@
+"""Ollama's `/api/chat`: models of a server on this machine or another. There is no key, and nothing to pay."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Annotated, Any
+
+import msgspec
+
+from infra.keep.model_door.call import Body, Dialect
+from infra.keep.model_door.dialects.chat import functions, images_beside, result_text, system_message, texts_of
+from infra.keep.model_door.errors import BrokenReply, ProviderError
+from infra.keep.model_door.reply import CALL, MOST_EVENT_BYTES, TEXT, THOUGHT, Reply
+from infra.keep.model_door.thoughts import Thoughts
+from infra.keep.model_door.tool_calls import plain_id
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    MOST_TOKENS,
+    Image,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+
+
+def body(request: Request, model: str, max_tokens: int, _: Thoughts) -> Body:
+    """A conversation that is too long is refused there, never quietly cut."""
+    messages = system_message(request)
+    names: dict[str, str] = {}
+    for message in request.messages:
+        names |= {block.id: block.name for block in message.content if isinstance(block, ToolUse)}
+        messages += _assistant(message) if message.role == "assistant" else _user(message, names)
+    made: dict[str, Any] = {"model": model, "messages": messages}
+    made |= {"tools": functions(request)} if request.tools else {}
+    made |= {"options": {"num_predict": max_tokens}, "stream": True, "truncate": False, "shift": False}
+    return Body(msgspec.json.encode(made))
+
+
+def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
+    """Each result is a message of its own and comes first; its images follow in a message with all of them."""
+    made: list[dict[str, Any]] = [
+        {
+            "role": "tool",
+            "tool_name": names.get(block.tool_use_id, ""),
+            "tool_call_id": block.tool_use_id,
+            "content": result_text(block),
+        }
+        for block in message.content
+        if isinstance(block, ToolResult)
+    ]
+    beside = images_beside(message)
+    texts = [part.text for part in beside if isinstance(part, Text)] + texts_of(message)
+    images = [part.data for part in beside if isinstance(part, Image)]
+    said = {"role": "user", "content": "\n\n".join(texts)} | ({"images": images} if images else {})
+    return made + ([said] if texts or images else [])
+
+
+def _assistant(message: Message) -> list[dict[str, Any]]:
+    calls = [
+        {"id": block.id, "function": {"index": place, "name": block.name, "arguments": block.input}}
+        for place, block in enumerate(block for block in message.content if isinstance(block, ToolUse))
+    ]
+    texts = texts_of(message)
+    if not calls and not texts:
+        return []
+    return [{"role": "assistant", "content": "\n\n".join(texts)} | ({"tool_calls": calls} if calls else {})]
+
+
+_REASONS = {"stop": END_TURN, "length": MAX_TOKENS}
+_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
+
+
+class _Function(msgspec.Struct, frozen=True):
+    name: str = ""
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+    """As it came: what was read once no longer tells that a key stood there twice."""
+
+
+class _Call(msgspec.Struct, frozen=True):
+    function: _Function
+    id: str = ""
+
+
+class _Message(msgspec.Struct, frozen=True):
+    content: str = ""
+    thinking: str = ""
+    tool_calls: list[_Call] | None = None
+
+
+class _Line(msgspec.Struct, frozen=True):
+    model: str = ""
+    message: _Message = _Message()
+    done: bool = False
+    done_reason: str = ""
+    prompt_eval_count: _Count | None = None
+    eval_count: _Count | None = None
+    error: Any = None
+
+
+def take(reply: Reply, data: bytes) -> None:
+    """One line. Calls come whole; older servers give them no ids, so they get new ones. Raises BrokenReply and
+    ProviderError."""
+    try:
+        if len(data) > MOST_EVENT_BYTES:
+            raise BrokenReply(f"a line is over {MOST_EVENT_BYTES} bytes")
+        line = msgspec.json.decode(data, type=_Line)
+        calls = [(call, bytes(call.function.arguments).decode()) for call in line.message.tool_calls or ()]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BrokenReply(f"a line cannot be read: {error}") from None
+    if line.error:
+        raise ProviderError("error", str(line.error))
+    reply.model = line.model or reply.model
+    reply.say(THOUGHT, line.message.thinking)
+    reply.say(TEXT, line.message.content)
+    for call, arguments in calls:
+        id = plain_id(call.id) if call.id else f"call_{uuid.uuid4().hex[:24]}"
+        reply.open((len(reply.parts), id), CALL, id, call.function.name)
+        reply.grow((len(reply.parts) - 1, id), arguments)
+    if line.done:
+        if line.prompt_eval_count is not None and line.eval_count is not None:
+            reply.count(Usage(line.prompt_eval_count, line.eval_count), is_last=True)
+        reply.stop(line.done_reason, _REASONS)
+        reply.end(closes=True)
+
+
+OLLAMA = Dialect("/api/chat", "application/x-ndjson", "http://127.0.0.1:11434", False, body, take)

@@ -1,0 +1,231 @@
+"""OpenAI's models over the Responses API, where they reason while they use tools.
+
+Nothing is stored there: what a model reasoned comes encrypted, stays in the door's memory (`thoughts`) and goes back
+with the call that it led to. The runner never has it, so it can neither read nor forge it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from infra.keep.model_door.call import Body, Dialect
+from infra.keep.model_door.dialects.chat import fault_of, joined_system, result_text, usage_of
+from infra.keep.model_door.errors import BrokenReply
+from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, Reply, event_in
+from infra.keep.model_door.thoughts import Place, Thoughts
+from infra.keep.model_door.tool_calls import plain_id
+from infra.shared.conversation import (
+    END_TURN,
+    MAX_TOKENS,
+    REFUSAL,
+    Completion,
+    Image,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+)
+
+Items = list[dict[str, Any]]
+_DOES_NOT_REASON = re.compile(r"(gpt-3|gpt-4|chatgpt-4)")
+"""These models refuse to be asked for encrypted reasoning."""
+_encode = msgspec.json.Encoder().encode
+
+
+def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> Body:
+    system = joined_system(request)
+    tools = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": tool.description,
+            "parameters": tool.input_schema,
+            "strict": False,
+        }
+        for tool in request.tools
+    ]
+    place = Place(thoughts, _encode(tools), system.encode())
+    turns = [
+        place.after(_encode(_said(message) if message.role == "assistant" else _user(message)), message.role != "user")
+        for message in request.messages
+    ]
+    items = b",".join(turn[1:-1] for turn in turns if len(turn) > len(b"[]"))
+    made: dict[str, Any] = {"model": model, "input": msgspec.Raw(b"[" + items + b"]"), "stream": True, "store": False}
+    made |= {"max_output_tokens": max_tokens}
+    made |= {"instructions": system} if system else {}
+    made |= {"tools": tools} if tools else {}
+    made |= {} if _DOES_NOT_REASON.match(model) else {"include": ["reasoning.encrypted_content"]}
+    return Body(_encode(made), place.digest)
+
+
+def _said(message: Message) -> Items:
+    made: Items = []
+    for block in message.content:
+        if isinstance(block, Text) and block.text.strip():
+            made.append(_message("assistant", block.text))
+        elif isinstance(block, ToolUse):
+            arguments = _encode(block.input).decode()
+            made.append(
+                {"type": "function_call", "call_id": plain_id(block.id), "name": block.name, "arguments": arguments}
+            )
+    return made
+
+
+def _user(message: Message) -> Items:
+    """Each result is an item of its own and comes first."""
+    made: Items = [
+        {"type": "function_call_output", "call_id": plain_id(block.tool_use_id), "output": _output(block)}
+        for block in message.content
+        if isinstance(block, ToolResult)
+    ]
+    parts = [
+        _part(block)
+        for block in message.content
+        if isinstance(block, Image) or (isinstance(block, Text) and block.text.strip())
+    ]
+    return made + ([_message("user", parts)] if parts else [])
+
+
+def _message(role: str, content: Any) -> dict[str, Any]:
+    return {"type": "message", "role": role, "content": content}
+
+
+def _output(result: ToolResult) -> str | Items:
+    if not result.images:
+        return result_text(result)
+    told = Text(result_text(result))
+    return [_part(part) for part in (*((told,) if told.text.strip() else ()), *result.images)]
+
+
+def _part(block: Text | Image) -> dict[str, Any]:
+    if isinstance(block, Text):
+        return {"type": "input_text", "text": block.text}
+    return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.media_type};base64,{block.data}"}
+
+
+_REASONS = {"completed": END_TURN, "max_output_tokens": MAX_TOKENS, "content_filter": REFUSAL}
+_DELTAS = (
+    *("response.output_text.delta", "response.refusal.delta", "response.function_call_arguments.delta"),
+    *("response.reasoning_summary_text.delta", "response.reasoning_text.delta"),
+)
+_KNOWN = (
+    *(*_DELTAS, "response.created", "response.output_item.added", "response.output_item.done"),
+    *("response.completed", "response.incomplete", "response.failed", "error"),
+)
+
+
+def take(reply: Reply, data: bytes) -> None:
+    """One event. An item is what it is told to be when it is done, or in the output of a response that was cut; its
+    pieces only count as heard. Raises BrokenReply and ProviderError."""
+    if data == b"[DONE]":
+        return
+    event = event_in(data)
+    if reply.done and event.get("type") in _KNOWN:
+        raise BrokenReply("an event came behind the end of the response")
+    match event:
+        case {"type": "error"}:
+            raise fault_of(event.get("error") or {key: event[key] for key in event if key != "type"})
+        case {"type": "response.created", "response": dict(response)}:
+            reply.begin(str(response.get("model") or ""))
+        case {"type": "response.failed", "response": dict(response)}:
+            reply.count(_usage(response), is_last=True)
+            raise fault_of(response.get("error") or {})
+        case {"type": "response.output_item.added", "output_index": int(n), "item": {"type": str()}}:
+            reply.open(n, "item")
+        case {"type": str(kind), "output_index": int(n), "delta": piece} if kind in _DELTAS:
+            reply.grow(n, piece)
+        case {"type": "response.output_item.done", "output_index": int(n), "item": dict(item)}:
+            _done(reply, n, item)
+        case {"type": "response.completed", "response": dict(response)}:
+            if response.get("status") not in (None, "completed"):
+                raise BrokenReply(f"the response is completed, and its status is {response.get('status')!r}")
+            if response.get("error") or (response.get("incomplete_details") or {}).get("reason"):
+                raise BrokenReply("the response is completed, and says why it is not")
+            _end(reply, response, "completed")
+        case {"type": "response.incomplete", "response": {"incomplete_details": {"reason": str(why)}}}:
+            _end(reply, event["response"], why)
+        case {"type": str(kind)} if kind not in _KNOWN:
+            pass
+        case _:
+            raise BrokenReply(f"an event has another shape than {event.get('type')!r} has")
+
+
+def _done(reply: Reply, n: int, item: dict[str, Any]) -> None:
+    reply.whole(n, *_read(item))
+    if item.get("status") in (None, "completed"):
+        reply.close(n)
+    elif item.get("status") != "incomplete":
+        raise BrokenReply(f"an item is done, and its status is {item.get('status')!r}")
+
+
+def _read(item: dict[str, Any]) -> tuple[Part, str]:
+    """A finished item, and its text."""
+    match item:
+        case {"type": "message", "content": [*parts]} if all(isinstance(part, dict) for part in parts):
+            refuses = any(part.get("refusal") for part in parts)
+            words = [part.get("text") or part.get("refusal") or "" for part in parts]
+            if all(isinstance(word, str) for word in words):
+                phase = {"phase": item["phase"]} if item.get("phase") else {}
+                return Part(REFUSAL_TEXT if refuses else TEXT, wire=phase), "".join(words)
+        case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str(arguments)}:
+            return Part(CALL, id and plain_id(id), name), arguments
+        case {"type": "reasoning"}:
+            return Part(THOUGHT, wire=_reasoning(item)), ""
+        case {"type": str(kind)} if kind not in ("message", "function_call"):
+            return Part(kind), ""
+    raise BrokenReply(f"an item of type {item.get('type')!r} has another shape")
+
+
+def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
+    """What the provider takes back of it; it alone can read the rest."""
+
+    def plain(parts: Any) -> Items:
+        return [{"type": part.get("type"), "text": part.get("text")} for part in parts or () if isinstance(part, dict)]
+
+    made: dict[str, Any] = {"type": "reasoning", "id": item.get("id"), "summary": plain(item.get("summary"))}
+    made |= {"content": plain(item.get("content"))} if item.get("content") else {}
+    return made | {"encrypted_content": item.get("encrypted_content")}
+
+
+def _end(reply: Reply, response: dict[str, Any], reason: str) -> None:
+    reply.model = str(response.get("model") or reply.model)
+    for n, item in enumerate(response.get("output") or ()):
+        known = reply.parts.get(n)
+        if known is None or (known.is_open and reason != "completed"):  # one that was cut is told here alone
+            reply.whole(n, *_read(item)) if known else _new(reply, n, item)
+    reply.count(_usage(response), is_last=True)
+    reply.stop(reason, _REASONS)
+    reply.end()
+
+
+def _new(reply: Reply, n: int, item: dict[str, Any]) -> None:
+    reply.open(n, "item")
+    _done(reply, n, item)
+
+
+def _usage(response: dict[str, Any]) -> Usage | None:
+    return usage_of(response["usage"], "input", "output") if response.get("usage") else None
+
+
+def turn(reply: Reply, completion: Completion) -> tuple[bytes, bytes]:
+    """As the runner will show it again, and as the provider wants it back: with its reasoning, but for what nothing
+    follows or came without its encrypted content, which would be refused."""
+    said = iter(_said(Message("assistant", completion.content)))
+    whole: Items = []
+    for part in reply.parts.values():
+        if part.kind in (TEXT, REFUSAL_TEXT) and part.text.strip():
+            whole.append(next(said) | part.wire)
+        elif part.kind == CALL:
+            whole.append(next(said))
+        elif part.kind == THOUGHT and part.wire["encrypted_content"] is not None:
+            whole.append(part.wire)
+    while whole and whole[-1]["type"] == "reasoning":
+        whole.pop()
+    return _encode(_said(Message("assistant", completion.content))), _encode(whole)
+
+
+RESPONSES = Dialect("/responses", "text/event-stream", "https://api.openai.com/v1", True, body, take, turn)
