@@ -28,7 +28,6 @@ ALLOWED = {
     "infra/keep/mind/": OWN,
     "infra/keep/model_door/": OWN,
     "infra/keep/services/": OWN,
-    "infra/keep/web_door/worker.py": KERNEL,
     "infra/keep/web_door/worker_process.py": KERNEL,
     "infra/keep/git_door/": "the bare repository, written through the door alone, and the keep's own state",
     "infra/keep/seal/": "the bare repository before anything of the cell runs, and /proc",
