@@ -24,8 +24,6 @@ AROUND = "nav, aside, footer, [role=navigation], [role=complementary], [role=con
 CONTROLS = "input, select, button, textarea"
 MOST_HTML_CHARS = 4 << 20
 """Of what is left of a page, with its tags."""
-MOST_DEPTH = 400
-"""The parser's time grows with the square of the depth."""
 _HIDES = re.compile(
     r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden|(?:opacity|font-size)\s*:\s*0(?:\.0*)?(?:%|[a-z]{2,4})?)"
     r"\s*(?:!\s*important\s*)?(?:;|$)",
@@ -33,11 +31,7 @@ _HIDES = re.compile(
 )
 """Of an inline style."""
 _MOST_STYLE_CHARS = 2000
-_VOID = "area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr"
-_CLOSED_BY_THE_NEXT = "p|li|dt|dd|tr|td|th|thead|tbody|tfoot|option|optgroup|colgroup|rp|rt|body|html|head"
-_TAG = re.compile(rf"<(/?)(?!(?:{_VOID}|{_CLOSED_BY_THE_NEXT})[\s/>])[a-zA-Z][^<>]*>", re.IGNORECASE)
 _GAPS = re.compile(r"[\x00-\x20\x7f]")
-_FEW_TAGS = 2 * MOST_DEPTH
 _OPTIONS = ConversionOptions(
     extract_metadata=False,
     autolinks=False,
@@ -46,14 +40,12 @@ _OPTIONS = ConversionOptions(
     expand_abbreviations=False,
     hidden_content="all",  # what does not show is gone by then
     preprocessing=PreprocessingOptions(enabled=False),
-    max_depth=4 * MOST_DEPTH,
 )
 
 
 def read_html(text: str, url: str) -> Content:
     """`url` is where it came from."""
-    shallow, is_torn = flattened(text)
-    document = LexborHTMLParser(shallow)
+    document = LexborHTMLParser(text)
     title = _title(document)
     base = _base(document, url)
     hidden = _without_comments(document)
@@ -68,27 +60,7 @@ def read_html(text: str, url: str) -> Content:
     notes = [f"all after the first {MOST_HTML_CHARS:,} characters of its source"] if len(seen) > MOST_HTML_CHARS else []
     if around_chars:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
-    if is_torn:
-        notes.append(f"tags nested deeper than {MOST_DEPTH}, but not their text")
     return bounded(title, markdown, links, tuple(notes), hidden)
-
-
-def flattened(text: str) -> tuple[str, bool]:
-    """`text` without the tags that stand deeper than MOST_DEPTH, and whether there were any."""
-    if text.count("<") <= _FEW_TAGS:
-        return text, False
-    depth, at = 0, 0
-    kept: list[str] = []
-    for tag in _TAG.finditer(text):
-        if tag[1]:
-            is_deep, depth = depth > MOST_DEPTH, max(0, depth - 1)
-        else:
-            depth += 1
-            is_deep = depth > MOST_DEPTH
-        if is_deep:
-            kept.append(text[at : tag.start()])
-            at = tag.end()
-    return ("".join((*kept, text[at:])), True) if kept else (text, False)
 
 
 def _title(document: LexborHTMLParser) -> str:

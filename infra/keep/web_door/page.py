@@ -56,11 +56,8 @@ def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> P
 
 def _left_out(fetched: Fetched, content: Content, chars: int) -> str:
     """In words; some are the worker's, whose word counts no more than the page's."""
-    cut = (
-        ()
-        if fetched.whole or fetched.kind == "other"
-        else (f"all after the first {counted(len(fetched.body), 'byte')}",)
-    )
+    is_cut = not fetched.whole and fetched.kind != "other"
+    cut = (f"all after the first {counted(len(fetched.body), 'byte')}",) if is_cut else ()
     long = (f"all after the first {MOST_WHOLE_CHARS:,} characters",) if chars > MOST_WHOLE_CHARS else ()
     hidden = (f"{counted(content.hidden_chars, 'character')} that no reader sees",) if content.hidden_chars else ()
     return "; ".join((*cut, *content.notes, *long, *hidden))
