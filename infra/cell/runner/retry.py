@@ -14,8 +14,9 @@ PAUSES_SECONDS = (0.2, 0.6, 1.5)
 
 
 def refused(error: GitError) -> bool:
-    """Whether the git door said no. It will say no again, so there is nothing to wait for."""
-    return error.is_refusal
+    """Whether the git door said no. It will say no again, so there is nothing to wait for, unless it says that it is
+    being started again (`git_door.hook`)."""
+    return error.is_refusal and "push again in a moment" not in error.stderr
 
 
 def words_of(error: GitError) -> str:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 import msgspec
 
-from infra.keep.door_server import Caller, DoorServer, Limits, Refusal, unless_left
+from infra.keep.door_server import Caller, ClientLeft, DoorServer, Limits, Refusal, unless_left
 from infra.keep.git_door.ask import ask
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.git_door.examine import examine
+from infra.keep.git_door.judge import Judge, Judged, judge
 from infra.keep.git_door.report import report
 from infra.keep.git_door.tips import Unreadable, Watch
 from infra.keep.mind import heads
@@ -37,6 +39,7 @@ from infra.shared.text import cut
 
 LIMITS = Limits(line_bytes=MAX_BYTES, at_once=100, connections=64)
 """All that are let in are worked on: those that wait for news keep nobody waiting."""
+PUSHES = Limits(line_bytes=2 << 20, at_once=100)
 DRIFT_CHARS = 300
 Requests = Health | Tips | Report | Ask | Examine | AskTaint | AskDrift | NoteHead | AskHeads
 
@@ -46,11 +49,29 @@ class App:
 
     def __init__(self, context: DoorContext, watch: Watch, is_runner: Callable[[int], bool] = lambda pid: True) -> None:
         self._context, self._watch, self._is_runner = context, watch, is_runner
-        self._page = asyncio.Lock()
-        """For what writes main's page."""
+        self._page, self._one_push = asyncio.Lock(), asyncio.Lock()
+        """The first is for what writes main's page."""
 
-    def server(self) -> DoorServer:
-        return DoorServer(Requests, self._answer, self._failed, LIMITS)
+    async def serve(
+        self, leave: asyncio.Event, requests: socket.socket, pushes: socket.socket, ready: Callable[[], None]
+    ) -> None:
+        """Until `leave`. `pushes`: where git's hook asks, in a directory of the keep's."""
+        await asyncio.gather(
+            DoorServer(Requests, self._answer, self._failed, LIMITS).serve_until(leave, requests, ready),
+            DoorServer(Judge, self._judge, self._failed, PUSHES).serve_until(leave, pushes),
+        )
+
+    async def _judge(self, push: Judge, caller: Caller) -> Judged:
+        async with self._one_push:
+            said = () if caller.left.done() else await asyncio.to_thread(judge, push, self._context)
+        if caller.left.done() or not push.is_there:
+            raise ClientLeft
+        if said:
+            self._context.log.info("push.refused", reasons=said)
+        for why in said:
+            if self._context.record:
+                self._context.record.push_refused(why)
+        return Judged((*(f"refused: {why}" for why in said), "nothing of this push was taken") if said else ())
 
     async def _answer(self, request: Requests, caller: Caller) -> msgspec.Struct:
         """Nothing ends a thread's work when its client leaves: it would go on without the lock."""

@@ -19,6 +19,7 @@ from infra.keep.git_door.mind_change import change_of_mind
 from infra.keep.git_door.objects import Suspects, TooLarge
 from infra.keep.git_door.pages import wrong_in
 from infra.keep.git_door.rules import Rules
+from infra.keep.git_door.setup import memory_bytes
 from infra.keep.git_door.tags import TAGS
 from infra.keep.taint import TRAILER
 from infra.shared.people import Person
@@ -63,11 +64,12 @@ class Pushed(NamedTuple):
     """None when no objects came with the push."""
 
 
-def pushed(directory: str, environment: Mapping[str, str]) -> Pushed:
+def pushed(directory: str, environment: Mapping[str, str], blob_bytes: int) -> Pushed:
     """`environment` is the hook's own, which says where the quarantine is. The time for all calls begins now."""
     incoming = {name: environment[name] for name in QUARANTINE if environment.get(name)}
     alone = {name: value for name, value in incoming.items() if name != "GIT_ALTERNATE_OBJECT_DIRECTORIES"}
-    kept = Git(directory, env={"GIT_DIR": directory}, limits=LIMITS).within(INSPECTION_SECONDS)
+    limits = LIMITS._replace(memory_bytes=memory_bytes(blob_bytes))
+    kept = Git(directory, env={"GIT_DIR": directory}, limits=limits).within(INSPECTION_SECONDS)
     return Pushed(kept.with_env(**incoming), kept, kept.with_env(**alone) if "GIT_OBJECT_DIRECTORY" in alone else None)
 
 

@@ -14,12 +14,12 @@ import shutil
 import stat
 import sys
 
-from infra.keep.git_door import rules
+from infra.keep.git_door import hook
 from infra.keep.settings import Settings
 from infra.shared.control import KNOWN_GOOD, REFS
 from infra.shared.files import write_whole
 from infra.shared.identity import OURS, Identity
-from infra.shared.paths import ROOT, Paths
+from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
@@ -34,6 +34,8 @@ GREETING_SECONDS = 10
 """A client that connects has so long to say what it wants."""
 PUSH_SECONDS = 300
 """The longest a whole push may take, unpacking included."""
+JUDGE = "judge.sock"
+"""In the door's directory: where the hook asks."""
 LEAST_INPUT_BYTES = 100 * 1024 * 1024
 LEAST_MEMORY_BYTES = 1024 * 1024 * 1024
 
@@ -44,8 +46,8 @@ def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, b
     `by_daemon`: the clones reach the door by git:// and need to name no program."""
     door, blob_bytes = f"{places.var}/door", settings.limits.blob_bytes
     os.makedirs(f"{door}/hooks", exist_ok=True)
+    os.chmod(door, 0o700)  # within it listens who judges pushes
     for name, text, mode in (
-        ("config.json", rules.to_json(_rules(places, settings)), 0o644),
         ("gitconfig", _git_config(*_push_settings(door, blob_bytes)), 0o644),
         ("hooks/pre-receive", _pre_receive(door), 0o755),
         (f"hooks/{durable_refs.HOOK}", durable_refs.SCRIPT, 0o755),
@@ -59,18 +61,6 @@ def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, b
     bot = Below(places.bot, cell)
     bot.set_aside(places.cell_git_config, unless=stat.S_ISREG)
     bot.write(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
-
-
-def _rules(places: Paths, settings: Settings) -> rules.Rules:
-    return rules.Rules(
-        autonomy=rules.Autonomy(settings.autonomy),
-        blob_bytes=settings.limits.blob_bytes,
-        protected_files=settings.protected.files,
-        protected_branches=settings.protected.branches,
-        secrets=places.secrets,
-        var=places.var,
-        web_taints=settings.web.taints,
-    )
 
 
 def cell_git_config(door: str) -> str:
@@ -193,16 +183,11 @@ _NEVER_OVERLOOKED = (
 
 
 def _pre_receive(door: str) -> str:
-    python = [sys.executable, "-s", "-P"]
-    words = [*python, "-m", "infra.git_door", "pre-receive", "--config", f"{door}/config.json"]
+    words = shlex.join([sys.executable, "-I", "-S", hook.__file__, f"{door}/{JUDGE}"])
     return f"""\
 #!/bin/sh
-# Judges what comes through the git door. minifram writes this file at each start.
-exec /usr/bin/env -i {_environment(PYTHONPATH=ROOT)} \\
-    ${{GIT_QUARANTINE_PATH:+"GIT_QUARANTINE_PATH=$GIT_QUARANTINE_PATH"}} \\
-    ${{GIT_OBJECT_DIRECTORY:+"GIT_OBJECT_DIRECTORY=$GIT_OBJECT_DIRECTORY"}} \\
-    ${{GIT_ALTERNATE_OBJECT_DIRECTORIES:+"GIT_ALTERNATE_OBJECT_DIRECTORIES=$GIT_ALTERNATE_OBJECT_DIRECTORIES"}} \\
-    {shlex.join(words)}
+# Has the git door judge what comes through it. minifram writes this file at each start.
+exec {words}
 """
 
 

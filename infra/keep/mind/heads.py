@@ -38,7 +38,7 @@ def note(var: str, request: NoteHead, now: float) -> Done | Failure:
             return Failure(
                 "refused",
                 f"{path} has over {MOST_BYTES:,} bytes, more than runs fill in a life; the PM looks why, and "
-                "moves it away while the agent is down"
+                "moves it away while the agent is down",
             )
         add(var, line_of(Head(request.run, request.seq, request.hash, timestamp(now), request.since)))
     return Done("")

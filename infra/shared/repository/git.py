@@ -20,6 +20,7 @@ import selectors
 import signal
 import subprocess
 import time
+from _thread import allocate_lock  # what `threading` offers as Lock, without the cost of importing it
 from collections.abc import Callable, Generator, Iterator
 from typing import NamedTuple
 
@@ -270,13 +271,17 @@ def _memory_of(most: int | None) -> Iterator[None]:
     if most is None:
         yield
         return
-    before = resource.getrlimit(resource.RLIMIT_DATA)
-    least = min(limit for limit in (most, *before) if limit != resource.RLIM_INFINITY)
-    resource.setrlimit(resource.RLIMIT_DATA, (least, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_DATA, before)
+    with _LIMITING:  # or one thread would take what another has set for what was before
+        before = resource.getrlimit(resource.RLIMIT_DATA)
+        least = min(limit for limit in (most, *before) if limit != resource.RLIM_INFINITY)
+        resource.setrlimit(resource.RLIMIT_DATA, (least, before[1]))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, before)
+
+
+_LIMITING = allocate_lock()
 
 
 def resolve_commit(git: Git, ref: str) -> str | None:

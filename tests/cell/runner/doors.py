@@ -9,12 +9,13 @@ import socketserver
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import msgspec
 import structlog
 
+from infra.git_door import listen_to_hooks
 from infra.keep.door_server import Caller, DoorServer
 from infra.keep.door_server import Refusal as Refusing
 from infra.keep.git_door.app import LIMITS, App, Requests
@@ -41,15 +42,15 @@ POLL_SECONDS = 0.01
 
 
 class Served:
-    """A door's server in a thread, at a path."""
+    """A door in a thread; `serve` begins when it may, and ends with its event."""
 
-    def __init__(self, path: str, server: Callable[[], DoorServer]) -> None:
+    def __init__(self, path: str, serve_until: Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]) -> None:
         self._path = path
-        listening, ready = listen(path), threading.Event()
+        ready = threading.Event()
 
         async def serve() -> None:
             self._loop, self._leave = asyncio.get_running_loop(), asyncio.Event()
-            await server().serve_until(self._leave, listening, ready.set)
+            await serve_until(self._leave, ready.set)
 
         self._thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
         self._thread.start()
@@ -63,11 +64,20 @@ class Served:
 
 
 class GitDoor(Served):
-    """The git door's own answers; it looks for moves more often than in life."""
+    """The git door's own answers; it looks for moves more often than in life. Whoever asks is taken for the runner."""
 
-    def __init__(self, places: Paths, poll_seconds: float = POLL_SECONDS) -> None:
-        context = DoorContext(places, Settings(), structlog.get_logger())
-        super().__init__(places.git_socket, lambda: App(context, Watch(places.remote, poll_seconds)).server())
+    def __init__(
+        self,
+        places: Paths,
+        poll_seconds: float = POLL_SECONDS,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+    ) -> None:
+        requests, pushes = listen(places.git_socket), listen_to_hooks(places)
+        app = DoorContext(places, settings, structlog.get_logger())
+        super().__init__(
+            places.git_socket,
+            lambda leave, ready: App(app, Watch(places.remote, poll_seconds)).serve(leave, requests, pushes, ready),
+        )
 
 
 class AnsweredBy(Served):
@@ -80,8 +90,13 @@ class AnsweredBy(Served):
                 raise Refusing(found)
             return found
 
+        def failed(error: Exception) -> Failure:
+            return Failure("refused", str(error))
+
+        listening = listen(path)
         super().__init__(
-            path, lambda: DoorServer(Requests, answered, lambda error: Failure("refused", str(error)), LIMITS)
+            path,
+            lambda leave, ready: DoorServer(Requests, answered, failed, LIMITS).serve_until(leave, listening, ready),
         )
 
 

@@ -14,7 +14,9 @@ from tests.keep.git_door.world import World
 @pytest.fixture(scope="session")
 def untouched(tmp_path_factory: pytest.TempPathFactory) -> World:
     """A world to be copied: making one takes ten processes of git."""
-    return World(tmp_path_factory.mktemp("door"))
+    made = World(tmp_path_factory.mktemp("door"))
+    made.close_door()
+    return made
 
 
 @pytest.fixture
@@ -22,7 +24,9 @@ def world(untouched: World) -> Iterator[World]:
     """Autonomy is merge, and files are limited to `BLOB_BYTES`."""
     # Not tmp_path: a socket's path must be short.
     root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
-    yield World(root, like=untouched)
+    made = World(root, like=untouched)
+    yield made
+    made.close_door()
     shutil.rmtree(root)
 
 
@@ -33,4 +37,5 @@ def server(untouched: World) -> Iterator[Server]:
     server = Server(root, untouched)
     yield server
     server.end()
+    server.world.close_door()
     shutil.rmtree(root)

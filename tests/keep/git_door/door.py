@@ -10,13 +10,19 @@ import time
 
 import infra
 from infra.keep import arguments
+from infra.keep.watcher_file import WatcherFile, encode
+from infra.shared.files import write_whole
 from tests.keep.git_door.world import START_SECONDS, World, until
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(infra.__file__)))
 
 
 class Door:
+    """It takes this very process for the runner."""
+
     def __init__(self, world: World, text: str = "") -> None:
+        world.close_door()
+        write_whole(world.places.watcher_state, encode(WatcherFile(runner_pid=os.getpid())))
         settings = world.root / "minifram.yaml"
         settings.write_text(text)
         self.log_path = world.root / f"door-{time.monotonic_ns()}.log"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from infra.shared.door import Failure, Health, Healthy, ask
 from infra.shared.exit_codes import Exit
 from infra.shared.requests import Ask, Done, Report, Tips, Where
 from infra.shared.sockets import connect, listen
-from tests.keep.git_door.door import Door
+from tests.keep.git_door.door import ROOT, Door
 from tests.keep.git_door.world import PAGE, START_SECONDS, World
 
 
@@ -66,6 +69,7 @@ def test_one_door_at_a_socket(world: World, door: Door) -> None:
 
 def test_a_socket_of_somebody_elses_is_left_alone(world: World) -> None:
     """Whatever answers at the socket's path keeps it."""
+    world.close_door()
     with contextlib.closing(listen(world.places.git_socket)):
         assert Door(world).ended() == Exit.CONFLICT
         assert os.path.lexists(world.places.git_socket)
@@ -182,7 +186,7 @@ def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door)
     world.pm.git("fetch", "--quiet", "origin")
     page = world.pm.git("show", "origin/main:COMMS.md")
     assert f"approval wanted [{asked.id}]: bash" in page
-    assert "- commits: 1 on main (1 file, +1 -0 lines)" in page
+    assert "- commits: 1 on main (+1 -0 lines)" in page
     assert "**" not in page
     assert keep.question(question).id != asked.id, "the work that asked is done"
     with pytest.raises(Refused, match="no title"):
@@ -213,3 +217,21 @@ def test_what_writes_the_page_is_done_in_turn(world: World, door: Door) -> None:
     assert [page.count(f"done: {number}") for number in range(6)] == [1] * 6
     assert page.count(" left") == 1
     assert "request.failed" not in door.events
+
+
+def test_a_command_of_the_cell_does_not_speak_for_the_agent(world: World, door: Door) -> None:
+    """A child of the runner, with all that the runner has: its report and its question are refused."""
+    tell = f"Keep({world.places.git_socket!r}).report(Report('0' * 32, 'main', 'a' * 40, 'done: it', ''))"
+    command = f"from infra.cell.doors import Keep; from infra.shared.requests import Report; {tell}"
+    done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "Refused: reports and questions are taken from the agent's runner alone" in done.stderr
+
+
+def test_a_push_whose_client_left_is_not_judged(world: World, door: Door) -> None:
+    """Its objects are gone: that is no refusal, and nobody hears one."""
+    push = {"do": "judge", "lines": f"{'0' * 40} {'1' * 40} refs/notes/x\n", "quarantine": {}}
+    for quarantine, answered in (({}, True), ({"GIT_QUARANTINE_PATH": "/nonexistent"}, False)):
+        with connect(f"{world.places.var}/door/judge.sock", START_SECONDS) as wire:
+            wire.sendall(json.dumps(push | {"quarantine": quarantine}).encode() + b"\n")
+            assert bool(wire.recv(1 << 16)) is answered
+    assert door.events.count("push.refused") == 1

@@ -12,6 +12,7 @@ from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
+from tests.cell.runner.doors import GitDoor
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000
@@ -141,6 +142,7 @@ class World:
         self.places = Paths(
             bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
         )
+        self.door: GitDoor | None = None
         self.settings()
         pm_config = root / "pm.gitconfig"
         pm_config.write_text("[user]\n\tname = PM\n\temail = pm@example.invalid\n[init]\n\tdefaultBranch = main\n")
@@ -178,6 +180,14 @@ class World:
         limits = LimitSettings(blob_bytes=blob_bytes)
         chosen = Settings(autonomy=autonomy, limits=limits, protected=protected, web=web)  # type: ignore[arg-type]
         write_door_files(self.places, chosen, by_daemon=self.by_daemon)
+        self.close_door()
+        self.door = GitDoor(self.places, settings=chosen)
+
+    def close_door(self) -> None:
+        """Until `settings` opens it again."""
+        if self.door:
+            self.door.close()
+        self.door = None
 
     def secret(self, value: str | bytes, name: str = "anthropic_api_key") -> None:
         """What the keep holds and no push may carry."""
