@@ -27,7 +27,6 @@ from infra.keep.services.activation import Listening
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 from tests.cell.runner.cell import limits
-from tests.cell.runner.doors import GitDoor
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.world import World
 
@@ -86,7 +85,6 @@ class Agent:
         self.clone.write({"secret.txt": "What nobody else is to know. " * 60})
         self.begun = self.world.main
         self.asked: list[str] = []
-        self.requests = GitDoor(self.places)
         self.web, self.listening = self._web_door(root)
 
     def _web_door(self, root: Path) -> tuple[subprocess.Popen[bytes], Listening]:
@@ -112,7 +110,7 @@ class Agent:
         self.web.terminate()
         self.web.wait(20)
         self.listening.close()
-        self.requests.close()
+        self.world.close_door()
 
     def begin_anew(self) -> None:
         """From main, with nothing of a deed left."""
