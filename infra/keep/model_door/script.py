@@ -17,6 +17,7 @@ from infra.keep.model_door.model import Answer, CallFailure
 from infra.shared.comms import CommsError, open_directives
 from infra.shared.conversation import (
     END_TURN,
+    ERROR_TYPES,
     OPENING_PREFIX,
     REFUSAL,
     TOOL_USE,
@@ -57,15 +58,8 @@ class ScriptedCall(_Part, frozen=True, kw_only=True):
 
 
 class ScriptedError(_Part, frozen=True, kw_only=True):
-    type: Literal[
-        "invalid_request",
-        "authentication",
-        "budget_exhausted",
-        "context_overflow",
-        "rate_limited",
-        "provider_error",
-        "unavailable",
-    ]
+    type: str
+    """Of `ERROR_TYPES`."""
     message: str
     times: Annotated[int, msgspec.Meta(ge=1)] = 1
     retry_after_seconds: float | None = None
@@ -128,6 +122,8 @@ def _check(scene: Scene, source: str) -> None:
             raise ScriptError(
                 f"{source}: scene {scene.name!r}: replies[{place}] has an error and more; expected one of both"
             )
+        if reply.error and reply.error.type not in ERROR_TYPES:
+            raise ScriptError(f"{source}: scene {scene.name!r}: {reply.error.type!r} is no type of error")
 
 
 class Played(msgspec.Struct, frozen=True):
@@ -145,12 +141,20 @@ class Played(msgspec.Struct, frozen=True):
 
 def choose(script: Script, request: Request) -> Played:
     """The part of the script that is next for this conversation. The first scene that is for it counts."""
-    turn = turns(request)
-    for scene in script.scenes:
-        if _is_for(scene.when, request):
-            errors, reply = _at(scene.replies, turn)
-            return Played(scene.name, turn, errors, reply)
-    return Played(turn=turn)
+    turn = left = turns(request)
+    scene = next((scene for scene in script.scenes if _is_for(scene.when, request)), None)
+    if scene is None:
+        return Played(turn=turn)
+    errors: list[tuple[int, ScriptedError]] = []
+    for place, reply in enumerate(scene.replies):
+        if reply.error:
+            errors.append((place, reply.error))
+        elif left == 0:
+            return Played(scene.name, turn, tuple(errors), reply)
+        else:
+            left -= 1
+            errors.clear()
+    return Played(scene.name, turn, tuple(errors) if left == 0 else ())
 
 
 def turns(request: Request) -> int:
@@ -162,44 +166,20 @@ def turns(request: Request) -> int:
     )
 
 
-def _at(
-    replies: tuple[ScriptedReply, ...], turn: int
-) -> tuple[tuple[tuple[int, ScriptedError], ...], ScriptedReply | None]:
-    errors: list[tuple[int, ScriptedError]] = []
-    seen = 0
-    for place, reply in enumerate(replies):
-        if reply.error:
-            errors.append((place, reply.error))
-        elif seen == turn:
-            return tuple(errors), reply
-        else:
-            seen += 1
-            errors.clear()
-    return tuple(errors) if seen == turn else (), None
-
-
 def _is_for(when: When, request: Request) -> bool:
     comms = request.system[1] if len(request.system) > 1 else ""
-    asked = (
-        (when.directive, _first_directive(comms)),
-        (when.comms, comms),
-    )
-    return all(pattern is None or re.search(pattern, text) for pattern, text in asked)
-
-
-def _first_directive(comms: str) -> str:
     try:
-        found = open_directives(comms)
+        directives = [found.text for found in open_directives(comms)]
     except CommsError:
-        return ""
-    return found[0].text if found else ""
+        directives = []
+    asked = ((when.directive, "".join(directives[:1])), (when.comms, comms))
+    return all(pattern is None or re.search(pattern, text) for pattern, text in asked)
 
 
 class ScriptedModel:
     """Remembers how often each failure of the script was shown, and nothing else."""
 
-    provider = "scripted"
-    sees, problem = False, None
+    provider, sees, problem = "scripted", False, None
 
     def __init__(self, name: str, script: Script, max_tokens: int) -> None:
         self.name = name
@@ -250,17 +230,13 @@ def completion(played: Played, model: str) -> Completion:
         return Completion((Text(NO_SCENE),), REFUSAL, model)
     if reply is None:
         words = f"The script has no more replies (scene {played.scene!r}, after {played.turn})."
-        return _only_text(words, model)
+        return Completion((Text(words),), END_TURN, model)
     calls = tuple(
         ToolUse(f"scripted-{played.turn}-{place}", call.name, dict(call.input))
         for place, call in enumerate(reply.tools)
     )
     text = (Text(reply.text),) if reply.text else ()
     return Completion(text + calls, reply.stop_reason or (TOOL_USE if calls else END_TURN), model)
-
-
-def _only_text(words: str, model: str) -> Completion:
-    return Completion((Text(words),), END_TURN, model)
 
 
 def _tokens(value: object) -> int:
