@@ -43,6 +43,8 @@ ANSWER = re.compile(
 )
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 _STRUCK = re.compile(r"~~.+?~~", re.DOTALL)
+_HEADING = re.compile(r"^( {0,3})(?=#|=+[ \t]*$|-+[ \t]*$)|(?=</?h[1-6]\b)", re.IGNORECASE)
+"""A heading's mark, a line below words that makes them one, or a tag: where it begins."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -110,10 +112,10 @@ def report_heading(title: str, at: str) -> str:
 def add_report(document: str, title: str, text: str, at: str, under: str = "") -> str:
     """Put a report at the end of the Reports section. Raises CommsError.
 
-    In `text` headings and comment marks are escaped and an open fence is closed, so that a report can neither open
-    a section of its own nor swallow what comes after it. `under` is written below it as it is: the caller's own."""
-    lines = [re.sub(r"^( {0,3})#", r"\1\\#", _without_comment_mark(line)) for line in _plain_lines(text)]
-    lines = _with_closed_fences(lines)
+    In `text` headings of every kind and comment marks are escaped and an open fence is closed, so that a report can
+    neither open a section of its own nor swallow what comes after it. `under` is written below it as it is: the
+    caller's own."""
+    lines = _with_closed_fences([_without_heading(_without_comment_mark(line)) for line in _plain_lines(text)])
     own = ["", *_plain_lines(under)] if under else []
     return _insert_at_end(document, REPORTS, [report_heading(title, at), "", *lines, *own])
 
@@ -229,6 +231,10 @@ def _plain_lines(text: str) -> list[str]:
 
 def _without_comment_mark(line: str) -> str:
     return line.replace("<!--", r"<\!--")
+
+
+def _without_heading(line: str) -> str:
+    return _HEADING.sub(lambda found: f"{found[1] or ''}\\", line)
 
 
 def _with_closed_fences(lines: list[str]) -> list[str]:

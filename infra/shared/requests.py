@@ -38,7 +38,7 @@ class Report(DoorRequest, frozen=True):
     branch: Branch
     commit: Commit
     title: Annotated[str, Meta(max_length=TITLE_CHARS)]
-    """Without the leading `branch@commit`, which the keep writes itself."""
+    """Without the leading `branch@commit`, which the keep writes itself, as the watcher launched it."""
     text: Annotated[str, Meta(max_length=TEXT_CHARS)]
     ticks: Annotated[tuple[Tick, ...], Meta(max_length=MAX_TICKS)] = ()
     tasks: Annotated[tuple[Task, ...], Meta(max_length=MAX_TICKS)] = ()

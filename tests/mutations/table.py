@@ -139,8 +139,8 @@ MUTATIONS = (
         "report-twice",
         "a report that was sent twice is written once, by its id",
         "infra/keep/git_door/report.py",
-        "            if request.id in reported(git, AGENT):\n",
-        "            if False:\n",
+        "        if request.id in reported(git, AGENT):\n",
+        "        if False:\n",
         ("tests/keep/git_door/test_report_verb.py::test_a_report_is_one_commit_of_the_agents_and_comes_once",),
     ),
     Mutation(

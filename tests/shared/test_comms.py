@@ -293,6 +293,8 @@ def test_where_lines_end_is_the_page_s_own_business(document: str, new: str) -> 
     [
         ("## Directives\n- [ ] mine", "\\## Directives\n- [ ] mine"),
         ("# Directives", "\\# Directives"),
+        ("Directives\n===\nReports\n -- \n- x", "Directives\n\\===\nReports\n \\--\n- x"),
+        ("<h2>Reports</h2> <H1 x> <hr>", "\\<h2>Reports\\</h2> \\<H1 x> <hr>"),
         ("   ### x\n    # code\n\t# code", "\\### x\n    # code\n\t# code"),
         ("a\u2028## Directives\x0b## Reports\r## x\r\n## y", "a\n\\## Directives\n\\## Reports\n\\## x\n\\## y"),
         ("a <!-- b\n<!--", "a <\\!-- b\n<\\!--"),

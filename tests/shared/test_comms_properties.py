@@ -84,7 +84,7 @@ def test_a_report_is_added_and_nothing_else_changes(document: str, title: str, t
     for line, written in zip(plain(text), body, strict=False):
         escaped = line.replace("<!--", r"<\!--")
         flush = re.sub("^ {1,3}(?=```|~~~)", "", escaped)
-        assert written in (escaped, flush, re.sub("^( *)#", r"\1\\#", escaped))
+        assert written in (escaped, flush, re.sub("^( *)(?=[#=-])", r"\1\\", escaped))
     assert len(body) - len(plain(text)) in (0, 1)  # one more if a fence was left open
     new.encode(errors="surrogateescape")
 

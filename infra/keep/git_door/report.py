@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from infra.keep.git_door.ask import close_questions
+from infra.keep.git_door.caller import launched
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext, later, refused
 from infra.keep.known_secrets import read_known
 from infra.keep.repository.page import reported, write_reports
@@ -19,7 +20,7 @@ from infra.shared.door import Failure
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import INBOX
 from infra.shared.people import AGENT
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
@@ -31,13 +32,18 @@ _COUNTED = "stopped ("
 
 
 def report(context: DoorContext, request: Report, taint: Taint | None = None) -> Done | Failure:
-    """Not for two threads at once."""
+    """Not for two threads at once. The keep stamps time, branch and commit, and names no commit that the repository
+    does not have."""
     if not request.title.strip():
         return refused("the report has no title; say in a few words what it is about")
     if problem := problem_with_branch(request.branch):
         return refused(problem)
     git = context.git()
+    branch, commit = launched(context.places) or (request.branch, request.commit)
     try:
+        if resolve_commit(git, commit) is None:
+            commit = "unpushed"
+        request = msgspec.structs.replace(request, branch=branch, commit=commit, title=agents_title(request.title))
         main = git("rev-parse", f"refs/heads/{MAIN}")
         if request.id in reported(git, AGENT):
             return Done(main)
@@ -80,8 +86,7 @@ def _end_work(context: DoorContext) -> None:
 
 def _entry(context: DoorContext, request: Report, again: str, taint: str = "") -> ReportEntry:
     known = read_known(context.places.secrets)
-    shown = msgspec.structs.replace(request, title=agents_title(request.title))
-    title, text = (redacted(words, known) for words in (shown.whole_title, shown.text))
+    title, text = (redacted(words, known) for words in (request.whole_title, request.text))
     try:
         record = context.record.lines() if context.record else ""
     except Exception:

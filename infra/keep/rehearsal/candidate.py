@@ -101,7 +101,8 @@ def start(scratch: Scratch, version: RehearsedVersion, commit: str, reason: str,
         finally:
             os.close(errors)
         # As a watcher does, for the git door: who may speak for the agent.
-        write_whole(places.watcher_state, watcher_file.encode(watcher_file.WatcherFile(runner_pid=process.pid)))
+        noted = watcher_file.WatcherFile(runner_pid=process.pid, branch=boot.branch, commit=boot.commit)
+        write_whole(places.watcher_state, watcher_file.encode(noted))
         return CandidateRunner(boot, process, os.pidfd_open(process.pid))
 
 

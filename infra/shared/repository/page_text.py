@@ -34,8 +34,6 @@ class ReportEntry(NamedTuple):
     text: str
     record: str = ""
     """What the keep knows itself of the work; stands under the words, under a heading that words cannot make."""
-    whole: bool = False
-    """Never cut: no part of a question to the PM may be hidden."""
 
 
 class PageBounds(NamedTuple):
@@ -65,7 +63,7 @@ def next_pages(now: Pages, entries: Sequence[ReportEntry], ticks: tuple[str, ...
     for entry in entries:
         if comms.report_heading(entry.title, entry.at) in known:
             continue
-        words = None if entry.whole else cut(entry.text)
+        words = cut(entry.text)
         if words is not None:
             archive = _archived(archive, [_whole(entry)])
             words = f"{words}\n\n[…] The whole report is in {ARCHIVE}, under the same heading."

@@ -12,14 +12,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from infra.cell.doors import Keep, Refused
+from infra.keep.watcher_file import WatcherFile, encode
 from infra.shared import comms
 from infra.shared.door import Failure, Health, Healthy, ask
 from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
 from infra.shared.requests import Ask, Done, Report, Tips, Where
 from infra.shared.sockets import connect, listen
 from tests.keep.git_door.door import ROOT, Door
@@ -191,6 +194,10 @@ def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door)
     assert keep.question(question).id != asked.id, "the work that asked is done"
     with pytest.raises(Refused, match="no title"):
         keep.report(Report("1" * 32, "main", commit, " ", ""))
+    write_whole(world.places.watcher_state, encode(WatcherFile(runner_pid=1)))
+    for speaks in (partial(keep.report, Report("2" * 32, "main", commit, "x", "")), partial(keep.question, question)):
+        with pytest.raises(Refused, match="runner alone"):
+            speaks()
 
 
 def test_what_writes_the_page_is_done_in_turn(world: World, door: Door) -> None:

@@ -12,9 +12,11 @@ from infra.keep.allowance import Allowance
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import report
 from infra.keep.settings import Settings
+from infra.keep.watcher_file import WatcherFile, encode
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.door import Failure
+from infra.shared.files import write_whole
 from infra.shared.people import AGENT
 from infra.shared.requests import Done, Report
 from tests.keep.git_door.world import World
@@ -66,8 +68,24 @@ def test_no_title_speaks_in_anothers_name(world: World, desk: Desk, title: str) 
     """Whatever it says, the door puts the agent's version before it, on one line."""
     assert isinstance(desk.report(structs.replace(TOLD, title=title)), Done)
     heading = comms.reports(page(world))[-1].splitlines()[0]
-    assert heading == f"### {timestamp(desk.now)} main@{'a' * 12} {' '.join(title.split())}"
+    assert heading == f"### {timestamp(desk.now)} main@unpushed {' '.join(title.split())}"
     assert "## Log" not in page(world).splitlines()
+
+
+def test_the_keep_says_what_reports(world: World, desk: Desk) -> None:
+    """The branch and the commit are those that the watcher launched; one that the repository lacks is not named."""
+    for commit, named in ((str(world.main), str(world.main)[:12]), ("b" * 40, "unpushed")):
+        noted = WatcherFile(branch="work", commit=commit)
+        write_whole(world.places.watcher_state, encode(noted))
+        assert isinstance(desk.report(structs.replace(TOLD, id=commit[:32])), Done)
+        assert f" work@{named} done: be good" in comms.reports(page(world))[-1].splitlines()[0]
+
+
+def test_a_report_that_calls_itself_a_question_is_cut_as_any(world: World, desk: Desk) -> None:
+    """The page is part of every prompt."""
+    asks = structs.replace(TOLD, title="Approval wanted [0123456789abcdef]: ls", text="word " * 3000)
+    assert isinstance(desk.report(asks), Done)
+    assert len(comms.reports(page(world))[-1]) < 2000
 
 
 def test_a_tick_of_nothing_has_no_effect_and_a_report_needs_a_title(world: World, desk: Desk) -> None:

@@ -20,7 +20,6 @@ from infra.shared.repository.page_text import (
     cut,
     next_pages,
 )
-from infra.shared.requests import TEXT_CHARS
 from tests.shared.rows import each_row
 
 AT = "2026-01-31T10:42:12.345Z"
@@ -31,8 +30,8 @@ def entry(title: str, text: str = "well", number: int = 0, record: str = "") -> 
     return ReportEntry(f"2026-01-31T10:42:{number:02d}.000Z", title, text, record)
 
 
-def one(text: str, record: str = "", whole: bool = False) -> Pages:
-    return next_pages(Pages(PAGE, ""), [ReportEntry(AT, "main@0123456789ab done: x", text, record, whole)], (), USUAL)
+def one(text: str, record: str = "") -> Pages:
+    return next_pages(Pages(PAGE, ""), [ReportEntry(AT, "main@0123456789ab done: x", text, record)], (), USUAL)
 
 
 def test_a_report_and_its_ticks() -> None:
@@ -81,12 +80,6 @@ def test_many_short_lines_are_cut() -> None:
     found = cut("....\n" * 200)
     assert found is not None
     assert len(found.splitlines()) == REPORT_LINES
-
-
-def test_a_question_is_never_cut() -> None:
-    """What the PM says yes to must be seen whole."""
-    then = one("x" * TEXT_CHARS, whole=True)
-    assert "x" * TEXT_CHARS in then.page
 
 
 @each_row("text", ["a\n   ```\n```", "```\nx\n        ```", "- a\n  ```\n  x\n  ```", "```\nx"])
