@@ -34,7 +34,7 @@ _META = re.compile(rb"""(?i)<meta\s[^>]{0,400}?charset\s{0,9}=\s{0,9}["']?\s{0,9
 _XML = re.compile(rb"""\A<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([a-zA-Z0-9_:.\-]{1,40})""")
 
 
-class Body(msgspec.Struct, frozen=True):
+class PageBody(msgspec.Struct, frozen=True):
     """What a worker is sent."""
 
     kind: Kind

@@ -16,7 +16,7 @@ from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
-from infra.keep.web_door.text import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Body, Content, no_text
+from infra.keep.web_door.text import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Content, PageBody, no_text
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
 SECONDS: Final = 30.0
@@ -92,7 +92,7 @@ class Readers:
             try:
                 self.start()
                 async with asyncio.timeout(self._seconds):
-                    reply = await self._asked(Body(fetched.kind, fetched.body, fetched.charset, fetched.url, raw))
+                    reply = await self._asked(PageBody(fetched.kind, fetched.body, fetched.charset, fetched.url, raw))
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
                 raise failed(words, "look for the same text at another address") from None
@@ -107,7 +107,7 @@ class Readers:
             raise failed(f"the page could not be read: {one_line(reply, 200)[0]}")
         return normalised(reply)
 
-    async def _asked(self, body: Body) -> Content | str:
+    async def _asked(self, body: PageBody) -> Content | str:
         if self._next is None:
             raise OSError("no worker")
         return await self._next.ask(msgspec.msgpack.encode(body))

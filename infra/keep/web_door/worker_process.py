@@ -15,7 +15,7 @@ import pypdfium2  # type: ignore[import-untyped]
 
 from infra.keep.web_door import text
 from infra.keep.web_door.html import read_html
-from infra.keep.web_door.text import Body, Content, bounded, decoded
+from infra.keep.web_door.text import Content, PageBody, bounded, decoded
 from infra.shared.text import counted
 from infra.shared.visible import without_invisible
 from infra.shared.web import MOST_CHARS
@@ -45,7 +45,7 @@ def main() -> None:
     os._exit(0)  # taking down what was loaded would take longer than most pages
 
 
-def read(asked: Body) -> Content:
+def read(asked: PageBody) -> Content:
     """Raises UnreadablePdf and what the libraries raise."""
     if asked.kind == "pdf":
         return _read_pdf(asked.body)
@@ -57,9 +57,9 @@ def read(asked: Body) -> Content:
 def warm() -> None:
     """Load whatever is loaded at its first use: later, no file can be opened."""
     text.warm()
-    read(Body("html", _SAMPLE, "", "http://localhost/", False))
+    read(PageBody("html", _SAMPLE, "", "http://localhost/", False))
     with contextlib.suppress(UnreadablePdf):
-        read(Body("pdf", _SAMPLE_PDF, "", "http://localhost/", False))
+        read(PageBody("pdf", _SAMPLE_PDF, "", "http://localhost/", False))
     without_invisible("\u200b")
 
 
@@ -81,7 +81,7 @@ def give_up() -> None:
 def _answered(request: bytes) -> Content | str:
     """Or why it cannot be read, in our words."""
     try:
-        return read(msgspec.msgpack.decode(request, type=Body))
+        return read(msgspec.msgpack.decode(request, type=PageBody))
     except UnreadablePdf as error:
         return f"as a PDF, {error}"
     except MemoryError:

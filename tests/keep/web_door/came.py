@@ -7,7 +7,7 @@ from typing import Any
 
 from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.page import page_of
-from infra.keep.web_door.text import Body, Content, charset_of, kind_of, type_of
+from infra.keep.web_door.text import Content, PageBody, charset_of, kind_of, type_of
 from infra.keep.web_door.worker import normalised
 from infra.keep.web_door.worker_process import read
 from infra.shared.web import Page
@@ -39,7 +39,7 @@ def given(page: Fetched, max_chars: int = 10_000, raw: bool = False) -> Page:
 
 def content_of(page: Fetched, raw: bool = False) -> Content:
     """As the worker reads it. Raises what it would raise there."""
-    return read(Body(page.kind, page.body, page.charset, page.url, raw))
+    return read(PageBody(page.kind, page.body, page.charset, page.url, raw))
 
 
 def markdown(body: bytes | str, content_type: str = "text/html") -> str:

@@ -111,7 +111,7 @@ def test_a_worker_that_is_late_or_not_waited_for_is_killed() -> None:
 
 _PROBE = """
 import json, os, resource, socket
-from infra.keep.web_door.text import Body
+from infra.keep.web_door.text import PageBody
 from infra.keep.web_door.worker_process import give_up, read, warm
 from tests.keep.web_door.pdfs import pdf
 sample, page = pdf("A kettle."), "<p>\\u200b\\u4e2d<p style='opacity:0'>x".encode("gb18030")
@@ -131,8 +131,8 @@ print(json.dumps({
     "program": tried(lambda: __import__("subprocess").run(["true"])),
     "memory": tried(lambda: bytearray(1 << 30)),
     "limit": tried(lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))),
-    "page": tried(lambda: read(Body("html", page, "gbk", "http://a/", False))),
-    "pdf": tried(lambda: read(Body("pdf", sample, "", "http://a/", False))),
+    "page": tried(lambda: read(PageBody("html", page, "gbk", "http://a/", False))),
+    "pdf": tried(lambda: read(PageBody("pdf", sample, "", "http://a/", False))),
 }))
 """
 
