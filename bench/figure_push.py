@@ -20,6 +20,7 @@ SIZES = {"one file of one line": (1, 1), "200 files of 100 lines": (200, 100)}
 def run(directory: Path, count: int) -> list[Table]:
     world = World(directory / "p")
     with contextlib.ExitStack() as cleanup:
+        cleanup.callback(world.close_door)
         server = Server(directory / "d")
         cleanup.callback(server.end)
         clones = {PATH: world.pm, BY_PATH: world.agent, BY_DAEMON: server.world.agent}

@@ -37,5 +37,4 @@ def server(untouched: World) -> Iterator[Server]:
     server = Server(root, untouched)
     yield server
     server.end()
-    server.world.close_door()
     shutil.rmtree(root)

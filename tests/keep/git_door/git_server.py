@@ -58,6 +58,7 @@ class Server:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self.world.close_door()
 
 
 def lasting_port() -> int:
