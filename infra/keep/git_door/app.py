@@ -12,7 +12,7 @@ from infra.keep.door_server import Caller, ClientLeft, DoorServer, Limits, Refus
 from infra.keep.git_door.ask import ask
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.git_door.examine import examine
-from infra.keep.git_door.judge import Judge, Judged, judge
+from infra.keep.git_door.judge import Judged, JudgePush, judge
 from infra.keep.git_door.report import report
 from infra.keep.git_door.tips import Unreadable, Watch
 from infra.keep.mind import heads
@@ -58,10 +58,10 @@ class App:
         """Until `leave`. `pushes`: where git's hook asks, in a directory of the keep's."""
         await asyncio.gather(
             DoorServer(Requests, self._answer, self._failed, LIMITS).serve_until(leave, requests, ready),
-            DoorServer(Judge, self._judge, self._failed, PUSHES).serve_until(leave, pushes),
+            DoorServer(JudgePush, self._judge, self._failed, PUSHES).serve_until(leave, pushes),
         )
 
-    async def _judge(self, push: Judge, caller: Caller) -> Judged:
+    async def _judge(self, push: JudgePush, caller: Caller) -> Judged:
         async with self._one_push:
             said = () if caller.left.done() else await asyncio.to_thread(judge, push, self._context)
         if caller.left.done() or not push.is_there:

@@ -21,7 +21,7 @@ from infra.shared.repository.git import GitError
 from infra.shared.secret_shapes import redacted
 
 
-class Judge(DoorRequest, frozen=True):
+class JudgePush(DoorRequest, frozen=True, tag="judge"):
     """May this push land? Asked by the hook alone, on a socket of its own."""
 
     lines: str
@@ -41,7 +41,7 @@ class Judged(msgspec.Struct, frozen=True):
     """For whoever pushed, a line each; none for a push that may land."""
 
 
-def judge(asked: Judge, context: DoorContext) -> tuple[str, ...]:
+def judge(asked: JudgePush, context: DoorContext) -> tuple[str, ...]:
     """Why the push is refused, a line each: `REF: why`, or why it could not be judged."""
     known: tuple[bytes, ...] = ()
     try:
@@ -56,7 +56,7 @@ def judge(asked: Judge, context: DoorContext) -> tuple[str, ...]:
     return tuple(redacted(problem, known) for problem in problems)
 
 
-def _problems(asked: Judge, context: DoorContext, known: tuple[bytes, ...]) -> list[str]:
+def _problems(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -> list[str]:
     """Raises ValueError, OSError, GitError."""
     rules, now, var = _rules(context), context.wall_seconds(), context.places.var
     updates = inspection.read_updates(io.BytesIO(asked.lines.encode()))
