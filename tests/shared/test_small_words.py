@@ -166,7 +166,7 @@ def test_what_the_runner_imports_first_is_cheap() -> None:
     assert {"argparse", "subprocess"} <= imported("infra.keep.arguments", "infra.shared.repository.git")
 
 
-@pytest.mark.parametrize("module", ["infra.watcher", "infra.git_door", "infra.runner"])
+@pytest.mark.parametrize("module", ["infra.watcher", "infra.runner"])
 def test_what_no_program_uses_takes_no_memory(module: str) -> None:
     """structlog imports asyncio for loggers that we do not have, http.client ssl: some 4 MiB; used after all, they are
     there."""
