@@ -32,7 +32,11 @@ class Thoughts:
             self._size -= len(self._turns.popitem(last=False)[1])
 
     def recalled(self, before: bytes, shown: bytes) -> bytes:
-        return self._turns.get(_key(before, shown), shown) if self._turns else shown
+        return self._turns.get(_key(before, shown), shown)
+
+    @property
+    def any(self) -> bool:
+        return bool(self._turns)
 
 
 class Place:
@@ -44,9 +48,11 @@ class Place:
 
     def after(self, content: bytes, is_the_model_s: bool) -> bytes:
         """`content` as it is sent: a turn of the model's with the thoughts that it came with."""
-        found = self._thoughts.recalled(self.digest, content) if is_the_model_s else content
-        self._digest.update(b"\n" + found)
-        return found
+        if is_the_model_s and self._thoughts.any:
+            content = self._thoughts.recalled(self.digest, content)
+        self._digest.update(b"\n")
+        self._digest.update(content)
+        return content
 
     @property
     def digest(self) -> bytes:

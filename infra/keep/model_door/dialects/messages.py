@@ -71,9 +71,11 @@ def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> B
 def _blocks(message: Message) -> list[Any]:
     """Results come first, as the provider demands; text of nothing but white space it refuses, so it is left out."""
     blocks = [block for block in message.content if type(block) is not Text or block.text.strip()]
-    if message.role == "user" and len(blocks) > 1:
-        blocks.sort(key=lambda block: type(block) is not ToolResult)
-    return [_with_images(block) if images_of(block) else block for block in blocks]
+    if message.role == "user":
+        if len(blocks) > 1:
+            blocks.sort(key=lambda block: type(block) is not ToolResult)
+        return [_with_images(block) if images_of(block) else block for block in blocks]
+    return blocks
 
 
 def _with_images(block: Any) -> Any:
