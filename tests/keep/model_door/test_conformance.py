@@ -194,6 +194,14 @@ def test_without_usage_the_worst_case_is_assumed(dialect: Dialect) -> None:
         assert answer.completion.usage.output_tokens == dialects.MAX_TOKENS
 
 
+@every_dialect
+def test_a_count_that_cannot_be_true_is_none(dialect: Dialect) -> None:
+    """Who says that nothing was used would make every budget endless; and what was shown was made."""
+    assert not hear(dialect, Sent(dialect.reply(("Hello.",), counted=Counted(0, 0)))).measured
+    shown = hear(dialect, Sent(dialect.reply(("Hello." * 1000,), counted=Counted(100, 1)))).completion
+    assert shown.usage == Usage(100, 6000 // 64)
+
+
 # --- faults
 
 
