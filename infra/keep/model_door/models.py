@@ -10,12 +10,12 @@ from typing import NamedTuple
 from infra.keep import model_settings
 from infra.keep.ledger.prices import FREE, Tariff, tariff
 from infra.keep.model_door.call import StreamedModel
-from infra.keep.model_door.dialects.chat import CHAT
-from infra.keep.model_door.dialects.messages import MESSAGES, ClaudeModel
-from infra.keep.model_door.dialects.ollama import OLLAMA as OLLAMA_CHAT
-from infra.keep.model_door.dialects.responses import RESPONSES
+from infra.keep.model_door.chat import CHAT
 from infra.keep.model_door.keys import Key, read_key
+from infra.keep.model_door.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.model import CallFailure, Model
+from infra.keep.model_door.ollama import OLLAMA as OLLAMA_CHAT
+from infra.keep.model_door.responses import RESPONSES
 from infra.keep.model_door.script import DEMO, ScriptedModel, read_script
 from infra.keep.model_settings import Choice, ModelSettings, choices
 from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, OPENAI, PROVIDERS, SCRIPTED

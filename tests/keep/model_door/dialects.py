@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, StreamedModel
-from infra.keep.model_door.dialects.chat import CHAT
-from infra.keep.model_door.dialects.messages import MESSAGES, ClaudeModel
-from infra.keep.model_door.dialects.ollama import OLLAMA
-from infra.keep.model_door.dialects.responses import RESPONSES
+from infra.keep.model_door.chat import CHAT
 from infra.keep.model_door.keys import NO_KEY, Key
+from infra.keep.model_door.messages import MESSAGES, ClaudeModel
+from infra.keep.model_door.ollama import OLLAMA
+from infra.keep.model_door.responses import RESPONSES
 from infra.keep.model_settings import Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from infra.keep.model_door.dialects.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.keys import Key
+from infra.keep.model_door.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.model import NOTHING, CallFailure
 from infra.keep.model_settings import Choice, ModelSettings
 from infra.shared.conversation import END_TURN, Completion, Text

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from infra.keep.model_door.dialects.messages import MAX_MARKS, body, take, turn
 from infra.keep.model_door.errors import BrokenReply, ProviderError, retry_after_seconds, type_of_failure
+from infra.keep.model_door.messages import MAX_MARKS, body, take, turn
 from infra.keep.model_door.reply import Reply
 from infra.keep.model_door.thoughts import MAX_TURNS, Thoughts
 from infra.keep.model_settings import problem_with_base_url

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from infra.keep.model_door.dialects.responses import body, take, turn
 from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
 from infra.keep.model_door.reply import Reply
+from infra.keep.model_door.responses import body, take, turn
 from infra.keep.model_door.thoughts import Thoughts
 from infra.shared.conversation import MAX_TOKENS as CUT
 from infra.shared.conversation import (

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from infra.keep.model_door.call import Body, Dialect
-from infra.keep.model_door.dialects.chat import fault_of, joined_system, result_text, usage_of
+from infra.keep.model_door.chat import fault_of, joined_system, result_text, usage_of
 from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, Reply, event_in
 from infra.keep.model_door.thoughts import Place, Thoughts

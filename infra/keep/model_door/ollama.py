@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from infra.keep.model_door.call import Body, Dialect
-from infra.keep.model_door.dialects.chat import functions, images_beside, result_text, system_message, texts_of
+from infra.keep.model_door.chat import functions, images_beside, result_text, system_message, texts_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.reply import CALL, MOST_EVENT_BYTES, TEXT, THOUGHT, Reply
 from infra.keep.model_door.thoughts import Thoughts
