@@ -24,7 +24,7 @@ from infra.keep.model_door.errors import (
 )
 from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
-from infra.keep.model_door.reply import Reply, heed
+from infra.keep.model_door.reply import StreamedReply, heed
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_settings import Choice, problem_with_base_url
 from infra.shared.conversation import TOOL_USE, Completion, Image, Request, ToolUse, Usage
@@ -65,9 +65,9 @@ class Dialect(NamedTuple):
     needs_key: bool
     body: Callable[[Request, str, int, Thoughts], Body]
     """Of a request to a model, with so many tokens of output."""
-    take: Callable[[Reply, bytes], None]
+    take: Callable[[StreamedReply, bytes], None]
     """What one event means. Raises BrokenReply and ProviderError."""
-    turn: Callable[[Reply, Completion], tuple[bytes, bytes]] | None = None
+    turn: Callable[[StreamedReply, Completion], tuple[bytes, bytes]] | None = None
     """A turn's JSON without and with its thoughts; None where thoughts do not go back."""
 
 
@@ -162,7 +162,7 @@ class StreamedCall:
         self.most = Usage(input_tokens=tokens, output_tokens=model.max_tokens)
 
     async def make(self) -> Answer:
-        model, reply = self._model, Reply(self._model.name)
+        model, reply = self._model, StreamedReply(self._model.name)
         client = await model.load()
         began = time.monotonic()
         try:
@@ -181,7 +181,7 @@ class StreamedCall:
         usage = self._counted(reply)
         return Answer(completion._replace(usage=usage or self.most), usage is not None)
 
-    async def _read(self, client: Any, reply: Reply) -> None:
+    async def _read(self, client: Any, reply: StreamedReply) -> None:
         model = self._model
         is_events = model.dialect.content_type == "text/event-stream"
         async with model.send(client, self._body.content) as response:
@@ -196,7 +196,7 @@ class StreamedCall:
                     if reply.done:
                         return
 
-    def _counted(self, reply: Reply) -> Usage | None:
+    def _counted(self, reply: StreamedReply) -> Usage | None:
         """What a whole reply is booked at; None when the provider's last word is no count, and its worst case is
         booked. More than that is believed: the provider may have added words of its own."""
         prompt = sum(reply.told) - reply.told.output_tokens
@@ -205,7 +205,7 @@ class StreamedCall:
         made = max(reply.told.output_tokens, reply.bytes // MOST_BYTES_PER_TOKEN)
         return reply.told._replace(output_tokens=made)
 
-    def _booked(self, reply: Reply, seconds: float) -> Booked:
+    def _booked(self, reply: StreamedReply, seconds: float) -> Booked:
         """What a reply that broke off is booked at: what was told, else what came and can have been made meanwhile."""
         output = max(reply.told.output_tokens, reply.bytes // MOST_BYTES_PER_TOKEN)
         if not reply.is_counted:

@@ -14,7 +14,7 @@ import msgspec
 
 from infra.keep.model_door.call import Body, Dialect
 from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Reply, event_in, usage_in
+from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
 from infra.shared.conversation import (
@@ -137,7 +137,7 @@ _REASONS = {"stop": END_TURN, "tool_calls": TOOL_USE, "length": MAX_TOKENS, "con
 _PIECES = {TEXT: "content", REFUSAL_TEXT: "refusal", THOUGHT: "reasoning_content"}
 
 
-def take(reply: Reply, data: bytes) -> None:
+def take(reply: StreamedReply, data: bytes) -> None:
     """One event; usage counts from the reason on: what some servers tell before is what it is so far. Raises
     BrokenReply and ProviderError."""
     if data == b"[DONE]":
@@ -159,7 +159,7 @@ def take(reply: Reply, data: bytes) -> None:
     return None
 
 
-def _grow(reply: Reply, delta: dict[str, Any]) -> None:
+def _grow(reply: StreamedReply, delta: dict[str, Any]) -> None:
     for kind, name in _PIECES.items():
         reply.say(kind, delta.get(name))
     for call in delta.get("tool_calls") or ():

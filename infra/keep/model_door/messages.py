@@ -15,7 +15,7 @@ import msgspec
 
 from infra.keep.model_door.call import Body, Dialect, StreamedModel
 from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, Reply, event_in, usage_in
+from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Place, Thoughts
 from infra.shared.conversation import (
     END_TURN,
@@ -108,7 +108,7 @@ _IN_REPLY = ("content_block_start", "content_block_delta", "content_block_stop",
 _KNOWN = (*_IN_REPLY, "message_start", "error")
 
 
-def take(reply: Reply, data: bytes) -> None:
+def take(reply: StreamedReply, data: bytes) -> None:
     """One event; kinds of events, blocks and deltas that are not known are passed over. Raises BrokenReply and
     ProviderError."""
     event = event_in(data)
@@ -153,7 +153,7 @@ def _named(block: dict[str, Any]) -> tuple[str, str]:
     return id if isinstance(id, str) else "", name if isinstance(name, str) else ""
 
 
-def _sign(reply: Reply, n: int, told: dict[str, Any]) -> None:
+def _sign(reply: StreamedReply, n: int, told: dict[str, Any]) -> None:
     if signature := told.get("signature"):
         reply.grow(n, "")
         reply.parts[n].wire["signature"] += str(signature)
@@ -167,7 +167,7 @@ def _usage(told: Any) -> Any:
     return usage_in({ours: told.get(theirs) for ours, theirs in names.items()})
 
 
-def turn(reply: Reply, completion: Completion) -> tuple[bytes, bytes]:
+def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
     """As the runner will show it again, and as the provider wants it back."""
     calls = iter([block for block in completion.content if isinstance(block, ToolUse)])
     whole: list[Any] = []

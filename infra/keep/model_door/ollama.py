@@ -10,7 +10,7 @@ import msgspec
 from infra.keep.model_door.call import Body, Dialect
 from infra.keep.model_door.chat import functions, images_beside, result_text, system_message, texts_of
 from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, MOST_EVENT_BYTES, TEXT, THOUGHT, Reply
+from infra.keep.model_door.reply import CALL, MOST_EVENT_BYTES, TEXT, THOUGHT, StreamedReply
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
 from infra.shared.conversation import (
@@ -101,7 +101,7 @@ class _Line(msgspec.Struct, frozen=True):
     error: Any = None
 
 
-def take(reply: Reply, data: bytes) -> None:
+def take(reply: StreamedReply, data: bytes) -> None:
     """One line. Calls come whole; older servers give them no ids, so they get new ones. Raises BrokenReply and
     ProviderError."""
     try:

@@ -38,7 +38,7 @@ class Part:
         return "".join(self.pieces)
 
 
-class Reply:
+class StreamedReply:
     """As far as it has come."""
 
     def __init__(self, model: str) -> None:
@@ -160,7 +160,7 @@ def _call(part: Part) -> ToolUse:
     return ToolUse(part.id, part.name, arguments_of(part.text, part.name))
 
 
-def heed(take: Callable[[Reply, bytes], None], reply: Reply, data: bytes) -> None:
+def heed(take: Callable[[StreamedReply, bytes], None], reply: StreamedReply, data: bytes) -> None:
     """One event, by a dialect that takes each value for what its format says it is. Raises BrokenReply and
     ProviderError."""
     try:

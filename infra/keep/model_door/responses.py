@@ -13,7 +13,7 @@ import msgspec
 from infra.keep.model_door.call import Body, Dialect
 from infra.keep.model_door.chat import fault_of, joined_system, result_text, usage_of
 from infra.keep.model_door.errors import BrokenReply
-from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, Reply, event_in
+from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in
 from infra.keep.model_door.thoughts import Place, Thoughts
 from infra.keep.model_door.tool_calls import plain_id
 from infra.shared.conversation import (
@@ -118,7 +118,7 @@ _KNOWN = (
 )
 
 
-def take(reply: Reply, data: bytes) -> None:
+def take(reply: StreamedReply, data: bytes) -> None:
     """One event. An item is what it is told to be when it is done, or in the output of a response that was cut; its
     pieces only count as heard. Raises BrokenReply and ProviderError."""
     if data == b"[DONE]":
@@ -154,7 +154,7 @@ def take(reply: Reply, data: bytes) -> None:
             raise BrokenReply(f"an event has another shape than {event.get('type')!r} has")
 
 
-def _done(reply: Reply, n: int, item: dict[str, Any]) -> None:
+def _done(reply: StreamedReply, n: int, item: dict[str, Any]) -> None:
     reply.whole(n, *_read(item))
     if item.get("status") in (None, "completed"):
         reply.close(n)
@@ -191,7 +191,7 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
     return made | {"encrypted_content": item.get("encrypted_content")}
 
 
-def _end(reply: Reply, response: dict[str, Any], reason: str) -> None:
+def _end(reply: StreamedReply, response: dict[str, Any], reason: str) -> None:
     reply.model = str(response.get("model") or reply.model)
     for n, item in enumerate(response.get("output") or ()):
         known = reply.parts.get(n)
@@ -202,7 +202,7 @@ def _end(reply: Reply, response: dict[str, Any], reason: str) -> None:
     reply.end()
 
 
-def _new(reply: Reply, n: int, item: dict[str, Any]) -> None:
+def _new(reply: StreamedReply, n: int, item: dict[str, Any]) -> None:
     reply.open(n, "item")
     _done(reply, n, item)
 
@@ -211,7 +211,7 @@ def _usage(response: dict[str, Any]) -> Usage | None:
     return usage_of(response["usage"], "input", "output") if response.get("usage") else None
 
 
-def turn(reply: Reply, completion: Completion) -> tuple[bytes, bytes]:
+def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
     """As the runner will show it again, and as the provider wants it back: with its reasoning, but for what nothing
     follows or came without its encrypted content, which would be refused."""
     said = iter(_said(Message("assistant", completion.content)))

@@ -10,7 +10,7 @@ from hypothesis import given
 
 from infra.keep.model_door.errors import BrokenReply, ProviderError, retry_after_seconds, type_of_failure
 from infra.keep.model_door.messages import MAX_MARKS, body, take, turn
-from infra.keep.model_door.reply import Reply
+from infra.keep.model_door.reply import StreamedReply
 from infra.keep.model_door.thoughts import MAX_TURNS, Thoughts
 from infra.keep.model_settings import problem_with_base_url
 from infra.shared.conversation import (
@@ -110,13 +110,13 @@ def _unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
 # --- replies
 
 
-def taken(reply: Reply, name: str, data: dict[str, Any]) -> Reply:
+def taken(reply: StreamedReply, name: str, data: dict[str, Any]) -> StreamedReply:
     take(reply, json.dumps({"type": name, **data}).encode())
     return reply
 
 
-def heard(answer: Answer) -> Reply:
-    reply = Reply("m")
+def heard(answer: Answer) -> StreamedReply:
+    reply = StreamedReply("m")
     for name, data in events(answer, {"model": "m"}, 1):
         taken(reply, name, data)
     return reply
@@ -154,7 +154,7 @@ def test_an_unknown_stop_reason_fails_the_reply(reason: str) -> None:
 def test_a_second_reason_is_damage_and_a_count_before_it_is_not_the_last() -> None:
     """A cut call is not let through because another reason comes after it; counts are believed upwards only."""
     start = {"message": {"model": "m", "usage": {"input_tokens": 5, "output_tokens": 1}}}
-    reply = taken(Reply("m"), "message_start", start)
+    reply = taken(StreamedReply("m"), "message_start", start)
     taken(reply, "message_delta", {"delta": {}, "usage": {"output_tokens": 4}})
     assert (reply.is_counted, reply.told) == (False, Usage(5, 4))
     taken(reply, "message_delta", {"delta": {"stop_reason": "max_tokens"}, "usage": {"output_tokens": 3}})
@@ -176,7 +176,7 @@ def test_unknown_kinds_of_events_blocks_and_deltas_are_passed_over() -> None:
     """The provider may send more than this door knows; what it knows is still understood."""
     blocks = (Other({"type": "hologram", "beam": 3}), Say("x"), Think("sig", "hm"))
     assert hear(Answer(blocks)).content == (Text("x"),)
-    assert not taken(Reply("m"), "some_future_event", {"x": 1}).began
+    assert not taken(StreamedReply("m"), "some_future_event", {"x": 1}).began
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_unknown_kinds_of_events_blocks_and_deltas_are_passed_over() -> None:
 def test_an_event_that_cannot_be_read_fails_the_reply(data: str) -> None:
     """Damage in a known event is never passed over."""
     with pytest.raises(BrokenReply):
-        take(Reply("m"), data.encode())
+        take(StreamedReply("m"), data.encode())
 
 
 def test_a_call_that_begins_with_its_arguments_fails_the_reply() -> None:
@@ -206,7 +206,7 @@ def test_a_call_that_begins_with_its_arguments_fails_the_reply() -> None:
 def test_an_error_event_fails_the_reply_with_the_provider_s_words() -> None:
     """Also as the first event."""
     with pytest.raises(ProviderError) as caught:
-        taken(Reply("m"), "error", {"error": {"type": "overloaded_error", "message": "Overloaded"}})
+        taken(StreamedReply("m"), "error", {"error": {"type": "overloaded_error", "message": "Overloaded"}})
     assert (caught.value.type, caught.value.message) == ("overloaded_error", "Overloaded")
 
 

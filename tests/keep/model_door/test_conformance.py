@@ -14,7 +14,7 @@ import pytest
 
 from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, MOST_TOKENS_PER_SECOND
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
-from infra.keep.model_door.reply import MOST_BYTES, Reply, heed
+from infra.keep.model_door.reply import MOST_BYTES, StreamedReply, heed
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
@@ -205,9 +205,9 @@ def test_a_count_that_cannot_be_true_is_none(dialect: Dialect) -> None:
 # --- faults
 
 
-def heard_by_hand(dialect: Dialect, pieces: Sequence[bytes]) -> Reply:
+def heard_by_hand(dialect: Dialect, pieces: Sequence[bytes]) -> StreamedReply:
     """As far as these pieces go. Raises BrokenReply and ProviderError."""
-    reply, take = Reply("m"), dialect.model("http://127.0.0.1:9", IDLE_SECONDS).dialect.take
+    reply, take = StreamedReply("m"), dialect.model("http://127.0.0.1:9", IDLE_SECONDS).dialect.take
     for line in b"".join(pieces).split(b"\n"):
         data = line if dialect.provider == "ollama" else line[5:].strip() if line.startswith(b"data:") else b""
         if data:

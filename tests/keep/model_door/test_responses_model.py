@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from infra.keep.model_door.errors import BrokenReply, ProviderError, type_of_failure
-from infra.keep.model_door.reply import Reply
+from infra.keep.model_door.reply import StreamedReply
 from infra.keep.model_door.responses import body, take, turn
 from infra.keep.model_door.thoughts import Thoughts
 from infra.shared.conversation import MAX_TOKENS as CUT
@@ -34,7 +34,7 @@ SECRET = "gAAAAA-encrypted"
 DIALECT = Responses()
 
 
-def hear(pieces: tuple[bytes, ...]) -> Reply:
+def hear(pieces: tuple[bytes, ...]) -> StreamedReply:
     return heard_by_hand(DIALECT, pieces)
 
 
