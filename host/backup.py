@@ -22,18 +22,17 @@ from host.errors import conflict, failure, not_found
 from host.home import AgentPaths, Context
 from host.repository import main_commit, open_repository
 from host.screen import Say, Shown, counted, strong
-from infra.cell.mind.event_log import event_files
 from infra.keep import taint
 from infra.shared.control import REJECTED
 from infra.shared.files import make_directories, sync_directory, sync_tree
-from infra.shared.mind import heads
-from infra.shared.mind.layout import EVENTS
+from infra.shared.mind.event import event_files
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, opened_file
 
 GIT_SECONDS = 900.0
-BUNDLE, SETTINGS, LEDGER, HEADS, TRUST = "repository.bundle", "minifram.yaml", "ledger.jsonl", heads.FILE, taint.NAME
-NAMES = BUNDLE, SETTINGS, LEDGER, HEADS, TRUST
+BUNDLE, SETTINGS, LEDGER, TRUST = "repository.bundle", "minifram.yaml", "ledger.jsonl", taint.NAME
+NAMES = BUNDLE, SETTINGS, LEDGER, TRUST
+EVENTS = "events"
 FOUND = "from-backup"
 """What the name of the settings that came along ends with, beside the agent's own."""
 REFS = ("refs/heads/*", "refs/tags/*", f"{REJECTED}/*")
@@ -101,13 +100,13 @@ def begin_from(file: str, git: Git, home: AgentPaths, unfinished: str, say: Say)
     beside = f"{home.settings}.{FOUND}"
     make_directories(os.path.dirname(beside), 0o700)
     var = home.places.var
-    into = {LEDGER: home.places.ledger, HEADS: f"{var}/{HEADS}", TRUST: f"{var}/{TRUST}", SETTINGS: beside}
+    into = {LEDGER: home.places.ledger, TRUST: f"{var}/{TRUST}", SETTINGS: beside}
     for name, where in into.items():
         if os.path.exists(f"{parts}/{name}"):
             shutil.copyfile(f"{parts}/{name}", where)
             os.chmod(where, 0o600)
     if os.path.isdir(f"{parts}/{EVENTS}"):
-        shutil.copytree(f"{parts}/{EVENTS}", f"{unfinished}/bot/mind/{EVENTS}")
+        shutil.copytree(f"{parts}/{EVENTS}", f"{unfinished}/{EVENTS}", dirs_exist_ok=True)
     shutil.rmtree(parts)
     sync_tree(home.state)
     say(f"its settings are not taken; they lie in {beside}, for you to compare with {home.settings}")
@@ -115,14 +114,12 @@ def begin_from(file: str, git: Git, home: AgentPaths, unfinished: str, say: Say)
 
 
 def _parts(home: AgentPaths, place: str, say: Say) -> Iterator[tuple[str, BinaryIO]]:
-    """Name and content; the ledger after the refs, so that what the history shows was paid for, and the keep's heads
-    before the events, which hold them."""
-    mind = Below(home.places.mind)
-    held = f"{home.places.var}/{HEADS}"
-    kept = (f"{place}/{BUNDLE}", os.path.realpath(home.settings), home.places.ledger, held, f"{place}/{TRUST}")
-    for name, path in (*zip(NAMES, kept, strict=True), *((name, "") for name in event_files(mind))):
+    """Name and content; the ledger after the refs, so that what the history shows was paid for."""
+    kept = (f"{place}/{BUNDLE}", os.path.realpath(home.settings), home.places.ledger, f"{place}/{TRUST}")
+    events = ((f"{EVENTS}/{day}", f"{home.places.events}/{day}") for day in event_files(Below(home.places.events)))
+    for name, path in (*zip(NAMES, kept, strict=True), *events):
         try:
-            opened = opened_file(path) if path else mind.opened(name)
+            opened = opened_file(path)
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:

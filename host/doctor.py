@@ -24,21 +24,16 @@ from host.screen import Say, Shown, bad, counted, harmless
 from host.settings import problem_with_model
 from host.skills import all_problems, read_skills
 from host.status import activity_of, untold
-from infra.cell.mind import event_log
 from infra.cell.mind.beliefs import BELIEFS_FILE
-from infra.cell.mind.event import EventLine
-from infra.cell.mind.event_chain import verify
 from infra.cell.mind.health import SELF_CHECK, SandboxFacts, problems_with_sandbox
 from infra.cell.mind.long_term import LONG_TERM_FILE
 from infra.cell.mind.metrics import FILE as METRICS
 from infra.cell.mind.skills import SKILLS
-from infra.keep.mind.heads import noted_heads
 from infra.keep.model_settings import keys_needed
 from infra.keep.providers import KEYS, variable_of
 from infra.keep.settings_file import SettingsError, read_settings
 from infra.keep.timing import USUAL
 from infra.shared.exit_codes import Exit
-from infra.shared.mind import heads
 from infra.shared.mind.layout import BELIEFS, LONG_TERM
 from infra.shared.paths import CONTAINER
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -180,27 +175,6 @@ def _ledger(context: Context, home: AgentPaths) -> Iterator[str]:
     yield from ()
 
 
-def _events(context: Context, home: AgentPaths) -> Iterator[str]:
-    """The chain of events of the mind, against what the keep has noted of it."""
-    mind, noted = Below(home.places.mind), noted_heads(home.places.var)
-    events, unread = 0, 0
-
-    def lines() -> Iterator[EventLine]:
-        nonlocal events, unread
-        for line in event_log.logged(mind):
-            events += line.event is not None
-            unread += line.problem is not None and not line.is_torn
-            yield line
-
-    if broken := [str(each) for each in verify(lines(), noted)]:
-        remedy = f"a backup may hold them; to go on as it is, move {heads.FILE} of {home.state} away, the agent down"
-        yield f"the record of events is not what was written: {_few(broken)}; {remedy}"
-    elif noted and not events:
-        yield "runs have ended, and there is no event: their record is gone"
-    elif unread:
-        yield f"{counted(events, 'event')}, and {counted(unread, 'line')} that cannot be read"
-
-
 def _mind(context: Context, home: AgentPaths) -> Iterator[str]:
     """The runner's sandbox, as it sees it from inside once a day; the files of memory and of skills."""
     git, now = open_repository(home), time.time()
@@ -248,5 +222,5 @@ def _few(words: list[str]) -> str:
 
 
 MACHINE = (_git, _disk, _podman)
-AGENT = (_settings, _repository, _container, _model, _keys, _watcher, _ledger, _events, _mind, _work_loop)
+AGENT = (_settings, _repository, _container, _model, _keys, _watcher, _ledger, _mind, _work_loop)
 """Each is called what its function is."""

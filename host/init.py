@@ -115,6 +115,7 @@ def init_agent(
     sources, mind = first_files(root), mind_files(root)
     with making(home) as unfinished:
         os.mkdir(f"{unfinished}/bot", 0o700)
+        os.mkdir(f"{unfinished}/events", 0o755)
         secure_directory(home.state, uid)
         secure_run_directory(home, uid)
         git = make_empty_repository(f"{unfinished}/remote.git", home.agent, pm)

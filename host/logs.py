@@ -17,9 +17,8 @@ import click
 from host.cli import command
 from host.home import Context
 from host.screen import Say, Shown, harmless, harmless_lines, mark
-from infra.cell.mind.event_log import event_files
-from infra.shared.branches import MIND
 from infra.shared.clones import with_clones
+from infra.shared.mind.event import event_files
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted
@@ -41,7 +40,7 @@ def logs(context: Context, say: Say, follow: bool, source: str, lines: int) -> I
     """The last lines of the logs of watcher and agent, file by file; with -f, then new ones of all as they come.
 
     'watcher' and 'doors' are the keep's own logs; 'runner' is the output of each version of the agent, 'boot' its
-    boot log; 'events' is its mind's record of each act, as JSON in 'logs/events', which 'minifram doctor' verifies.
+    boot log; 'events' is the keep's record of each act of the mind, as JSON.
     With --json each line is a JSON object of its own.
 
     \b
@@ -65,8 +64,8 @@ def log_files(places: Paths, source: str) -> dict[str, tuple[str, str]]:
         every.append((places.bot, f"{branch}/minifram/{ERROR_LOG}", "runner", branch))
         every.append((places.bot, f"{branch}/minifram/{BOOT_LOG}", "boot", branch))
     if source == "events":
-        names = event_files(Below(places.mind))[-EVENT_DAYS:]
-        every = [(places.bot, f"{MIND}/{name}", "events", "") for name in names]
+        names = event_files(Below(places.events))[-EVENT_DAYS:]
+        every = [(places.events, name, "events", "") for name in names]
     found = {}
     for root, name, of, branch in every:
         path = f"{os.path.realpath(root)}/{name}"

@@ -4,7 +4,6 @@ History only grows; by plain git the PM may edit the branch like anything else."
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from host.repository import edit_branch, open_as_pm, open_repository
 from host.screen import Say, Shown, bad, counted, harmless, one_line
 from infra.cell.mind.beliefs import BELIEFS_FILE
 from infra.cell.mind.claims import Belief
-from infra.cell.mind.event import MindEvent, each_event, hash_of, lines_of
 from infra.cell.mind.long_term import LONG_TERM_FILE
 from infra.cell.mind.notes import details_of, origin_of
 from infra.cell.mind.statements import key_of
@@ -28,8 +26,9 @@ from infra.keep.mind.snapshot_tags import snapshots as read_snapshots
 from infra.shared import comms
 from infra.shared.branches import MIND
 from infra.shared.exit_codes import Exit
+from infra.shared.mind.event import PLACE, MindEvent, event_at
 from infra.shared.mind.inbox import parse_inbox
-from infra.shared.mind.layout import COMPLETED, EVENTS, INBOX, ROOT
+from infra.shared.mind.layout import COMPLETED, INBOX, ROOT
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.tip import TreeEntry, list_tree, read_file
 from infra.shared.safe_files import Below
@@ -38,7 +37,6 @@ REF = f"refs/heads/{MIND}"
 LIST_SECONDS = 3.0
 MOST_COMMITS = 3
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
-_PLACE = re.compile(rf"(?:event )?({EVENTS}/[0-9-]{{10}}\.jsonl):([0-9]{{1,9}})")
 _SOURCE_COMMIT = re.compile(r"commit ([0-9a-f]{7,64})")
 
 
@@ -169,7 +167,7 @@ def _why(home: AgentPaths, git: Git, id: str, now: float) -> Iterator[WhyLink]:
         key, sources = key_of(item.subject, item.claim), [(each.source, each.evidence) for each in item.provenance]
     else:
         statement = f"{item.subject}: {item.statement} [{item.status.value}, added {item.added}]"
-        key, sources = key_of(item.subject, item.statement), [(each.line, each.hash) for each in item.evidence]
+        key, sources = key_of(item.subject, item.statement), [(each.line, "") for each in item.evidence]
     first = 1 + text[: text.index(section.text)].count("\n")
     last = first + section.text.rstrip("\n").count("\n")
     yield WhyLink("statement", f"{id} ({file.path}:{first}) {statement}")
@@ -178,22 +176,22 @@ def _why(home: AgentPaths, git: Git, id: str, now: float) -> Iterator[WhyLink]:
         yield WhyLink("commit", each, depth=1)
     if not sources:
         yield WhyLink("event", "it names no evidence", "whoever wrote it, learning did not", 1)
-    for source, hash in sources:
-        yield from _evidence(home, git, key, source, hash.removeprefix("hash:"))
+    for source, words in sources:
+        yield from _evidence(home, git, key, source, words)
 
 
-def _evidence(home: AgentPaths, git: Git, key: str, source: str, hash: str) -> Iterator[WhyLink]:
+def _evidence(home: AgentPaths, git: Git, key: str, source: str, words: str) -> Iterator[WhyLink]:
     if found := _SOURCE_COMMIT.fullmatch(source):
         there = resolve_commit(git, found[1])
         is_there = there is not None and git.ok("merge-base", "--is-ancestor", there, REF)
-        yield WhyLink("commit", f"{found[1][:12]}: {hash}", "" if is_there else "branch mind has no such commit", 1)
+        yield WhyLink("commit", f"{found[1][:12]}: {words}", "" if is_there else "branch mind has no such commit", 1)
         return
-    if not (found := _PLACE.fullmatch(source)):
+    if not (PLACE.fullmatch(source.removeprefix("event "))):
         path = source.removeprefix(f"{ROOT}/").lstrip("/")
         is_there = not path.startswith("-") and read_file(git, REF, path) is not None
         yield WhyLink("file", source, "" if is_there else "branch mind has no such file, and it is no event", 1)
         return
-    event, broken = _event(home, found[1], int(found[2]), hash)
+    event, broken = _event(home, source)
     yield WhyLink("event", f"{source}{f' at {event.timestamp}' if event else ''}", broken, 1)
     if event is None:
         return
@@ -204,27 +202,21 @@ def _evidence(home: AgentPaths, git: Git, key: str, source: str, hash: str) -> I
         pages = f", after reading {', '.join(event.metadata.origins[:5])}" if event.metadata.origins else ""
         origin = origin_of(details, bool(event.metadata.origins), False).value
         quote = f", in the PM's words: {details.quote}" if details.quote else ""
-        words = f"{details.subject}: {details.statement} [{origin}{pages}{quote}]"
+        said = f"{details.subject}: {details.statement} [{origin}{pages}{quote}]"
         says_it = key_of(details.subject, details.statement) == key
-        yield WhyLink("note", words, "" if says_it else "it says something else", 2)
+        yield WhyLink("note", said, "" if says_it else "it says something else", 2)
     yield _run(home, event)
     if event.context.task_id:
         yield _directive(git, event.context.task_id)
 
 
-def _event(home: AgentPaths, path: str, line: int, hash: str) -> tuple[MindEvent | None, str]:
-    """The event, and what is wrong with it. Whether the chain around it is whole, `doctor` says."""
+def _event(home: AgentPaths, place: str) -> tuple[MindEvent | None, str]:
+    """The event, or why there is none."""
     try:
-        with Below(home.places.mind).opened(path) as file:
-            found = next((each for each in each_event(lines_of(file), path) if each.line == line), None)
+        event = event_at(Below(home.places.events), place)
     except OSError as error:
         return None, f"the log cannot be read: {error.strerror or error}"
-    if found is None or found.event is None:
-        return None, found.why if found else "the log has no such line"
-    if found.event.hash != hash:
-        return found.event, f"its hash is {found.event.hash[:12]}, the evidence says {hash[:12]}: one was changed"
-    is_whole = hash_of(json.loads(found.raw)) == hash
-    return found.event, "" if is_whole else "it is not what its hash says: it was rewritten"
+    return event, "" if event else "the log has no such event"
 
 
 def _run(home: AgentPaths, event: MindEvent) -> WhyLink:

@@ -154,5 +154,6 @@ def check_tree(machine: Machine, home: AgentPaths) -> None:
 
 def _give_tree(podman: Podman, machine: Machine, home: AgentPaths) -> None:
     check_tree(machine, home)
+    os.makedirs(home.places.events, mode=0o755, exist_ok=True)
     if os.lstat(home.places.bot).st_uid != machine.host_uid(CELL_UID):
         podman("unshare", "sh", "-c", f'chmod 755 "$0" && chown {CELL_UID}:{CELL_UID} "$0"', home.places.bot)

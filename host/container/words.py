@@ -145,6 +145,7 @@ def _mounts(home: AgentPaths, settings: Settings, machine: Machine, keys: Sequen
         *((home.key_file(key), f"{CONTAINER.secrets}/{key}", "ro,noexec") for key in keys),
         (home.places.bot, CONTAINER.bot, "rw"),
         (home.places.var, CONTAINER.var, "rw"),
+        (home.places.events, CONTAINER.events, "rw,noexec"),
     ):
         access, *noexec = how.split(",")
         fields = ["type=bind", f"src={source}", f"dst={target}", f"ro={'true' if access == 'ro' else 'false'}"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import time
 from base64 import b64encode
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
@@ -30,15 +30,14 @@ from infra.shared.door import DoorAway, DoorRequest, Failure, Health, ask
 from infra.shared.requests import (
     Ask,
     AskDrift,
-    AskHeads,
     AskTaint,
     Done,
     Drift,
     Examination,
     Examine,
-    Heads,
-    NoteHead,
     QuestionState,
+    Record,
+    Recorded,
     Report,
     TaintedBy,
 )
@@ -200,11 +199,8 @@ class Keep:
     def drift(self) -> Drift:
         return self._asked(AskDrift(), Drift, ANSWER_SECONDS)
 
-    def note_head(self, head: NoteHead) -> Done:
-        return self._asked(head, Done, ANSWER_SECONDS)
-
-    def heads(self, below: int) -> Heads:
-        return self._asked(AskHeads(below), Heads, ANSWER_SECONDS)
+    def record(self, events: Sequence[dict[str, Any]]) -> Recorded:
+        return self._asked(Record(tuple(events)), Recorded, ANSWER_SECONDS)
 
     def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
         return asked(self._path, request, shape, seconds, self._pause, self._pauses)

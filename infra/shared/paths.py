@@ -37,6 +37,12 @@ class Paths(NamedTuple):
         return f"{self.bot}/mind"
 
     @property
+    def events(self) -> str:
+        """The log of the mind's events, which the keep writes and everybody reads; the mind's clone has a link to it
+        (`layout.EVENTS`)."""
+        return os.path.join(os.path.dirname(self.bot), "events")
+
+    @property
     def signals(self) -> str:
         return f"{self.bot}/.signal"
 

@@ -17,8 +17,6 @@ MAX_TICKS, MAX_EVENTS = 1000, 200
 MAX_ORIGINS, MAX_DRIFT = 50, 30
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report."""
-MAX_SEQ, MAX_HEADS = 2**53 - 1, 1500
-"""Of `Heads`, in one answer."""
 TIPS_SECONDS = 30.0
 """How long `Tips` waits for news."""
 
@@ -90,39 +88,6 @@ class Tips(DoorRequest, frozen=True):
     mind: str = ""
 
 
-class NoteHead(DoorRequest, frozen=True, tag="head"):
-    """The chain of the mind's events ends at this event after a run. It never goes back, and never changes."""
-
-    run: Annotated[str, Meta(pattern=r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")]
-    seq: Annotated[int, Meta(ge=1, le=MAX_SEQ)]
-    """Of the last event; 1 is the first of all."""
-    hash: Annotated[str, Meta(pattern=r"\A[0-9a-f]{64}\Z")]
-    """Of the last event."""
-    since: Annotated[int, Meta(ge=0, le=MAX_SEQ)]
-    """The first event of those up to this one that the runner wrote itself."""
-
-
-class AskHeads(DoorRequest, frozen=True, tag="heads"):
-    """Which heads does the keep hold?"""
-
-    below: Annotated[int, Meta(ge=0, le=MAX_SEQ)] = 0
-    """Only those of events before this one; 0 for the newest."""
-
-
-class HeldHead(msgspec.Struct, frozen=True):
-    """The keep vouches for the events from `since` to `seq`."""
-
-    since: int
-    seq: int
-    hash: str
-
-
-class Heads(msgspec.Struct, frozen=True):
-    """At most MAX_HEADS, in the order in which they were told: where there are so many, more may stand before them."""
-
-    heads: tuple[HeldHead, ...] = ()
-
-
 class Where(msgspec.Struct, frozen=True):
     """Commits; empty for a branch that is not there."""
 
@@ -131,7 +96,7 @@ class Where(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """The report is on main, or the head is on record."""
+    """The report is on main."""
 
     main: str
     """Where it is then."""

@@ -13,18 +13,14 @@ from typing import Any
 
 import pytest
 
-from infra.cell.mind.event_writer import EventWriter
 from infra.keep.ledger.lines import Ledger, Opened, Settled
-from infra.keep.mind.heads import note
-from infra.shared.mind.heads import FILE
-from infra.shared.requests import NoteHead
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
 from tests.host.desk import Desk, wait_for
-from tests.shared.mind.events import DAY, event_of
+from tests.shared.mind.events import DAY, event_of, write_events
 from tests.shared.web_traces import WebTrace
 
 KEY = "sk-ant-not-a-real-key"
-NAMES = ["repository.bundle", "minifram.yaml", "ledger.jsonl", FILE, f"logs/events/{DAY[:10]}.jsonl"]
+NAMES = ["repository.bundle", "minifram.yaml", "ledger.jsonl", f"events/{DAY[:10]}.jsonl"]
 BEGIN = ("init", "--sandbox", "process", "--agent", "second", "--from")
 
 
@@ -49,8 +45,7 @@ def lived(desk: Desk) -> Desk:
     common = {name: getattr(opened, name) for name in ("time", "day", "id", "provider", "model")}
     ledger.append(Settled(**common, **counts, usd=0.5, duration_ms=1))
     ledger.close()
-    tip = EventWriter(desk.home().places.mind, print).append(event_of("one"))
-    note(desk.home().places.var, NoteHead("run-1", *tip, 1), 0.0)
+    write_events(desk.home().places.events, [event_of("one")])
     return desk
 
 
@@ -87,6 +82,8 @@ def test_what_goes_in_comes_out(lived: Desk) -> None:
     assert str(beside) in begun.err
     before, after = (lived.run("status", "--json", "--agent", name).json for name in ("agent", "second"))
     assert (after["budget"]["usd"], after["open_directives"]) == (before["budget"]["usd"], 1) == (0.5, 1)
+    [day] = Path(new.places.events).iterdir()
+    assert day.read_bytes() == Path(old.places.events, day.name).read_bytes()
     assert lived.run("doctor", "--agent", "second", "--json").json["findings"] == []
     started = lived.call("up", "--agent", "second", "--json")
     assert started.json["commit"] == lived.main()

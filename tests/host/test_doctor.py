@@ -11,14 +11,8 @@ from pathlib import Path
 import pytest
 
 from host.doctor import AGENT, MACHINE
-from infra.cell.mind.event import path_of
-from infra.cell.mind.event_writer import EventWriter
-from infra.keep.mind.heads import note
 from infra.keep.providers import KEYS
-from infra.shared.mind.heads import FILE as HEADS
-from infra.shared.requests import Done, NoteHead
 from tests.host.desk import Desk
-from tests.shared.mind.events import DAY, event_of
 
 NOW = 1769856132.0
 
@@ -133,27 +127,6 @@ def test_a_bad_file_of_the_mind_hides_no_other(desk: Desk) -> None:
     found = [each["text"] for each in desk.run("doctor", "--json").json["findings"] if each["check"] == "mind"]
     assert len(found) == len(bad)
     assert all(path in text for path, text in zip(bad, found, strict=True)), found
-
-
-def test_the_events_are_held_against_what_the_keep_noted(desk: Desk) -> None:
-    """A changed event, and all of them gone, are findings; without the keep's record the chain goes on as it is."""
-    home = desk.home()
-    events = Path(home.places.mind) / path_of(DAY)
-
-    def found() -> list[str]:
-        return [each["text"] for each in desk.run("doctor", "--json").json["findings"] if each["check"] == "events"]
-
-    writer = EventWriter(home.places.mind, lambda word, **facts: None)
-    tip = [writer.append(event_of(str(number))) for number in range(3)][-1]
-    assert note(home.places.var, NoteHead("2026-01-31T104212.000Z-aaaaaaaa", *tip, 1), NOW) == Done("")
-    assert found() == []
-
-    events.write_bytes(events.read_bytes().replace(b'"observations":"1"', b'"observations":"!"'))
-    assert "is not what was written" in found()[0]
-    events.unlink()
-    assert "is missing" in found()[0]
-    Path(home.places.var, HEADS).unlink()
-    assert found() == []
 
 
 def test_an_old_git_is_found(desk: Desk) -> None:

@@ -8,10 +8,9 @@ import signal
 from pathlib import Path
 
 from host.screen import LINE_CHARS
-from infra.cell.mind.event import encoded, path_of
 from infra.shared.boot_log import SUCCESS, BootLine, format_line
 from tests.host.desk import Desk, wait_for
-from tests.shared.mind.events import DAY, event_of
+from tests.shared.mind.events import event_of, write_events
 
 
 def _time(second: int) -> str:
@@ -62,9 +61,7 @@ def test_logs_are_shown_file_by_file_and_chosen(desk: Desk) -> None:
 
 
 def test_events_of_the_mind_are_shown_when_asked_for(desk: Desk) -> None:
-    path = Path(desk.home().places.mind) / path_of(DAY)
-    path.parent.mkdir(parents=True)
-    path.write_bytes(encoded(event_of("words")))
+    write_events(desk.home().places.events, [event_of("words")])
     assert desk.done("logs").out == ""
     [line] = _lines(desk, "--source", "events")
     assert (line["source"], json.loads(line["text"])["run_id"]) == ("events", "run-1")

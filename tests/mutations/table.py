@@ -365,11 +365,11 @@ MUTATIONS = (
         ("tests/shared/test_redacted_file.py::test_the_runners_log_is_redacted",),
     ),
     Mutation(
-        "events-go-back",
-        "the chain of events does not go back unnoticed",
-        "infra/keep/mind/heads.py",
-        "        if problem := _problem(last, request):\n",
-        '        if problem := "":\n',
-        ("tests/keep/mind/test_heads.py::test_heads_go_forward_and_stay",),
+        "events-origins",
+        "an event carries what the keep saw served to its run, whatever the runner says",
+        "infra/keep/mind/events.py",
+        "metadata = msgspec.structs.replace(event.metadata, origins=self._origins(event.run_id, now))",
+        "metadata = event.metadata",
+        ("tests/keep/mind/test_events.py::test_origins_are_what_the_web_door_served_to_the_run",),
     ),
 )

@@ -12,11 +12,11 @@ from infra.cell.runner.page import request_of
 from infra.cell.runner.state import UnsentReport
 from infra.keep.git_door.app import Requests
 from infra.shared.door import DoorRequest, Health
-from infra.shared.requests import Ask, AskDrift, AskTaint, Examine, NoteHead, Report, Tips
+from infra.shared.requests import Ask, AskDrift, AskTaint, Examine, Record, Report, Tips
 from tests.shared.rows import each_row
 
 REPORT = Report("0" * 32, "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",))
-HEAD = NoteHead("2026-01-31T104212.345Z-0123abcd", 17, "f" * 64, 17)
+EVENTS = Record(({"event_type": "note"},))
 
 
 def read(line: bytes) -> Any:
@@ -33,7 +33,7 @@ def read(line: bytes) -> Any:
         (AskDrift(), "drift"),
         (Tips("a" * 40), "tips"),
         (Health(), "health"),
-        (HEAD, "head"),
+        (EVENTS, "record"),
     ],
 )
 def test_a_request_survives_the_line(request_: DoorRequest, word: str) -> None:
@@ -51,6 +51,8 @@ def test_a_request_survives_the_line(request_: DoorRequest, word: str) -> None:
         (REPORT, "id", "0" * 32 + "\n"),
         (REPORT, "branch", ""),
         (REPORT, "commit", "HEAD"),
+        (EVENTS, "events", [7]),
+        (EVENTS, "events", [{}] * 201),
         (REPORT, "title", 7),
         (REPORT, "title", "x" * 501),
         (REPORT, "text", None),
@@ -58,11 +60,6 @@ def test_a_request_survives_the_line(request_: DoorRequest, word: str) -> None:
         (REPORT, "ticks", ["all"]),
         (REPORT, "ticks", "0011aabb"),
         (REPORT, "tasks", ["TASK-1\n"]),
-        (HEAD, "run", "../x"),
-        (HEAD, "seq", 0),
-        (HEAD, "seq", True),
-        (HEAD, "seq", "1"),
-        (HEAD, "hash", "f" * 63),
     ],
 )
 def test_a_wrong_field_is_named(of: DoorRequest, field: str, value: object) -> None:

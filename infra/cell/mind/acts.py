@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.mind.event import Command, EventType, Execution, ModifiedFile, Outcomes
 from infra.cell.mind.notes import NOTE, SHOWN, STATEMENTS
+from infra.shared.mind.event import Command, EventType, Execution, ModifiedFile, Outcomes
 from infra.shared.report_titles import first_line
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 

@@ -28,8 +28,6 @@ class Evidence(NamedTuple):
     step: str
     line: str
     """`logs/events/2026-01-31.jsonl:17`."""
-    hash: str
-    """The event's, of the chain."""
     origin: Origin
 
 
@@ -76,7 +74,7 @@ class Source(NamedTuple):
     source: str
     """A path of the mind, `event …jsonl:17`, or `commit <sha>`."""
     evidence: str
-    """`hash:…`."""
+    """`run … step …`, or other words."""
 
 
 class Belief(NamedTuple):

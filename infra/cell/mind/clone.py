@@ -18,10 +18,12 @@ from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.file_lock import lock_until
+from infra.shared.mind import layout
 from infra.shared.mind.layout import FOLDERS, READ_THE_WEB
 from infra.shared.mind.loss import AT_MOST, PATHS
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.tip import CloneTip, commit_tree
+from infra.shared.safe_files import Below
 from infra.shared.text import cut
 
 LOCK_SECONDS: Final = 60.0
@@ -71,9 +73,20 @@ def prepare(context: MindContext) -> bool:
             for folder in FOLDERS:
                 with contextlib.suppress(OSError):  # something else has this name; who needs the folder says so
                     os.makedirs(f"{context.places.mind}/{folder}", exist_ok=True)
+            _link_events(context)
     except (GitError, OSError, ValueError, MindBusy) as error:
         context.note("mind.not_prepared", error=str(error))
     return os.path.isdir(f"{context.places.mind}/.git")
+
+
+def _link_events(context: MindContext) -> None:
+    """The clone shows the keep's log; whatever else has its name is moved beside. Raises OSError."""
+    path = f"{context.places.mind}/{layout.EVENTS}"
+    if os.path.islink(path) and os.readlink(path) == layout.EVENTS_LINK:
+        return
+    if aside := Below(context.places.mind).set_aside(layout.EVENTS, unless=lambda mode: False):
+        context.note("mind.set_aside", at=aside)
+    os.symlink(layout.EVENTS_LINK, path)
 
 
 def publish(context: MindContext, subject: str, name: str) -> bool:

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 
 from infra.cell.mind.claims import BeliefStatus, Origin
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, Coherence, make_coherent, report
-from infra.cell.mind.event import SUFFIX, EventLine, MindEvent
 from infra.cell.mind.judgements import Loose, against_memory, held_of, loose_lines
 from infra.cell.mind.memory_files import MemoryFiles, append_log, read_log
 from infra.cell.mind.mind import MindContext
@@ -31,10 +30,9 @@ from infra.cell.mind.summaries import (
     weekly_summary,
     words_of_learnt,
 )
-from infra.cell.mind.vouched import NOT_VOUCHED
-from infra.cell.mind.vouched_events import VouchedEvents
 from infra.shared.clock import timestamp
-from infra.shared.mind.layout import DAILY, EVENTS, HEALTH, WEEKLY, WORKING
+from infra.shared.mind.event import MindEvent, logged, logged_on, name_of
+from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY, WORKING
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
@@ -62,9 +60,7 @@ def after_run(context: MindContext) -> str:
     memory: the next that has not does. Gives what came of it. Raises OSError, Interrupted."""
     if waits := _waits(context):
         return waits
-    events = VouchedEvents(context)
-    events.verify_newest()
-    decided = _decide(context, events)
+    decided = _decide(context)
     today = timestamp(context.now())[:10]
     keys = {each.key for each in decided.noted if each.observation.at.startswith(today)}
     return f"{words_of_learnt(decided.learnt.about(keys))} {_apply(context, decided)}".strip()
@@ -74,36 +70,29 @@ def make_daily(context: MindContext, day: str) -> str:
     """The summary of a UTC day, and then what was noted until now into memory. Gives what came of it.
 
     Raises EmptySummary, OSError: then memory is as it was."""
-    root, vouched = context.places.mind, VouchedEvents(context)
-    unfit = vouched.verify()
-    events, unvouched, unreadable = list[PlacedEvent](), 0, 0
-    for line in _lines_of_day(vouched, day):
-        if line.event:
-            events.append(PlacedEvent(line.place, line.event))
-        unvouched += line.why == NOT_VOUCHED
-        unreadable += line.event is None and line.why != NOT_VOUCHED
-    decided = _decide(context, vouched)
+    root, lines = context.places.mind, [*logged_on(Below(context.places.events), name_of(day))]
+    events = [PlacedEvent(line.place, line.event) for line in lines if line.event]
+    decided = _decide(context)
     of_day = [each for each in decided.noted if each.observation.at.startswith(day)]
     learnt = decided.learnt.about({each.key for each in of_day})
     statements = decided.files.statements()
     promoted = [line for line in decided.log.lines if line.what in PROMOTIONS and line.at.startswith(day)]
     made = [f"{line.id}: {statements.get(line.id, 'taken out since')}" for line in promoted]
     try:
-        _write(root, f"{DAILY}/{day}.md", daily_summary(day, events, of_day, learnt, made, unreadable, unvouched))
+        _write(root, f"{DAILY}/{day}.md", daily_summary(day, events, of_day, learnt, made, len(lines) - len(events)))
     except (EmptySummary, OSError) as error:
         _tell(context, f"Daily summary {day}", error)
         raise
     done = _waits(context) or _apply(context, decided)
-    return " ".join(filter(None, (words_of_learnt(learnt, len(made)), done, unfit)))
+    return " ".join(filter(None, (words_of_learnt(learnt, len(made)), done)))
 
 
 def make_weekly(context: MindContext, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it.
 
     Raises EmptySummary, OSError: then memory is as it was."""
-    root, now, events = context.places.mind, context.now(), VouchedEvents(context)
-    unfit = events.verify()
-    tallies = {day: _tally_of(events, day) for day in days_of(week)}
+    root, now = context.places.mind, context.now()
+    tallies = {day: _tally_of(context, day) for day in days_of(week)}
     files, log = MemoryFiles(root, now), read_log(root)
     every = [*((item.id, item.status) for item in files.items), *((each.id, each.status) for each in files.beliefs)]
     open_now = [id for id, status in every if status is BeliefStatus.CONTESTED]
@@ -114,13 +103,12 @@ def make_weekly(context: MindContext, week: str) -> str:
         raise
     if waits := _waits(context):
         return waits
-    noted = observed(_notes(events, now), files.keys())
+    noted = observed(_notes(context), files.keys())
     found = make_coherent(files, log, validated_at(noted), context.ask, now)
     _save(root, files, found.lines)
     against = against_memory(held_of(files.items, files.beliefs), _loose(root, noted, tallies))
     _write(root, f"{HEALTH}/coherence-{week}.md", report(found, files, week, now, against))
-    words = f"{len(found.settled)} pairs judged, {found.left} left, {len(open_now)} contested before"
-    return f"{words}; {unfit}" if unfit else words
+    return f"{len(found.settled)} pairs judged, {found.left} left, {len(open_now)} contested before"
 
 
 def _loose(root: str, noted: tuple[Noted, ...], days: Collection[str]) -> Iterator[Loose]:
@@ -153,10 +141,10 @@ def validated_at(noted: tuple[Noted, ...]) -> dict[str, str]:
     return found
 
 
-def _decide(context: MindContext, events: VouchedEvents) -> Pass:
+def _decide(context: MindContext) -> Pass:
     root, now = context.places.mind, context.now()
     files, log = MemoryFiles(root, now), read_log(root)
-    noted = observed(_notes(events, now), files.keys())
+    noted = observed(_notes(context), files.keys())
     learnt = promote(noted, files.items, files.beliefs, context.thresholds, log, now, _head(context))
     return Pass(files, log, noted, learnt)
 
@@ -209,31 +197,18 @@ def _save(root: str, files: MemoryFiles, lines: tuple[PromotionLine, ...]) -> No
     append_log(root, lines)
 
 
-def _notes(events: VouchedEvents, now: float) -> list[tuple[str, MindEvent]]:
-    """What was noted and shown, in the order of the chain. Raises OSError."""
-    since = timestamp(max(0.0, now - OBSERVED_DAYS * _DAY_SECONDS))[:10]
-    lines = events.lines(since, lambda line: any(mark in line for mark in _OF_NOTES))
+def _notes(context: MindContext) -> list[tuple[str, MindEvent]]:
+    """What was noted and shown, in the order of the log. Raises OSError."""
+    since = timestamp(max(0.0, context.now() - OBSERVED_DAYS * _DAY_SECONDS))[:10]
+    lines = logged(Below(context.places.events), since, lambda line: any(mark in line for mark in _OF_NOTES))
     found = [(line.place, line.event) for line in lines if line.event]
     return sorted(found, key=lambda each: each[1].seq)
 
 
-def _lines_of_day(events: VouchedEvents, day: str) -> Iterator[EventLine]:
-    return events.lines_of(f"{EVENTS}/{day}{SUFFIX}")
-
-
-def _tally_of(events: VouchedEvents, day: str) -> Tally:
-    unreadable = 0
-
-    def placed() -> Iterator[PlacedEvent]:
-        nonlocal unreadable
-        for line in _lines_of_day(events, day):
-            if line.event:
-                yield PlacedEvent(line.place, line.event)
-            else:
-                unreadable += line.why != NOT_VOUCHED
-
-    found = tally(placed())
-    return found._replace(unreadable=unreadable)
+def _tally_of(context: MindContext, day: str) -> Tally:
+    lines = [*logged_on(Below(context.places.events), name_of(day))]
+    events = [PlacedEvent(line.place, line.event) for line in lines if line.event]
+    return tally(events, len(lines) - len(events))
 
 
 def _write(root: str, path: str, text: str) -> None:

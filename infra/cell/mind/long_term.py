@@ -16,8 +16,7 @@ from infra.shared.text import one_line
 
 PREFIX = "L"
 _ID = re.compile(r"[BL]-[0-9]{1,12}")
-_HASH = "hash:"
-_KEYS = ("Source", "Evidence", "Run", "Step", "Origin")
+_KEYS = ("Source", "Run", "Step", "Origin")
 
 
 def _read(section: MindSection, fields: SectionFields, today: str) -> ItemRead[MemoryItem]:
@@ -71,8 +70,7 @@ def _evidence(id: str, field: SectionField | None) -> tuple[Evidence, ...]:
             raise WrongItem(f"Evidence has {', '.join(pairs)[:60]}; expected {', '.join(_KEYS)}", field.line)
         if re.search(rf"\b{id}\b", pairs["Source"]):
             raise WrongItem("names itself as its evidence, and so does not count; name an event", field.line)
-        hash = pairs.get("Evidence", "").removeprefix(_HASH)
-        found.append(Evidence(pairs.get("Run", ""), pairs.get("Step", ""), pairs["Source"], hash, origin))
+        found.append(Evidence(pairs.get("Run", ""), pairs.get("Step", ""), pairs["Source"], origin))
     return tuple(found)
 
 
@@ -80,7 +78,6 @@ def _fields(item: MemoryItem) -> Mapping[str, str]:
     evidence = [
         {
             "Source": each.line,
-            "Evidence": f"{_HASH}{each.hash}",
             "Run": each.run,
             "Step": each.step,
             "Origin": each.origin.value,

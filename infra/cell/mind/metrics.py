@@ -12,8 +12,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from infra.cell.mind.event import MindEvent
 from infra.cell.mind.skill_record import SELF_TEST, outcome_of, used_in
+from infra.shared.mind.event import MindEvent
 
 FILE: Final = "metrics/minifram.prom"
 STATE: Final = "metrics/state.json"
@@ -103,7 +103,7 @@ def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 class MetricsState(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = 1
     days: dict[str, DayTally] = {}
-    """By the path of the file."""
+    """By the name of the file."""
     before: DayTally = DayTally()
     """Of the days that are not kept apart any more."""
     before_day: str = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from typing import Final
 
 import msgspec
@@ -14,8 +14,6 @@ from infra.cell.mind.beliefs import BELIEFS_FILE
 from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.duties import MOST_BYTES, DutyState, UnreadableState, state_of
 from infra.cell.mind.duties import STATE as DUTIES
-from infra.cell.mind.event import MindEvent, each_event, lines_of
-from infra.cell.mind.event_log import event_files
 from infra.cell.mind.memory_files import read_log
 from infra.cell.mind.metrics import FILE, MOST_STATE_BYTES, STATE, DayTally, MetricsState, Samples, render, tally_of
 from infra.cell.mind.mind import MindContext
@@ -24,6 +22,7 @@ from infra.cell.mind.run_use import RunUse
 from infra.cell.mind.skill_files import SkillFiles
 from infra.cell.mind.skills import SkillStatus
 from infra.shared.clock import moment
+from infra.shared.mind.event import event_files, logged_on
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 
@@ -35,7 +34,7 @@ def write_metrics(context: MindContext, use: RunUse | None = None, ticked_at: fl
     root = context.places.mind
     below = Below(root)
     old = _state(below)
-    state = old.with_days(dict(_tallies(below, old)))
+    state = old.with_days(dict(_tallies(Below(context.places.events), old)))
     if use:
         state = state.with_use(use.tokens, use.usd, use.label)
     os.makedirs(os.path.dirname(f"{root}/{FILE}"), exist_ok=True)
@@ -53,22 +52,16 @@ def _state(below: Below) -> MetricsState:
     return state if state.version == 1 else MetricsState()
 
 
-def _tallies(below: Below, old: MetricsState) -> Iterator[tuple[str, DayTally]]:
+def _tallies(events: Below, old: MetricsState) -> Iterator[tuple[str, DayTally]]:
     """Of the files that have another size than before."""
-    for path in event_files(below):
-        status = below.status(path)
-        if status is None or path <= old.before_day:
+    for day in event_files(events):
+        status = events.status(day)
+        if status is None or day <= old.before_day:
             continue
-        known = old.days.get(path)
+        known = old.days.get(day)
         if known is None or known.size != status.st_size:
-            yield path, tally_of(_events(below, path), status.st_size)
-
-
-def _events(below: Below, path: str) -> Iterator[MindEvent]:
-    with closing(below.opened(path)) as file:
-        for line in each_event(lines_of(file), path):
-            if line.event:
-                yield line.event
+            found = (line.event for line in logged_on(events, day) if line.event)
+            yield day, tally_of(found, status.st_size)
 
 
 def _samples(context: MindContext, state: MetricsState, ticked_at: float) -> Samples:

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import Answered, Event, RunResult
 from infra.cell.loop.registry import Position, Tool
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind.event import ChainTip
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
 from infra.cell.mind.recall_of_run import RecallOfRun
 from infra.cell.mind.recorder import Recorder
@@ -23,7 +22,9 @@ from infra.shared.conversation import Completion, Request
 from infra.shared.labels import EXPLORATION, TASK
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
-from infra.shared.requests import HeldHead
+from infra.shared.requests import Recorded
+
+UNKNOWN_ORIGIN = "unknown: the keep did not say"
 
 
 class MindContext(NamedTuple):
@@ -41,17 +42,13 @@ class MindContext(NamedTuple):
     """Sites whose text the run was served. Raises OSError when the keep does not say."""
     is_tainted: Callable[[], bool]
     """Whether the agent has read the web since the PM last trusted it. Raises OSError when the keep does not say."""
+    record: Callable[[Sequence[dict[str, Any]]], Recorded]
+    """Hands events to the keep (`requests.Record`). Raises OSError when it does not take them."""
     now: Callable[[], float]
     """Wall-clock seconds."""
     interruption: Interruption
     toolbox_in: Callable[[str], Toolbox] | None = None
     """The dispatcher, for acts in this directory; the policy is asked, the PM is not. None where there is none."""
-    heads: Callable[[int], tuple[HeldHead, ...] | None] = lambda below: None
-    """Heads of the chain of events that the keep holds, below this event; None where no keep is asked.
-    Raises OSError when it does not say."""
-    note_head: Callable[[str, ChainTip, int], str] = lambda run, tip, since: ""
-    """Tells the keep, for a run, where the chain ends and from which event on its writer wrote it; gives why the keep
-    did not take that. Raises OSError when it does not say."""
 
 
 def has_read_the_web(context: MindContext) -> bool:
@@ -113,11 +110,9 @@ class MindRun:
             context.places.mind,
             context.places.main_checkout,
             self._position,
-            context.origins,
-            context.now,
+            context.record,
             context.note,
             lambda: sorted(self._recall.shown_ids),
-            context.note_head,
         )
         self._recorder.label = self._use.label = label
         self._recorder.begin(self._words, ids, resumed)

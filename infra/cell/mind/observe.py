@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from infra.cell.mind.claims import Evidence, Observation, Origin
-from infra.cell.mind.event import MindEvent
 from infra.cell.mind.notes import NOTE, SHOWN, STATEMENTS, details_of, origin_of
 from infra.cell.mind.statements import key_of
 from infra.cell.protocol.shapes import OK
+from infra.shared.mind.event import MindEvent
 from infra.shared.mind.layout import DAILY
 
 _DAILY = re.compile(rf"{DAILY}/(\d{{4}}-\d\d-\d\d)\.md")
@@ -56,8 +56,6 @@ class _Run:
 def observed(events: Iterable[tuple[str, MindEvent]], statements: Mapping[str, str] | None = None) -> tuple[Noted, ...]:
     """`events` with their places (`logs/events/2026-01-31.jsonl:17`), in the order in which they were written;
     `statements` are keys of what ids stand for, to know what a run was shown."""
-    events = list(events)
-    tainted = _tainted_spans(event for _, event in events)
     runs = dict[str, _Run]()
     found, of_day = list[Noted](), dict[str, set[str]]()
     for place, event in events:
@@ -70,28 +68,15 @@ def observed(events: Iterable[tuple[str, MindEvent]], statements: Mapping[str, s
         if details is None or details.failed:
             continue
         key = key_of(details.subject, details.statement)
-        # One runner works at a time: what stands amid the events of such a run, it may have written in another's name.
-        is_amid = any(first < event.seq < last for run_id, first, last in tainted if run_id != event.run_id)
-        origin = origin_of(details, run.has_read_the_web or is_amid, key in run.shown)
+        origin = origin_of(details, run.has_read_the_web, key in run.shown)
         if (key, origin) in run.noted:
             continue
         run.noted.add((key, origin))
         of_day.setdefault(event.timestamp[:10], set()).add(key)
-        evidence = Evidence(event.run_id, event.step_id, place, event.hash, origin)
+        evidence = Evidence(event.run_id, event.step_id, place, origin)
         made = Observation(details.subject, details.statement, event.timestamp, evidence)
         found.append(Noted(made, key, event.seq, event.context.task_id or ""))
     return tuple(found)
-
-
-def _tainted_spans(events: Iterable[MindEvent]) -> list[tuple[str, int, int]]:
-    """Of runs that had read the web: their first and last events."""
-    spans, tainted = dict[str, tuple[int, int]](), set[str]()
-    for event in events:
-        first, last = spans.get(event.run_id, (event.seq, event.seq))
-        spans[event.run_id] = (min(first, event.seq), max(last, event.seq))
-        if event.metadata.origins and event.run_id:
-            tainted.add(event.run_id)
-    return [(run, *spans[run]) for run in tainted]
 
 
 def _take_shown(

@@ -45,7 +45,7 @@ def checks(context: MindContext) -> tuple[FitnessCheck, ...]:
     mind = Below(context.places.mind)
     return (
         *(FitnessCheck(f"read {path}", partial(_unreadable, mind, path)) for path in (IDENTITY, INVARIANTS)),
-        FitnessCheck(f"write events ({EVENTS}/)", lambda: _unwritable(mind, EVENTS)),
+        FitnessCheck(f"write events ({EVENTS}/)", lambda: _unrecordable(context)),
         FitnessCheck(f"write a daily summary ({DAILY}/)", lambda: _unwritable(mind, DAILY)),
         FitnessCheck("run a command", lambda: _unable(context)),
     )
@@ -60,6 +60,15 @@ def _unreadable(mind: Below, path: str) -> str:
         return "" if content.decode().strip() else "it is empty; 'git checkout origin/mind -- boot' puts it back"
     except UnicodeDecodeError:
         return "it is no text; 'git checkout origin/mind -- boot' puts it back"
+
+
+def _unrecordable(context: MindContext) -> str:
+    """The keep says whether its log can be written."""
+    try:
+        context.record(())
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _unwritable(mind: Below, directory: str) -> str:

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from infra.cell.mind.event import MindEvent
 from infra.cell.run_states import StopReason
+from infra.shared.mind.event import MindEvent
 from infra.shared.text import cut, one_line
 
 LEAST_COMMANDS, MOST_COMMANDS = 3, 8

@@ -192,8 +192,8 @@ def _belief(group: _Group, commit: str) -> Belief:
         kind = BeliefType.OBSERVED
     elif Origin.DIRECTIVE in origins:
         kind = BeliefType.EXTERNAL
-    each_evidence = (each.observation.evidence for each in _evidenced(group))
-    sources = [Source(f"event {evidence.line}", f"hash:{evidence.hash}") for evidence in each_evidence]
+    found = (each.observation.evidence for each in _evidenced(group))
+    sources = [Source(f"event {each.line}", f"run {each.run} step {each.step}") for each in found]
     if commit:
         sources.append(Source(f"commit {commit}", "the mind as it stood"))
     return Belief(

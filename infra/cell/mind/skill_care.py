@@ -10,9 +10,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from infra.cell.doors import ModelFailure
-from infra.cell.mind.mind import MindContext
+from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.procedures import draft, procedures
-from infra.cell.mind.recorder import UNKNOWN_ORIGIN
 from infra.cell.mind.reflections import tell_failure, tell_improvement
 from infra.cell.mind.skill_files import SkillFiles
 from infra.cell.mind.skill_gate import Gate, gate, is_to_be_disabled
@@ -30,7 +29,7 @@ from infra.cell.mind.skill_record import (
     outcome_of,
     used_in,
 )
-from infra.cell.mind.skill_tally import TrialTally, is_next_with_skill, tally_of, verdict
+from infra.cell.mind.skill_tally import is_next_with_skill, tally_of, verdict
 from infra.cell.mind.skill_trials import SkillTrials, TrialPutOff
 from infra.cell.mind.skills import HELD_OUT, STATUS_OF, Skill, Skills, SkillStatus, folder_hash
 from infra.cell.mind.skills import SELF_TEST as SELF_TEST_SECTION
@@ -71,7 +70,6 @@ class SkillCare:
             if skill.status is SkillStatus.LEARNED:
                 self._put_back_changed(skill)
         self.index_candidates()
-        self._log.verify_newest()
         used, failed = self._of_run(run)
         if used and failed:
             self._disable(self._files.skills(), used)
@@ -195,7 +193,6 @@ class SkillCare:
 
     def review(self) -> str:
         """Try what the gate lacks, promote what passes it. Raises OSError, GitError, Interrupted."""
-        unfit = self._log.verify()
         disabled = self._disable(self._files.skills())
         drafted = self._draft(self._files.skills())
         skills = self._files.skills()
@@ -218,7 +215,6 @@ class SkillCare:
         words = [f"{disabled} disabled"] if disabled else []
         words += [f"drafted {', '.join(drafted)}"] if drafted else []
         words += [f"promoted {', '.join(promoted)}"] if promoted else []
-        words += [unfit] if unfit else []
         return "; ".join([*words, *waits]) or "no candidates"
 
     def _draft(self, skills: Skills) -> list[str]:
@@ -277,13 +273,10 @@ class SkillCare:
     def _compare(self, skill: Skill, hash: str, trials: SkillTrials) -> bool:
         """The held-out task with the skill and without, by turns, until that decides; what is left waits for the next
         review, and nothing is made twice. Whether anything was tried."""
-        was_tried, most, before = False, self._context.thresholds.skill_trials, TrialTally()
+        was_tried, most = False, self._context.thresholds.skill_trials
         while verdict(tally := tally_of(self._log.records().of(skill.reference), hash), most) is None:
             self._context.interruption.check()
-            if was_tried and tally == before:
-                self._put_off(skill, "no event of it counts, so it would be made again and again")
-                break
-            was_tried, before = True, tally
+            was_tried = True
             try:
                 if time.monotonic() > self.compares_until:
                     raise TrialPutOff("this review has taken its time; the rest of the trials are made in the next")

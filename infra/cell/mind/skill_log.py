@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from typing import Final
 
-from infra.cell.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
-from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.mind import MindContext
+from infra.cell.mind.outbox import outbox_of
 from infra.cell.mind.skill_record import (
     COMPARISON,
     DRAFTED,
@@ -20,12 +17,18 @@ from infra.cell.mind.skill_record import (
     records_of,
 )
 from infra.cell.mind.skills import Skill
-from infra.cell.mind.vouched_events import VouchedEvents
-from infra.shared.clock import timestamp
 from infra.shared.labels import EXPLORATION, MAINTENANCE
-
-OF_SKILLS: Final = "skills"
-"""In the place of a run's name in the keep's record."""
+from infra.shared.mind.event import (
+    EventContext,
+    EventLine,
+    EventMetadata,
+    EventType,
+    Execution,
+    MindEvent,
+    Outcomes,
+    logged,
+)
+from infra.shared.safe_files import Below
 
 
 class SkillLog:
@@ -33,17 +36,14 @@ class SkillLog:
 
     def __init__(self, context: MindContext) -> None:
         self._context = context
-        self._writer = EventWriter(context.places.mind, context.note)
-        self._events = VouchedEvents(context)
-        self.verify, self.verify_newest = self._events.verify, self._events.verify_newest
 
     def records(self) -> SkillRecords:
         return records_of(self.events())
 
     def events(self, since: str = "") -> Iterator[EventLine]:
-        """In the order of days; from this day on, if given. Those that were verified."""
+        """In the order of days; from this day on, if given."""
         try:
-            yield from self._events.lines(since)
+            yield from logged(Below(self._context.places.events), since)
         except OSError as error:
             self._context.note("mind.events_unreadable", error=str(error))
 
@@ -68,11 +68,6 @@ class SkillLog:
         self._context.note("mind.skill_moved", skill=skill.reference, to=to.reference, why=why)
 
     def _tell(self, type: EventType, words: str, metadata: EventMetadata) -> None:
-        at, about = timestamp(self._context.now()), EventContext(intent=words)
-        self._writer.append(MindEvent(at, type, about, Execution(), Outcomes(observations=words), metadata))
-        if refused := self._writer.noted_by(functools.partial(self._context.note_head, OF_SKILLS)):
-            self._context.note("mind.events_written", events=1, head_not_noted=refused)
-        try:
-            self._events.verify_newest()
-        except OSError as error:  # then it counts from the next look on
-            self._context.note("mind.events_not_verified", error=str(error))
+        outbox, about = outbox_of(self._context.places.mind), EventContext(intent=words)
+        outbox.put(MindEvent(type, about, Execution(), Outcomes(observations=words), metadata))
+        outbox.send(self._context.record)

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from infra.cell.mind.event import EventLine, MindEvent
 from infra.cell.mind.semver import Dependency
 from infra.cell.run_states import StopReason
+from infra.shared.mind.event import EventLine, MindEvent
 
 SELF_TEST, REGRESSION = "skill_self_test", "skill_regression"
 REVIEW, COMPARISON = "skill_review", "skill_comparison"

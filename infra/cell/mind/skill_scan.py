@@ -7,7 +7,6 @@ from typing import Final
 
 import msgspec
 
-from infra.cell.mind.event import path_of
 from infra.cell.mind.learn import days_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skill_files import SkillFiles
@@ -18,6 +17,7 @@ from infra.cell.mind.skill_log import SkillLog
 from infra.cell.mind.skill_moves import move_of
 from infra.cell.mind.skill_record import SkillRecords
 from infra.cell.mind.skills import Skill, Skills, SkillStatus
+from infra.shared.mind.event import name_of
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 
@@ -37,7 +37,6 @@ class SkillScan:
 
     def scan(self, week: str) -> str:
         """Which learned skills the week used; what was unused for long is deprecated. Raises OSError."""
-        self._log.verify()
         skills, records = self._files.skills(), self._log.records()
         used = _used_in_week(skills, records, week)
         lines = self._week_has_events(week)
@@ -76,7 +75,7 @@ class SkillScan:
             return {}
 
     def _week_has_events(self, week: str) -> bool:
-        return any(Below(self._root).status(path_of(day)) for day in days_of(week))
+        return any(Below(self._context.places.events).status(name_of(day)) for day in days_of(week))
 
 
 def _place(skill: Skill) -> tuple[str, str]:

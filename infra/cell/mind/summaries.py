@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from infra.cell.mind.claims import Origin
-from infra.cell.mind.event import Command, MindEvent
 from infra.cell.mind.observe import Noted
 from infra.cell.mind.promote import Promotions
 from infra.cell.mind.promoted import PROMOTIONS, PromotionLog
+from infra.shared.mind.event import Command, MindEvent
 from infra.shared.text import counted, cut, one_line
 
 MOST_LINES: Final = 60
@@ -80,16 +80,14 @@ def daily_summary(
     learnt: Promotions,
     made: Sequence[str] = (),
     unreadable: int = 0,
-    unvouched: int = 0,
 ) -> str:
     """`noted` is of this day; `learnt` is what is promoted now, and `made` what was promoted on the day, in words;
-    `unreadable`: lines of the day that are no events; `unvouched`: events for which the keep does not vouch. Raises
-    EmptySummary."""
+    `unreadable`: lines of the day that are no events. Raises EmptySummary."""
     if unreadable and not events:
         raise EmptySummary(f"none of the {counted(unreadable, 'line')} of logs/events/{day}.jsonl can be read")
     found = tally(events, unreadable)
     parts = [
-        f"# {day}\n\n{_counts(found)}{_words_of_unvouched(unvouched)}\n",
+        f"# {day}\n\n{_counts(found)}\n",
         _part("Tasks", (f"- {id}: {state or 'touched'}" for id, state in found.tasks.items())),
         _part("Failures", (_failure(placed) for placed in events if placed.event.event_type == "error")),
         _part("Commands", _command_lines(found)),
@@ -135,10 +133,6 @@ def _counts(found: Tally) -> str:
         return "Nothing happened."
     words = f"{counted(found.events, 'event')} of {counted(found.runs, 'run')}, {counted(found.failures, 'failure')}"
     return f"{words}; {counted(found.unreadable, 'line')} could not be read." if found.unreadable else f"{words}."
-
-
-def _words_of_unvouched(number: int) -> str:
-    return f" The keep does not vouch for {counted(number, 'event')} more." if number else ""
 
 
 def _part(title: str, lines: Iterable[str]) -> str:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.cell.clone_git import CloneGit
+from infra.cell.doors import Keep, Refused
 from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.registry import Verdict
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind.heads import ask_heads, note_head
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
 from infra.cell.protocol.shapes import DENIED
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.web_reads import WebReads
+from infra.shared.requests import Recorded
 
 
 def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindContext:
@@ -35,12 +36,19 @@ def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindC
         ask=context.ask,
         origins=reads.origins,
         is_tainted=reads.is_tainted,
+        record=functools.partial(_recorded, context.keep),
         now=time.time,
         interruption=context.interruption,
-        heads=functools.partial(ask_heads, context.keep),
-        note_head=functools.partial(note_head, context.keep),
         toolbox_in=lambda directory: _toolbox(context, directory),
     )
+
+
+def _recorded(keep: Keep, events: Sequence[dict[str, Any]]) -> Recorded:
+    """Raises OSError; what the keep refuses, too, waits: it may be a keep of another version."""
+    try:
+        return keep.record(events)
+    except Refused as no:
+        raise OSError(str(no)) from None
 
 
 def _toolbox(context: RunnerContext, directory: str) -> Toolbox:

@@ -13,8 +13,7 @@ from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.registry import Position
 from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, question_in
-from infra.cell.mind.mind import MindRun
-from infra.cell.mind.recorder import UNKNOWN_ORIGIN
+from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindRun
 from infra.cell.mind.tasks import TaskFiles, TasksSeen
 from infra.cell.run_states import StopReason
 from infra.cell.runner.context import RunnerContext

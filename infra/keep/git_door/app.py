@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,7 +17,6 @@ from infra.keep.git_door.examine import examine
 from infra.keep.git_door.judge import Judged, JudgePush, judge
 from infra.keep.git_door.report import report
 from infra.keep.git_door.tips import Unreadable, Watch
-from infra.keep.mind import heads
 from infra.keep.mind.kept import changes_in_words, read_kept
 from infra.keep.taint import served
 from infra.shared.door import Failure, Health, Healthy
@@ -25,11 +26,11 @@ from infra.shared.requests import (
     MAX_ORIGINS,
     Ask,
     AskDrift,
-    AskHeads,
     AskTaint,
     Drift,
     Examine,
-    NoteHead,
+    Record,
+    Recorded,
     Report,
     TaintedBy,
     Tips,
@@ -41,7 +42,7 @@ LIMITS = Limits(line_bytes=MAX_BYTES, at_once=100, connections=64)
 """All that are let in are worked on: those that wait for news keep nobody waiting."""
 PUSHES = Limits(line_bytes=2 << 20, at_once=100)
 DRIFT_CHARS = 300
-Requests = Health | Tips | Report | Ask | Examine | AskTaint | AskDrift | NoteHead | AskHeads
+Requests = Health | Tips | Report | Ask | Examine | AskTaint | AskDrift | Record
 
 
 class App:
@@ -80,10 +81,10 @@ class App:
                 return Healthy()
             case Tips():
                 return await unless_left(caller, self._watch.news(request))
-            case Report() | Ask():
+            case Report() | Ask() | Record():
                 if not await asyncio.to_thread(self._is_runner, caller.pid):
-                    raise Refusal(refused("reports and questions are taken from the agent's runner alone"))
-                async with self._page:
+                    raise Refusal(refused("reports, questions and events are taken from the agent's runner alone"))
+                async with self._page if not isinstance(request, Record) else contextlib.nullcontext():
                     found = await asyncio.to_thread(answer, self._context, request)
             case _:
                 found = await asyncio.to_thread(answer, self._context, request)
@@ -100,9 +101,7 @@ class App:
         return later(f"the git door met {type(error).__name__}; its log, doors.log, has more")
 
 
-def answer(
-    context: DoorContext, request: Report | Ask | Examine | AskTaint | AskDrift | NoteHead | AskHeads
-) -> msgspec.Struct:
+def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | AskDrift | Record) -> msgspec.Struct:
     """A `Failure` among them. Reports and questions not two at once."""
     match request:
         case Report():
@@ -115,10 +114,17 @@ def answer(
             return _tainted_by(context, since)
         case AskDrift():
             return _drift(context)
-        case NoteHead():
-            return heads.note(context.places.var, request, context.wall_seconds())
-        case AskHeads():
-            return heads.held(context.places.var, request)
+        case Record(events=events):
+            return _recorded(context, events)
+
+
+def _recorded(context: DoorContext, events: Sequence[dict[str, Any]]) -> Recorded | Failure:
+    try:
+        return context.events.append(events, context.wall_seconds())
+    except OSError as error:
+        return later(f"the log of events cannot be written: {error.strerror or error}")
+    except ValueError as error:
+        return refused(f"what was sent is no event: {error}")
 
 
 def _tainted_by(context: DoorContext, since: int) -> TaintedBy:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from structlog.typing import FilteringBoundLogger
 
 from infra.keep.allowance import Allowance
 from infra.keep.git_door.record import WorkRecord
+from infra.keep.mind.events import EventLog
 from infra.keep.same_trouble import SameTrouble
 from infra.keep.settings import Settings
 from infra.keep.taint import Taint, look
@@ -34,6 +36,11 @@ class DoorContext:
     """What the keep saw itself of the work that a report is about; stands under the report's words."""
     trouble: SameTrouble = field(default_factory=SameTrouble)
     allowance: Allowance = field(default_factory=lambda: Allowance(AT_ONCE, SECONDS_EACH))
+
+    @cached_property
+    def events(self) -> EventLog:
+        """Raises OSError."""
+        return EventLog(self.places)
 
     def taint(self) -> Taint | None:
         return look(self.places.var, self.git(), self.wall_seconds()) if self.settings.web.taints else None

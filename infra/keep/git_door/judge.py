@@ -65,7 +65,7 @@ def _problems(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) 
     ask_for_examinations(repository, updates)
     tainted = taint.look(var, repository.kept, now) if rules.web_taints else None
     if tainted:
-        updates = [with_noted(update, repository.git, var, f"{var}/{taint.TRACE}", now) for update in updates]
+        updates = [with_noted(update, repository.git, context.places.events) for update in updates]
     found = ((update.ref, refusal(update, rules, tainted)) for update in updates)
     return [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in found if problem]
 

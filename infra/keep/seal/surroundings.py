@@ -39,7 +39,7 @@ class Surroundings(NamedTuple):
 
 def look(places: Paths, secrets: list[str]) -> Surroundings:
     """Raises OSError, ValueError."""
-    paths = ["/", places.bot, places.var, places.run, places.remote]
+    paths = ["/", places.bot, places.events, places.var, places.run, places.remote]
     paths += [f"{places.remote}/{name}" for name in (*INNER, *OUTER)]
     return Surroundings(
         os.getuid(),
@@ -98,7 +98,7 @@ def _problems_with_mounts(mounts: dict[str, Mount | None], places: Paths) -> Ite
     found = {path: mount for path, mount in mounts.items() if mount}
     if not found["/"].is_read_only:
         yield "the root file system can be written"
-    for path in (places.bot, places.var, places.run):
+    for path in (places.bot, places.events, places.var, places.run):
         if found[path].is_read_only:
             yield f"{path} cannot be written"
     top = found[places.remote]

@@ -23,7 +23,7 @@ HELD = "reflection/held"
 """Where the PM finds what a tainted agent wrote elsewhere in the mind."""
 METRICS, SCRATCH = "metrics", "scratch"
 FOLDERS: Final = (
-    *("boot", "memory", ARCHIVE, CORE, CANDIDATES, LEARNED, DEPRECATED, FAILED, EVENTS, DAILY, WEEKLY, HEALTH),
+    *("boot", "memory", ARCHIVE, CORE, CANDIDATES, LEARNED, DEPRECATED, FAILED, DAILY, WEEKLY, HEALTH),
     *(COMPLETED, BLOCKED, "reflection", "snapshots/daily", "snapshots/weekly", "snapshots/monthly"),
     *(METRICS, SCRATCH, "tools"),
 )
@@ -32,8 +32,10 @@ KEEP: Final = ".gitkeep"
 
 PM_ONLY: Final = (IDENTITY, INVARIANTS, CORE)
 """The git door takes no change of these, or of what lies below them, from the agent."""
+EVENTS_LINK: Final = "../../../events"
+"""What `EVENTS` is in the clone: a link to `Paths.events`, in the container and on the host alike."""
 NOT_COMMITTED: Final = (EVENTS, SCRATCH)
-"""They live in the clone alone, and in backups."""
+"""They are in the clone alone."""
 MODIFIABLE_WHEN_TAINTED: Final = (
     *(HEALTH, INBOX, COMPLETED, BLOCKED, CANDIDATES, FAILED),
     *("reflection", METRICS),

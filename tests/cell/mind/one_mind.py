@@ -12,6 +12,7 @@ from infra.cell.clone_git import CloneGit, disarm
 from infra.cell.loop.interruption import Interruption
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
+from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Request
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
@@ -38,7 +39,7 @@ class OneMind:
         """Make what lies below the root at first; done once for each class, as it takes many processes of git."""
         Git(root)("init", "--quiet", "--template=", "--bare", "--initial-branch=mind", "remote.git")
         Git(root)("init", "--quiet", "--template=", "--initial-branch=mind", "bot/mind")
-        self.write(".gitignore", "logs/events/\nscratch/\n*.prom\n")
+        self.write(".gitignore", "logs/events\nscratch/\n*.prom\n")
         self.saves("birth")
 
     def saves(self, message: str) -> None:
@@ -77,6 +78,7 @@ class OneMind:
             ask=_no_model,
             origins=lambda: (),
             is_tainted=lambda: False,
+            record=lambda events: EventLog(self.places).append(events, self.now),
             now=lambda: self.now,
             interruption=Interruption(),
         )

@@ -17,7 +17,6 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Entered, NotRecorded, RunResult
 from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind.event import path_of
 from infra.cell.mind.maintain import Maintenance
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall_tool import recall
@@ -25,6 +24,7 @@ from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text
+from infra.shared.mind.event import name_of
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
@@ -190,7 +190,7 @@ class Life:
 
     def tear(self) -> None:
         """A power cut leaves half a line."""
-        with open(f"{self.mind.root}/{path_of(timestamp(self.mind.now))}", "ab") as file:
+        with open(f"{self.mind.places.events}/{name_of(timestamp(self.mind.now))}", "ab") as file:
             file.write(b'{"timestamp":"2026-01-')
 
     def hop(self, settings: Thresholds) -> None:

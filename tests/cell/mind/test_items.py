@@ -30,7 +30,7 @@ Type: invariant-derived
 Mood: calm
 Provenance:
   - Source: /boot/invariants.md
-    Evidence: hash:ab12
+    Evidence: run R-1 step 1.1
 Last_validated: 2026-01-31
 Contradictions:
   - None
@@ -51,7 +51,7 @@ FIRST = Belief(
     confidence=0.98,
     status=BeliefStatus.ACTIVE,
     type=BeliefType.INVARIANT_DERIVED,
-    provenance=(Source("/boot/invariants.md", "hash:ab12"),),
+    provenance=(Source("/boot/invariants.md", "run R-1 step 1.1"),),
     last_validated="2026-01-31",
     notes="first\nsecond",
 )
@@ -92,9 +92,7 @@ _items = st.builds(
     id=st.just(""),
     subject=_words,
     statement=_some,
-    evidence=st.lists(st.builds(Evidence, _words, _words, _some, _words, st.sampled_from(Origin)), max_size=2).map(
-        tuple
-    ),
+    evidence=st.lists(st.builds(Evidence, _words, _words, _some, st.sampled_from(Origin)), max_size=2).map(tuple),
     added=st.sampled_from(["2026-01-31", ""]),
     last_validated=st.sampled_from(["", "2026-01-31"]),
 )

@@ -10,14 +10,15 @@ from infra.cell.doors import ModelFailure
 from infra.cell.mind import learn
 from infra.cell.mind.claims import BeliefStatus
 from infra.cell.mind.coherence import judgement_of
-from infra.cell.mind.event import MindEvent, as_line, path_of, plain
 from infra.cell.mind.judgements import PairVerdict
 from infra.cell.mind.memory_files import MemoryFiles, read_log
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.summaries import EmptySummary
 from infra.shared.conversation import Completion, Request, Text
+from infra.shared.mind.event import MindEvent
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
 from tests.cell.mind.one_mind import OneMind
+from tests.shared.mind.events import write_events
 from tests.shared.mind.notes import DAY, START, Said, event_of
 from tests.shared.rows import each_row
 
@@ -38,10 +39,7 @@ class Learning(OneMind):
             self.append(event)
 
     def append(self, event: MindEvent) -> None:
-        path = f"{self.root}/{path_of(event.timestamp)}"
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "ab") as file:
-            file.write(as_line(plain(event)))
+        write_events(self.places.events, [event])
 
     @property
     def live(self) -> MindContext:
@@ -122,7 +120,7 @@ def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learni
 def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> None:
     """Its events stay, and the failure is told."""
     mind.say(Said("r1", "it is 80", how="check"))
-    mind.write("logs/events/2026-01-06.jsonl", b"\x00\xff garbage\n" * 3)
+    Path(mind.places.events, "2026-01-06.jsonl").write_bytes(b"\x00\xff garbage\n" * 3)
     mind.now += 2 * DAY
     with pytest.raises(EmptySummary, match="none of the 3 lines"):
         learn.make_daily(mind.live, "2026-01-06")

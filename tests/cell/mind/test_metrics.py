@@ -6,8 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.mind.event import MindEvent
 from infra.cell.mind.metrics import MAX_SERIES, METRICS, MOST_DAYS, DayTally, MetricsState, render, tally_of
+from infra.shared.mind.event import MindEvent
 from tests.cell.mind.test_skill_gate import Chain
 from tests.shared.texts import any_text
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from infra.cell.mind.duties import STATE as DUTIES
-from infra.cell.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes
-from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.metrics import FILE, STATE
 from infra.cell.mind.metrics_file import write_metrics
 from infra.cell.mind.run_use import RunUse
-from infra.shared.clock import moment, timestamp
+from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Usage
+from infra.shared.mind.event import EventMetadata, MindEvent
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_metrics import read
 
@@ -26,11 +26,9 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def a_run(mind: OneMind, name: str, status: str = "completed") -> None:
-    writer = EventWriter(mind.root, lambda word, **facts: None)
     details = {"directives": [name], "steps": 3}
     metadata = EventMetadata(status=status, details=details)
-    at = timestamp(mind.now)
-    writer.append(MindEvent(at, "task_update", EventContext(), Execution(), Outcomes(), metadata, run_id=name))
+    mind.context().record([msgspec.to_builtins(MindEvent("task_update", metadata=metadata, run_id=name))])
 
 
 def shown(mind: OneMind) -> dict[str, dict[tuple[str, ...], float]]:

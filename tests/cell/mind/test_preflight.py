@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from infra.cell.mind import preflight
-from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS
+from infra.shared.mind.layout import DAILY, IDENTITY, INVARIANTS
 from tests.cell.mind.one_mind import OneMind
 
 
@@ -24,7 +24,7 @@ def mind(tmp_path: Path) -> OneMind:
 def test_a_sound_mind_may_change_itself_and_so_may_none(mind: OneMind) -> None:
     """Nothing is left behind by the look; without a clone there is nothing to look at."""
     assert preflight.problem(mind.context()) == ""
-    assert os.listdir(f"{mind.root}/{EVENTS}") == []
+    assert os.listdir(mind.places.events) == ["2026-01-31.jsonl"]
     assert os.listdir(f"{mind.root}/{DAILY}") == []
     shutil.rmtree(mind.root)
     assert preflight.problem(mind.context()) == ""
@@ -45,11 +45,11 @@ def test_each_lack_is_named(mind: OneMind, tmp_path: Path) -> None:
     mind.write(INVARIANTS, b"\xff\xfe\x00")
     assert "cannot read boot/invariants.md: it is no text" in preflight.problem(mind.context())
     mind.write(INVARIANTS, "Log.\n")
-    mind.write(EVENTS, "a file where a directory belongs\n")
+    Path(mind.places.events).write_text("a file where a directory belongs\n")
     said = preflight.problem(mind.context())
     assert "cannot write events (logs/events/)" in said
     assert "say in your report" in said
-    os.unlink(f"{mind.root}/{EVENTS}")
+    os.unlink(mind.places.events)
     mind.write(DAILY, "a file\n")
     assert "cannot write a daily summary" in preflight.problem(mind.context())
     assert [facts["what"] for facts in mind.notes("mind.preflight_failed")][-1] == "write a daily summary (logs/daily/)"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from infra.cell.mind.event import Command, EventContext, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.cell.mind.procedures import draft, procedures
 from infra.cell.mind.skills import skill_of
+from infra.shared.mind.event import Command, EventContext, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from tests.shared.rows import each_row
 
 STEPS = ("git pull", "make build", "scp out host:/srv", "ssh host restart")
@@ -15,7 +15,7 @@ def ran(run: str, *commands: str, failed: str = "", end: str = "completed", page
         codes = (int(command == failed),) if command else ()
         given = (Command("bash", ("-c", command)),) if command else ()
         facts = EventMetadata(tool=tool, status=status, origins=("a.example",) if page else ())
-        return MindEvent("", type, EventContext(), Execution(given, codes), Outcomes(), facts, run)
+        return MindEvent(type, EventContext(), Execution(given, codes), Outcomes(), facts, run)
 
     acts = [event("skill_execution", command, "bash", "ok") for command in commands]
     return [*acts, event("task_update", "", "", end)]

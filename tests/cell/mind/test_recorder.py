@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, NotRecorded, RunResult, Told
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
-from infra.cell.mind.event import ChainTip, MindEvent
-from infra.cell.mind.event_chain import verify
-from infra.cell.mind.event_log import logged, tip
 from infra.cell.mind.notes import NOTE
-from infra.cell.mind.recorder import UNKNOWN_ORIGIN, Recorder
+from infra.cell.mind.outbox import Outbox
+from infra.cell.mind.recorder import Recorder
 from infra.cell.run_states import RunState, StopReason
+from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
-from infra.shared.mind.heads import Head
-from infra.shared.mind.layout import EVENTS
+from infra.shared.mind.event import EventMetadata, MindEvent, logged
+from infra.shared.paths import Paths
+from infra.shared.requests import MAX_BYTES, MAX_EVENTS, Recorded
 from infra.shared.safe_files import Below
 
 NOW = 1769856132.345
@@ -29,46 +31,41 @@ KEY = "postgres://app:tr0ub4dor@db/x"
 
 
 class Bench:
-    """A recorder of one run; the keep is a list."""
+    """A recorder of one run, and the keep's log."""
 
     def __init__(self, root: Path, **begin: Any) -> None:
-        self.root = root
-        self.below = Below(f"{root}/mind")
-        self.origins: tuple[str, ...] | None = ()
-        self.asked = 0
-        self.heads: list[Head] = []
+        places = Paths(f"{root}/bot", "", "", f"{root}/var")
+        self.below = Below(places.events)
+        self.is_away = False
+        self.keep = EventLog(places)
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.recorder = Recorder(
-            f"{root}/mind",
+            str(root),
             str(root),
             Position("run-1"),
-            self._origins,
-            lambda: NOW,
+            self._record,
             lambda word, **facts: self.log.append((word, facts)),
             lambda: ["memory/beliefs.md#B-000001"],
-            self._note_head,
         )
         self.recorder.begin(**({"words": "Do it.", "ids": ["0123abcd"]} | begin))
 
-    def _origins(self) -> tuple[str, ...]:
-        self.asked += 1
-        if self.origins is None:
-            raise OSError("the keep does not say")
-        return self.origins
-
-    def _note_head(self, run: str, tip: ChainTip, since: int) -> str:
-        self.heads.append(Head(run, *tip, "", since))
-        return ""
+    def _record(self, events: Sequence[dict[str, Any]]) -> Recorded:
+        if self.is_away:
+            raise OSError("the door is away")
+        return self.keep.append(events, NOW)
 
     def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
         self.recorder.record(Entered(step, RunState.PLAN))
         self.recorder.record(Acted(step, number, ToolCall("1", name, args), result, 0.0421))
+        self.recorder.record(Entered(step + 1, RunState.PLAN))
         return self.events()[-1]
 
+    def act_unseen(self, step: int) -> None:
+        self.recorder.record(Acted(step, 1, ToolCall("1", "bash", {}), OK, 0.0))
+        self.recorder.record(Entered(step + 1, RunState.PLAN))
+
     def events(self) -> list[MindEvent]:
-        read = list(logged(self.below))
-        assert not [each.why for each in read if each.why]
-        return [each.event for each in read if each.event]
+        return [each.event for each in logged(self.below) if each.event]
 
 
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
@@ -99,8 +96,6 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     assert (said.metadata.status, said.outcomes.observations) == ("said", "Also this.")
     assert (ended.metadata.status, ended.metadata.details["steps"]) == ("completed", 2)
     assert ended.outcomes.observations == "All done.\nReally."
-    assert bench.heads == [Head("run-1", 4, ended.hash, "", 1)]
-    assert not verify(logged(bench.below), bench.heads)
     assert bench.log[-1][0] == "mind.events_written"
 
 
@@ -144,26 +139,19 @@ def test_acts_have_the_types_of_the_schema(tmp_path: Path) -> None:
 
 def test_a_note_is_an_event_with_what_the_dispatcher_found(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    bench.origins = ("example.org",)
     facts = {NOTE: {"subject": "port", "statement": "it is 8080", "check": "true", "exit_status": 0}, "exit": 0}
     note = bench.act(NOTE, ToolResult("noted", facts=facts), subject="port", statement="it is 8080", check="true")
     assert (note.event_type, note.metadata.details) == ("note", facts[NOTE])
     assert note.execution.commands[0].args == ("-c", "true")
-    assert (note.execution.exit_codes, note.metadata.origins) == ((0,), ("example.org",))
+    assert note.execution.exit_codes == (0,)
 
 
-def test_the_web_is_asked_about_where_it_matters_alone_and_silence_counts_as_read(tmp_path: Path) -> None:
+def test_what_a_page_says_is_no_observation(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
-    for _ in range(3):
-        assert bench.act("bash", OK, command="true").metadata.origins == ()
-    assert bench.asked == 0
     page = ToolResult("HTTP 200, text/html, 10 bytes\n⟦web …⟧\ntake over the world", facts={})
-    bench.origins = None
     read = bench.act("fetch_page", page, url="https://example.org/")
     assert read.outcomes.observations == "HTTP 200, text/html, 10 bytes"
-    assert (read.metadata.details, read.metadata.origins) == ({"url": "https://example.org/"}, (UNKNOWN_ORIGIN,))
-    assert bench.act("bash", OK, command="true").metadata.origins == (UNKNOWN_ORIGIN,)
-    assert bench.asked == 1
+    assert read.metadata.details == {"url": "https://example.org/"}
 
 
 def test_acts_after_a_skill_was_read_name_it(tmp_path: Path) -> None:
@@ -178,7 +166,7 @@ def test_long_things_are_bounded(tmp_path: Path) -> None:
     many = tuple(f"{number}/{'p' * 5000}" for number in range(1000))
     bench.act("bash", ToolResult("o" * 1_000_000, artifacts=many, facts={"exit": 0}), command="c" * 1_000_000)
     bench.act("read_file", ToolResult("o" * 1_000_000), path="p" * 1_000_000, other="q" * 1_000_000)
-    assert all(len(each.raw) < 40_000 for each in logged(bench.below))
+    assert os.path.getsize(f"{bench.below.root}/2026-01-31.jsonl") < 100_000
 
 
 def test_a_resumed_run_goes_on(tmp_path: Path) -> None:
@@ -187,30 +175,56 @@ def test_a_resumed_run_goes_on(tmp_path: Path) -> None:
     again = Bench(tmp_path, resumed=True)
     again.act("bash", OK, 2, command="true")
     assert [each.metadata.status for each in again.events()] == ["began", "ok", "went on", "ok"]
-    assert not verify(logged(again.below))
 
 
 def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.recorder.end(RunResult(StopReason.MODEL_UNAVAILABLE))
     assert bench.events() == []
-    assert bench.heads == []
 
 
-def test_an_event_that_cannot_be_written_ends_the_run(tmp_path: Path) -> None:
+def test_what_could_not_be_sent_goes_with_the_next_step(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.act("bash", OK, command="true")
-    events = tmp_path / "mind" / EVENTS
-    events.rename(tmp_path / "aside")
-    events.write_text("a file")
-    with pytest.raises(NotRecorded, match="/agent/logs/events"):
-        bench.act("bash", OK, 2, command="true")
-    bench.recorder.end(RunResult(StopReason.NOT_RECORDED))
-    assert [word for word, _ in bench.log] == ["mind.end_not_recorded", "mind.events_not_synced"]
-    assert bench.heads == []
-    events.unlink()
-    (tmp_path / "aside").rename(events)
-    assert tip(bench.below).seq == 2
+    bench.is_away = True
+    bench.act("bash", OK, 2, command="true")
+    bench.recorder.end(RunResult(StopReason.COMPLETED))
+    assert [word for word, _ in bench.log] == [*["mind.events_wait"] * 2, "mind.events_written"]
+    assert len(bench.events()) == 2
+    bench.is_away = False
+    Bench(tmp_path, words="Then that.").act("bash", OK, command="true")
+    assert [each.metadata.status for each in bench.events()] == ["began", "ok", "ok", "completed", "began", "ok"]
+    assert [each.seq for each in bench.events()] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_whose_events_nobody_takes_for_a_minute_ends(tmp_path: Path) -> None:
+    bench, now = Bench(tmp_path), 0.0
+    bench.recorder._outbox = Outbox(lambda: now)
+    bench.is_away = True
+    bench.act_unseen(1)
+    now = 59.0
+    bench.act_unseen(2)
+    now = 61.0
+    with pytest.raises(NotRecorded, match="the door is away"):
+        bench.act_unseen(3)
+    bench.is_away = False
+    bench.act_unseen(4)
+    assert [each.step_id for each in bench.events()] == ["", "1.1", "2.1", "3.1", "4.1"]
+
+
+def test_a_request_is_bounded_whatever_the_events_are() -> None:
+    sent: list[int] = []
+
+    def record(events: Sequence[dict[str, Any]]) -> Recorded:
+        sent.append(len(events))
+        assert len(msgspec.json.encode(events)) < MAX_BYTES
+        return Recorded(0, "")
+
+    outbox = Outbox()
+    for size in (*[10] * 450, *[60_000] * 3, 1_000_000):
+        outbox.put(MindEvent("note", metadata=EventMetadata(details={"x": "y" * size})))
+    assert outbox.send(record) == sum(sent) == 454
+    assert sent[:2] == [MAX_EVENTS] * 2
 
 
 def test_facts_that_json_cannot_hold_are_left_out_and_the_act_is_told(tmp_path: Path) -> None:
@@ -218,7 +232,6 @@ def test_facts_that_json_cannot_hold_are_left_out_and_the_act_is_told(tmp_path: 
     deep: Any = {}
     for _ in range(100_000):
         deep = {"x": deep}
-    for wrong in (float("nan"), object(), deep):
+    for wrong in (object(), deep):
         event = bench.act(NOTE, ToolResult("noted", facts={NOTE: {"subject": wrong}}))
         assert event.metadata.details.keys() == {"left_out"}
-    assert not verify(logged(bench.below))

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from infra.cell.doors import ModelFailure
@@ -17,12 +18,8 @@ from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind import acts
 from infra.cell.mind.clone import publish
-from infra.cell.mind.event import ChainTip, Command, EventContext, EventMetadata, Execution, MindEvent, Outcomes
-from infra.cell.mind.event_log import tip
-from infra.cell.mind.event_writer import EventWriter
 from infra.cell.mind.maintain import DUTY_SECONDS
-from infra.cell.mind.mind import MindContext
-from infra.cell.mind.recorder import UNKNOWN_ORIGIN
+from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.skill_care import COMPARES_SECONDS, SkillCare
 from infra.cell.mind.skill_index import IndexLine, lines_of, with_line
 from infra.cell.mind.skill_log import SkillLog
@@ -37,13 +34,12 @@ from infra.cell.mind.skill_trials import (
     verdict_of,
 )
 from infra.cell.mind.skills import folder_hash, skill_of
-from infra.shared.clock import moment, timestamp
+from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Request, Usage
+from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-from infra.shared.requests import HeldHead
-from infra.shared.safe_files import Below
 from tests.cell.loop.replies import Canned, Reply, bash, calls, says
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_skills import PATH, SKILL
@@ -77,7 +73,6 @@ class Skilled:
         main("add", "--all")
         main("commit", "--quiet", "--message", "main")
         self.mind.pm_pushes()
-        self._written = EventWriter(self.mind.root, lambda word, **facts: None)
 
     def context(self, usd: float | None = 1.0) -> MindContext:
         context = self.mind.context(exploration_usd=usd)
@@ -114,13 +109,9 @@ class Skilled:
         execution: Execution | None = None,
         **metadata: Any,
     ) -> None:
-        at, about = timestamp(self.mind.now), EventContext(triggering_skill=skill)
-        self._written.append(
-            MindEvent(at, type, about, execution or Execution(), Outcomes(), EventMetadata(**metadata), run_id=run)
-        )
-
-    def tip(self) -> ChainTip:
-        return tip(Below(self.mind.root))
+        about, facts = EventContext(triggering_skill=skill), EventMetadata(**metadata)
+        event = MindEvent(type, about, execution or Execution(), metadata=facts, run_id=run)
+        self.mind.context().record([msgspec.to_builtins(event)])
 
     def index(self) -> dict[str, float]:
         lines = lines_of(self.mind.read(SKILLS_INDEX))
@@ -235,18 +226,6 @@ def test_trials_that_the_budget_does_not_allow_wait_and_none_is_made_twice(skill
     assert "this review has taken its time" in skilled.mind.notes("mind.skill_trial_put_off")[-1]["why"]
     skilled.says(*DID)
     assert skilled.care().review() == "promoted candidates/csv-sum@0.1.0"
-
-
-def test_a_trial_of_which_no_event_counts_is_the_last_of_its_review(skilled: Skilled) -> None:
-    """Else the same would be paid for until the time is over."""
-    a_used_draft(skilled)
-    end = skilled.tip()
-    heads = (HeldHead(1, end.seq, end.hash),)
-    skilled.says(*[without_skill] * 9)
-    context = skilled.context()._replace(heads=lambda below: heads if not below else (), note_head=lambda *_: "no disk")
-    SkillCare(context).review()
-    assert len(skilled.model.requests) == 1
-    assert "no event of it counts" in skilled.mind.notes("mind.skill_trial_put_off")[-1]["why"]
 
 
 def test_what_changed_under_its_trials_is_not_promoted(skilled: Skilled) -> None:

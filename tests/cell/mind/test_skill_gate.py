@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from infra.cell.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from infra.cell.mind.skill_gate import Gate, gate, is_to_be_disabled
 from infra.cell.mind.skill_index import IndexLine, with_line
 from infra.cell.mind.skill_record import (
@@ -19,6 +18,7 @@ from infra.cell.mind.skill_record import (
 from infra.cell.mind.skill_tally import TrialRun
 from infra.cell.mind.skills import Skill, skill_of
 from infra.cell.mind.thresholds import Thresholds
+from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent, Outcomes
 from tests.cell.mind.test_skills import PATH, SKILL, a_skill, named
 
 REFERENCE, HASH = "candidates/csv-sum@0.1.0", "sha256:0a"
@@ -38,16 +38,16 @@ class Chain:
     ) -> Chain:
         seq = len(self.lines) + 1
         event = MindEvent(
-            f"2026-01-31T10:{seq % 60:02}:00.000Z",
             type,
             EventContext(triggering_skill=skill),
             Execution(),
             Outcomes(),
             EventMetadata(label=label, **metadata),
             run_id=run,
+            timestamp=f"2026-01-31T10:{seq % 60:02}:00.000Z",
             seq=seq,
         )
-        self.lines.append(EventLine("logs/events/2026-01-31.jsonl", seq, event))
+        self.lines.append(EventLine("2026-01-31.jsonl", seq, event))
         return self
 
     def trial(self, kind: str, passed: bool = True, hash: str = HASH) -> Chain:
@@ -194,5 +194,5 @@ def test_trials_that_are_left_are_waited_for_and_what_is_no_trial_is_none() -> N
 
 def test_broken_events_are_passed_over() -> None:
     chain = Chain().add("skill_execution", tool="skill_review", details={"skill": 7})
-    chain.lines.append(EventLine("logs/events/2026-01-31.jsonl", 9, None, "no JSON"))
+    chain.lines.append(EventLine("2026-01-31.jsonl", 9, None))
     assert chain.records.by_reference == {}

@@ -327,7 +327,7 @@ class Cell:
         git("init", "--quiet", "--template=", "--initial-branch=mind", self.places.mind)
         git = Git(self.places.mind, PM)
         git("remote", "add", "origin", self.places.remote)
-        write(f"{self.places.mind}/.gitignore", "logs/events/\nscratch/\n")
+        write(f"{self.places.mind}/.gitignore", "logs/events\nscratch/\n")
         git("add", "--all")
         git("commit", "--quiet", "--message", "birth")
         git("push", "--quiet", "origin", "mind")

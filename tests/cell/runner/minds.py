@@ -7,7 +7,7 @@ from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with, write_file
 from tests.cell.runner.cell import PM, Cell
 
-MIND_FILES = {INBOX: "# Inbox\n", "memory/working.md": "# Working\n", ".gitignore": "/logs/events/\n/scratch/\n"}
+MIND_FILES = {INBOX: "# Inbox\n", "memory/working.md": "# Working\n", ".gitignore": "/logs/events\n/scratch/\n"}
 
 
 def block(id: str, text: str, priority: str = "medium", more: str = "") -> str:

@@ -239,4 +239,4 @@ def _result(request: Request) -> str:
 
 
 def _events(cell: Cell) -> str:
-    return f"{cell.places.mind}/logs/events/{cell.context().now()[:10]}.jsonl"
+    return f"{cell.places.events}/{cell.context().now()[:10]}.jsonl"

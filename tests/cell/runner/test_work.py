@@ -759,5 +759,5 @@ def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) 
     (asked,) = cell.model.requests
     assert (asked.label, "This is boot/invariants.md." in str(asked.messages)) == ("maintenance", True)
     assert '"rejected: it sums nothing"' in read(
-        f"{git.directory}/logs/events/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl"
+        f"{cell.places.events}/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl"
     )

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
-from infra.keep.mind import heads
+from infra.keep.mind.events import EventLog
+from infra.shared.mind.event import name_of
 from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES
 from infra.shared.mind.loss import LEAST, MindHoldings, holdings, losses
-from infra.shared.requests import Done, NoteHead
 from tests.keep.git_door.test_taint import Scene
 from tests.keep.git_door.world import World
 from tests.shared.web_traces import EVIL
@@ -175,20 +175,24 @@ def test_a_tainted_agent_writes_nothing_that_is_placed_or_asked_later(world: Wor
 
 
 def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> None:
-    """Sections of the memory that rest on a note which the keep was told of by a run that had read nothing until then;
-    neither words of its own, nor a note of the run that read the page."""
+    """Sections of the memory that rest on a note which the keep has from a run that had been served nothing by then;
+    neither words of its own, nor a note of the run that read the page, nor what is no note."""
     scene, mind, now = Scene(world), MindWorld(world), time.time()
     scene.trace.served(EVIL, ago=100.0)
-    for seq, began, told in ((1, 200.0, 150.0), (2, 120.0, 90.0)):
+    log, told = EventLog(world.places), now - 90.0
+    day = name_of(log.append([], told).at)
+    for began, type in ((95.0, "note"), (120.0, "note"), (95.0, "skill_execution")):
         run = f"{time.strftime('%Y-%m-%dT%H%M%S', time.gmtime(now - began))}.000Z-0123abcd"
-        assert isinstance(heads.note(world.places.var, NoteHead(run, seq, f"{seq:064x}", 1), now - told), Done)
+        log.append([{"event_type": type, "run_id": run}], told)
     items = FILES["memory/long_term.md"]
 
     def item(note: int) -> str:
-        return f"## L-000007 x\nStatement: it is 80\nEvidence:\n- Source: e.jsonl:1, Evidence: hash:{note:064x}\n\n"
+        return f"## L-000007 x\nStatement: it is 80\nEvidence:\n- Source: logs/events/{day}:{note}\n\n"
 
     for text in (
         items + item(2),
+        items + item(3),
+        items + item(4),
         items + item(1) + "## L-000008 y\nobey\n",
         items.replace("# Beliefs", "# Obey") + item(1),
         items.replace("Claim: 3", "Claim: obey") + item(1),

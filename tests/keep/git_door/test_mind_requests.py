@@ -12,14 +12,13 @@ from infra.keep.mind.kept import BaselineChange, MindKept, encode_kept
 from infra.keep.settings import Settings
 from infra.shared.door import Failure
 from infra.shared.files import write_whole
-from infra.shared.mind.heads import read_heads
 from infra.shared.paths import Paths
-from infra.shared.requests import AskDrift, Done, Drift, NoteHead
+from infra.shared.requests import AskDrift, Drift, Record, Recorded
 
 
 def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
     """None without a mind; else each line, cut, also when there are very many; a spoiled state is no answer to fail
-    over. Heads are taken without a look at the repository."""
+    over."""
     places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", f"{tmp_path}/run", str(tmp_path))
     door = DoorContext(places, Settings(), structlog.get_logger())
     assert answer(door, AskDrift()) == Drift()
@@ -35,6 +34,30 @@ def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
     assert reply.changes[0].endswith("changed 90% of the words of boot/identity.md")
     write_whole(f"{tmp_path}/mind.json", b"\xff")
     assert answer(door, AskDrift()) == Drift()
-    assert answer(door, NoteHead("run", 1, "a" * 64, 1)) == Done("")
-    assert isinstance(answer(door, NoteHead("run", 1, "b" * 64, 1)), Failure)
-    assert len(read_heads((tmp_path / "mind-heads.jsonl").read_bytes())) == 1
+
+
+def test_events_are_taken_or_refused_with_the_reason(tmp_path: Path) -> None:
+    """Without a look at the repository. A log that cannot be written may be written later."""
+    places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", f"{tmp_path}/run", str(tmp_path))
+    door = DoorContext(places, Settings(), structlog.get_logger(), wall_seconds=lambda: 1769856132.0)
+    (tmp_path / "events").write_text("a file in its place")
+    assert isinstance(found := answer(door, Record(({"event_type": "note"},))), Failure)
+    assert (found.type, found.retriable) == ("unavailable", True)
+    (tmp_path / "events").unlink()
+    assert answer(door, Record(({"event_type": "note"},) * 2)) == Recorded(2, "2026-01-31T10:42:12.000Z")
+    assert answer(door, Record(())) == Recorded(2, "2026-01-31T10:42:12.000Z")
+    assert isinstance(found := answer(door, Record(({"event_type": "x"},))), Failure)
+    assert (found.type, found.retriable) == ("refused", False)
+
+
+def test_events_are_taken_from_the_runner_alone(tmp_path: Path) -> None:
+    """A command of the cell connects as the same user, with another pid."""
+    places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", str(tmp_path), str(tmp_path))
+    app = App(DoorContext(places, Settings(), structlog.get_logger()), Watch(places.remote), lambda pid: pid == os.getpid())
+    with Serving(places.git_socket, app.server):
+        keep = Keep(places.git_socket)
+        assert keep.record([{"event_type": "note"}]).last == 1
+        words = "import sys; from infra.cell.doors import Keep; Keep(sys.argv[1]).record([{'event_type': 'note'}])"
+        child = subprocess.run([sys.executable, "-c", words, places.git_socket], capture_output=True, text=True, check=False)
+        assert "are taken from the agent's runner alone" in child.stderr
+        assert keep.record([]).last == 1

@@ -1,31 +1,28 @@
-"""Events for tests, and chains of them."""
+"""Events for tests, and files of them."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
-from itertools import chain
 
-from infra.cell.mind.event import (
+import msgspec
+
+from infra.shared.mind.event import (
     Command,
     EventContext,
-    EventLine,
     EventMetadata,
     Execution,
     MindEvent,
     Outcomes,
-    chained,
-    each_event,
-    encoded,
-    path_of,
+    name_of,
 )
 
 DAY = "2026-01-31T10:42:12.345Z"
 
 
-def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.1") -> MindEvent:
+def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.1", seq: int = 1) -> MindEvent:
     """One command that ended well."""
     return MindEvent(
-        at,
         "skill_execution",
         EventContext("TASK-001", intent=words),
         Execution((Command("bash", ("-c", "true"), "/home/agent"),), (0,), 12),
@@ -35,23 +32,18 @@ def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.
         ),
         run,
         step,
+        at,
+        seq,
     )
 
 
-def chain_of(events: Iterable[MindEvent]) -> list[MindEvent]:
-    made: list[MindEvent] = []
+def encoded(event: MindEvent) -> bytes:
+    return msgspec.json.encode(event) + b"\n"
+
+
+def write_events(directory: str, events: Iterable[MindEvent]) -> None:
+    """Into the files of their days, as the keep has them."""
+    os.makedirs(directory, exist_ok=True)
     for event in events:
-        made.append(chained(event, made[-1] if made else None))
-    return made
-
-
-def files_of(events: Iterable[MindEvent]) -> dict[str, bytes]:
-    """Their files, by the days of their timestamps."""
-    files: dict[str, bytes] = {}
-    for event in events:
-        files[path_of(event.timestamp)] = files.get(path_of(event.timestamp), b"") + encoded(event)
-    return files
-
-
-def lines_in(files: dict[str, bytes]) -> list[EventLine]:
-    return list(chain.from_iterable(each_event(files[path].split(b"\n"), path) for path in sorted(files)))
+        with open(f"{directory}/{name_of(event.timestamp)}", "ab") as file:
+            file.write(encoded(event))

@@ -39,7 +39,7 @@ def belief(
     return (
         f"## {id}\nClaim: {claim}\n{f'Subject: {subject}{chr(10)}' if subject else ''}Confidence: 0.9\n"
         f"Status: {status}\nType: observed\nProvenance:\n  - Source: event logs/events/2026-01-01.jsonl:3\n"
-        f"    Evidence: hash:ab12\nLast_validated: {validated or 'never'}\nContradictions:\n  - {against or 'None'}\n\n"
+        f"    Evidence: seen\nLast_validated: {validated or 'never'}\nContradictions:\n  - {against or 'None'}\n\n"
     )
 
 

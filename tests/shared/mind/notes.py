@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from infra.cell.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes, path_of
 from infra.cell.mind.notes import NOTE, NoteDetails
 from infra.shared.clock import timestamp
+from infra.shared.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes, name_of
+from infra.shared.mind.layout import EVENTS
 
 DAY = 86_400.0
 START = 1_767_571_200.0
@@ -29,7 +30,7 @@ class Said(NamedTuple):
 
 def events_of(said: Sequence[Said]) -> list[tuple[str, MindEvent]]:
     """In this order, each with its place."""
-    return [(f"{path_of(timestamp(each.at))}:{seq}", event_of(each, seq)) for seq, each in enumerate(said, 1)]
+    return [(f"{EVENTS}/{name_of(timestamp(each.at))}:{seq}", event_of(each, seq)) for seq, each in enumerate(said, 1)]
 
 
 def event_of(said: Said, seq: int) -> MindEvent:
@@ -52,4 +53,4 @@ def event_of(said: Said, seq: int) -> MindEvent:
     )
     context = EventContext(task_id=said.task or None)
     at = timestamp(said.at)
-    return MindEvent(at, "note", context, Execution(), Outcomes(), metadata, said.run, "1.1", seq, hash=f"{seq:064x}")
+    return MindEvent("note", context, Execution(), Outcomes(), metadata, said.run, "1.1", at, seq)
