@@ -147,8 +147,8 @@ def test_no_file_is_overwritten_or_made_where_none_can_be(lived: Desk) -> None:
     assert (path.name.startswith("minifram-agent-2"), path.name.endswith("Z.tar.gz")) == (True, True)
 
 
-def test_no_link_or_pipe_of_the_agents_is_followed(lived: Desk) -> None:
-    events = Path(lived.home().places.mind, "logs", "events")
+def test_no_link_or_pipe_is_followed(lived: Desk) -> None:
+    events = Path(lived.home().places.events)
     (events / "2026-02-01.jsonl").symlink_to("/etc/passwd")
     os.mkfifo(events / "2026-02-02.jsonl")
     ended = lived.done("backup", str(lived.root / "saved"))

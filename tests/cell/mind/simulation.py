@@ -130,7 +130,6 @@ class Life:
         self.settings = Thresholds()
         self.runs = 0
         self.origins: tuple[str, ...] = ()
-        self.refused_for_space = 0
 
     @property
     def context(self) -> MindContext:
@@ -153,6 +152,9 @@ class Life:
         run.directed(words)
         run.begin([f"task-{self.runs}"])
         toolbox, results = Toolbox(run.tools()), list[ToolResult]()
+        for origin in self.origins:
+            with open(self.mind.places.web_trace, "a") as trace:
+                trace.write(json.dumps({"at": timestamp(self.mind.now), "status": "ok", "origin": origin}) + "\n")
         try:
             run.record(Entered(1, RunState.PLAN))
             for number, (name, args) in enumerate(acts, 1):
@@ -162,7 +164,6 @@ class Life:
                 results.append(result)
                 run.record(Acted(number, 1, call, result, 0.1))
         except NotRecorded:
-            self.refused_for_space += 1
             end = StopReason.NOT_RECORDED
         if not crashes:
             run.end(RunResult(end, "done", len(acts)), [f"task-{self.runs}"])

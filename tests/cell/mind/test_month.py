@@ -116,7 +116,7 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
     placed = life.mind.notes("mind.placed")
     assert placed
     assert max(each["tokens"] for each in placed) <= Thresholds().context_tokens
-    assert life.refused_for_space == 1
+    assert life.mind.notes("mind.events_wait")
     assert not (Path(life.mind.root) / SKILL_PATH).exists()
     assert not life.mind.git("status", "--porcelain")
     assert life.mind.bare("rev-parse", "refs/heads/mind") == life.mind.git("rev-parse", "HEAD")
