@@ -48,7 +48,6 @@ ALLOWED = {
     "host/demo.py": "the demo's own agent, before it runs",
     "host/container/container.py": "whether the cell's tree is empty, before anything runs",
     "host/init.py": "makes the agent: nothing of it runs yet",
-    "host/backup.py": "begins an agent from an archive: nothing of it runs yet",
 }
 
 

@@ -64,19 +64,22 @@ class Served:
 
 
 class GitDoor(Served):
-    """The git door's own answers; it looks for moves more often than in life. Whoever asks is taken for the runner."""
+    """The git door's own answers; it looks for moves more often than in life. `is_runner`: by default whoever asks."""
 
     def __init__(
         self,
         places: Paths,
         poll_seconds: float = POLL_SECONDS,
         settings: Settings = Settings(),  # noqa: B008 - frozen
+        is_runner: Callable[[int], bool] = lambda pid: True,
     ) -> None:
         requests, pushes = listen(places.git_socket), listen_to_hooks(places)
         app = DoorContext(places, settings, structlog.get_logger())
         super().__init__(
             places.git_socket,
-            lambda leave, ready: App(app, Watch(places.remote, poll_seconds)).serve(leave, requests, pushes, ready),
+            lambda leave, ready: App(app, Watch(places.remote, poll_seconds), is_runner).serve(
+                leave, requests, pushes, ready
+            ),
         )
 
 

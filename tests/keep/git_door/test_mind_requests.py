@@ -11,16 +11,15 @@ from pathlib import Path
 import structlog
 
 from infra.cell.doors import Keep
-from infra.keep.git_door.app import App, answer
+from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.tips import Watch
 from infra.keep.mind.kept import BaselineChange, MindKept, encode_kept
 from infra.keep.settings import Settings
 from infra.shared.door import Failure
 from infra.shared.files import write_whole
 from infra.shared.paths import Paths
 from infra.shared.requests import AskDrift, Drift, Record, Recorded
-from tests.cell.runner.doors import Served
+from tests.cell.runner.doors import GitDoor
 
 
 def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
@@ -60,9 +59,7 @@ def test_events_are_taken_or_refused_with_the_reason(tmp_path: Path) -> None:
 def test_events_are_taken_from_the_runner_alone(tmp_path: Path) -> None:
     """A command of the cell connects as the same user, with another pid."""
     places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", str(tmp_path), str(tmp_path))
-    context = DoorContext(places, Settings(), structlog.get_logger())
-    app = App(context, Watch(places.remote), lambda pid: pid == os.getpid())
-    with contextlib.closing(Served(places.git_socket, app.server)):
+    with contextlib.closing(GitDoor(places, is_runner=lambda pid: pid == os.getpid())):
         keep = Keep(places.git_socket)
         assert keep.record([{"event_type": "note"}]).last == 1
         words = "import sys; from infra.cell.doors import Keep; Keep(sys.argv[1]).record([{'event_type': 'note'}])"
