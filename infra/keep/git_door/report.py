@@ -27,6 +27,8 @@ from infra.shared.repository.word import last_word
 from infra.shared.requests import Done, Report
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 
+NO_COMMIT = "0" * 40
+"""As git names none."""
 _COUNTED = "stopped ("
 """How titles begin that report trouble which comes again at each tick."""
 
@@ -42,7 +44,7 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
     branch, commit = launched(context.places) or (request.branch, request.commit)
     try:
         if resolve_commit(git, commit) is None:
-            commit = "unpushed"
+            commit = NO_COMMIT
         request = msgspec.structs.replace(request, branch=branch, commit=commit, title=agents_title(request.title))
         main = git("rev-parse", f"refs/heads/{MAIN}")
         if request.id in reported(git, AGENT):

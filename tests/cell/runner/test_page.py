@@ -45,7 +45,7 @@ def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
     assert not changes_beyond_page(cell.bare, before, "main")
     assert cell.open() == ["two"]
     [report] = cell.reports()
-    assert report.split("\n")[0].endswith("Z main@0123456789ab a title")
+    assert report.split("\n")[0].endswith("Z main@000000000000 a title"), "no such commit was pushed"
     assert report.endswith(f"\n\nDirective: {seen.open[0].id}\n\nsome text")
     assert kept(cell) == []
     assert Git(cell.checkout)("status", "--porcelain") == ""

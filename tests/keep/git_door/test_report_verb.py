@@ -68,13 +68,13 @@ def test_no_title_speaks_in_anothers_name(world: World, desk: Desk, title: str) 
     """Whatever it says, the door puts the agent's version before it, on one line."""
     assert isinstance(desk.report(structs.replace(TOLD, title=title)), Done)
     heading = comms.reports(page(world))[-1].splitlines()[0]
-    assert heading == f"### {timestamp(desk.now)} main@unpushed {' '.join(title.split())}"
+    assert heading == f"### {timestamp(desk.now)} main@000000000000 {' '.join(title.split())}"
     assert "## Log" not in page(world).splitlines()
 
 
 def test_the_keep_says_what_reports(world: World, desk: Desk) -> None:
     """The branch and the commit are those that the watcher launched; one that the repository lacks is not named."""
-    for commit, named in ((str(world.main), str(world.main)[:12]), ("b" * 40, "unpushed")):
+    for commit, named in ((str(world.main), str(world.main)[:12]), ("b" * 40, "0" * 12)):
         noted = WatcherFile(branch="work", commit=commit)
         write_whole(world.places.watcher_state, encode(noted))
         assert isinstance(desk.report(structs.replace(TOLD, id=commit[:32])), Done)
