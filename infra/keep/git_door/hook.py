@@ -13,7 +13,8 @@ MOST_BYTES = 51 * 4096
 SECONDS = 300.0
 DENIED = 5
 """As `exit_codes` has it."""
-AWAY = "refused: the git door is being started again, so nothing of this push was taken: push again in a moment"
+AGAIN = "push again in a moment"
+AWAY = f"refused: the git door is being started again, so nothing of this push was taken: {AGAIN}"
 
 
 def main(judge: str) -> int:

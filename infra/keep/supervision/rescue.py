@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import NamedTuple
 
+from infra.keep.git_door import hook
 from infra.keep.git_door.pages import Graph, TooTangled
 from infra.shared.branches import MAIN, RESCUE
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -20,6 +21,8 @@ from infra.shared.repository.page_text import PAGES
 from infra.shared.repository.tip import commit_tree, file_at, tree_with_entries
 from infra.shared.safe_files import Below
 from infra.shared.text import counted, cut, plain
+
+DOOR_SECONDS = 10.0
 
 MOST_COUNTED, MOST_NAMED, NAME_CHARS = 1000, 5, 80
 """Of commits; of files and commits; of one name."""
@@ -120,8 +123,21 @@ def save(git: Git, found: Status, name_at: float) -> str:
         work = _in_words(git, found.commit, commit)
     except GitError as error:  # of a damaged history, of which all that can be is saved
         work = f"what it holds cannot be listed: {error}"
-    git("push", "--quiet", "origin", f"{commit}:refs/heads/{name}")
+    _push(git, f"{commit}:refs/heads/{name}")
     return f"{name} ({work})"
+
+
+def _push(git: Git, refspec: str) -> None:
+    """Once the git door, which may have been started with us, is there. Raises GitError."""
+    until = time.monotonic() + DOOR_SECONDS
+    while True:
+        try:
+            git("push", "--quiet", "origin", refspec)
+            return
+        except GitError as error:
+            if hook.AGAIN not in error.stderr or time.monotonic() > until:
+                raise
+        time.sleep(0.1)
 
 
 def _in_words(git: Git, head: str, saved: str) -> str:

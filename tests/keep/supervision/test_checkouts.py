@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from infra.keep.settings_file import parse_settings
 from infra.keep.supervision import checkouts, rescue
 from infra.keep.supervision.checkouts import Ready
 from infra.shared.repository.git import Git, GitError
+from tests.cell.runner.doors import GitDoor
 from tests.keep.supervision.agents import Agent
 
 MakeAgent = Callable[..., Agent]
@@ -55,8 +57,10 @@ class Main:
 
 
 @pytest.fixture
-def main(make_agent: MakeAgent) -> Main:
-    return Main(make_agent())
+def main(make_agent: MakeAgent) -> Iterator[Main]:
+    made = Main(make_agent())
+    with contextlib.closing(GitDoor(made.agent.places)):
+        yield made
 
 
 def new_main(main: Main, **files: str) -> None:
