@@ -154,6 +154,7 @@ def test_the_words_are_these() -> None:
         ),
         "--mount=type=bind,src=/data/blue/bot,dst=/bot,ro=false,nosuid,nodev,bind-propagation=rprivate",
         "--mount=type=bind,src=/state/blue,dst=/var/lib/minifram,ro=false,nosuid,nodev,bind-propagation=rprivate",
+        "--mount=type=bind,src=/data/blue/events,dst=/events,ro=false,nosuid,nodev,noexec,bind-propagation=rprivate",
         "localhost/minifram:v1",
         "--settings=/etc/minifram/minifram.yaml",
         "--upstream=10.0.2.3",

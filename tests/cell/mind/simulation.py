@@ -153,6 +153,7 @@ class Life:
         run.begin([f"task-{self.runs}"])
         toolbox, results = Toolbox(run.tools()), list[ToolResult]()
         for origin in self.origins:
+            os.makedirs(self.mind.places.var, exist_ok=True)
             with open(self.mind.places.web_trace, "a") as trace:
                 trace.write(json.dumps({"at": timestamp(self.mind.now), "status": "ok", "origin": origin}) + "\n")
         try:
