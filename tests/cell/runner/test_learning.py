@@ -21,7 +21,8 @@ def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Ce
         return says("Done.")
 
     context = cell.context(Canned([calls(note), says("Done."), sees]))
-    work = Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
+    wakes = Wakes(cell.places.git_socket, context.log, context.interruption)
+    work = Work(context, wakes)
     assert work.look(ticked=False) is Next.LOOK_AGAIN
     kept = cell.bare("show", "mind:memory/long_term.md")
     assert "## L-000001 deploys\nStatement: Deploys run from the branch release only." in kept
@@ -30,3 +31,4 @@ def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Ce
     cell.tell("From which branch do deploys run?")
     work.look(ticked=True)
     assert "Deploys run from the branch release only." in str(asked[0].messages)
+    wakes.close()
