@@ -9,7 +9,9 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable
 
+from infra.keep.folding import folded
 from infra.shared.branches import MAIN, MIND, RESCUE
+from infra.shared.repository.page_text import PAGES
 from infra.shared.text import cut
 from infra.shared.visible import is_visible
 
@@ -22,10 +24,22 @@ def protecting(patterns: Iterable[str], name: str) -> str | None:
     parts = name.casefold().split("/")
     above = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     for pattern in patterns:
-        folded = pattern.casefold().removesuffix("/")
-        if any(fnmatch.fnmatchcase(each, folded) for each in above):
+        wanted = pattern.casefold().removesuffix("/")
+        if any(fnmatch.fnmatchcase(each, wanted) for each in above):
             return pattern
     return None
+
+
+def protecting_on_main(protected: Iterable[str], path: str) -> str | None:
+    """The pattern that keeps this file of main for the PM. The pages have a rule of their own, whatever the patterns
+    say."""
+    return None if path in PAGES else protecting(protected, path)
+
+
+def is_second_page(path: str) -> bool:
+    """Where capital letters count for nothing, this file, or a directory above it, stands in the place of a page."""
+    top = path.partition("/")[0]
+    return top not in PAGES and folded(top) in {folded(page) for page in PAGES}
 
 
 def problem_with_file_pattern(pattern: str) -> str | None:

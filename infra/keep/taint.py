@@ -19,7 +19,7 @@ from infra.keep.verdicts.guarded import is_guarded
 from infra.shared.branches import MAIN
 from infra.shared.clock import moment, timestamp
 from infra.shared.files import write_whole
-from infra.shared.mind.layout import MODIFIABLE_WHEN_TAINTED, READ_THE_WEB, is_guarded_in_mind
+from infra.shared.mind.layout import HELD, MODIFIABLE_WHEN_TAINTED, READ_THE_WEB
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.word import is_the_pms
 from infra.shared.safe_files import OLDER, opened_file, whole_file
@@ -177,25 +177,22 @@ def problem_with_guarded(taint: Taint | None, changed: Iterable[str]) -> str:
     return f"{_shown(guarded)} changes, and {words(taint)}" if taint and guarded else ""
 
 
-def refusal_on_main(taint: Taint | None, changed: Iterable[str], branch: str) -> str | None:
+def refusal_on_main(taint: Taint | None, changed: Iterable[str]) -> str | None:
     """The same in the words that the agent reads."""
     problem = problem_with_guarded(taint, changed)
     if not problem:
         return None
     return (
         f"{problem}, so it comes onto main by the PM alone; push it to a branch of its own and end your turn with a "
-        f"report: the PM decides (minifram review {branch or 'BRANCH'}; minifram trust)"
+        "report: the PM decides"
     )
 
 
-def refusal_on_mind(taint: Taint | None, changed: Iterable[str]) -> str | None:
-    guarded = [path for path in changed if is_guarded_in_mind(path)] if taint else []
-    if not taint or not guarded:
-        return None
+def refusal_on_mind(taint: Taint, path: str) -> str:
     free = ", ".join(path if path.endswith(".md") else f"{path}/" for path in MODIFIABLE_WHEN_TAINTED)
     return (
-        f"{_shown(guarded)} changes, and {words(taint)}, so it waits until the PM says 'minifram trust'; put it back "
-        f"as the branch has it, leave your version in reflection/held/, and push the rest (free are {free})"
+        f"{_shown([path])} changes, and {words(taint)}, so it waits for the PM's trust; put it back as the branch has "
+        f"it, leave your version in {HELD}/, and push the rest (free are {free})"
     )
 
 

@@ -41,7 +41,7 @@ def _is_there(test: str) -> bool:
     return any(each.name == name.partition("[")[0] for each in functions)
 
 
-_DECIDE = "infra/keep/git_door/decide.py"
+_RULES = "infra/keep/git_door/rules.py"
 _PUSHES = "tests/keep/git_door/test_pushes.py"
 _BUDGET = "tests/keep/model_door/test_budget.py"
 _ADDRESSES = "infra/shared/addresses.py"
@@ -58,31 +58,31 @@ MUTATIONS = (
     Mutation(
         "history-rewritten",
         "history only grows: a push drops no commit",
-        _DECIDE,
-        "    if not update.descends:\n",
-        "    if False:\n",
+        _RULES,
+        "    elif not push.descends:\n",
+        "    elif False:\n",
         (f"{_PUSHES}::test_forcing_is_refused",),
     ),
     Mutation(
         "branch-deleted",
         "the agent deletes no branch",
-        _DECIDE,
-        '    if update.new is None:\n        return "nothing',
-        '    if False:\n        return "nothing',
+        _RULES,
+        "    if not push.new:\n        yield",
+        "    if False:\n        yield",
         (f"{_PUSHES}::test_deleting_is_refused",),
     ),
     Mutation(
         "propose-moves-main",
         "with autonomy 'propose' only the PM moves main",
-        _DECIDE,
-        "    if autonomy is Autonomy.MERGE:\n",
-        "    if autonomy is not Autonomy.FROZEN:\n",
+        _RULES,
+        '    elif world.autonomy == "merge":\n',
+        '    elif world.autonomy != "frozen":\n',
         (f"{_PUSHES}::test_without_autonomy_only_the_pm_moves_main",),
     ),
     Mutation(
         "foreign-committer",
         "the agent commits in nobody else's name",
-        _DECIDE,
+        _RULES,
         "    if commit.committer != AGENT:\n",
         "    if False:\n",
         (f"{_PUSHES}::test_nobody_commits_in_anothers_name",),
@@ -90,41 +90,41 @@ MUTATIONS = (
     Mutation(
         "key-pushed",
         "a push that carries a key is refused",
-        _DECIDE,
-        "    return _problem_with_leaks(update.leaks) or next(people, None)\n",
-        "    return next(people, None)\n",
+        _RULES,
+        "    for each in push.found:\n",
+        "    for each in ():\n",
         ("tests/keep/git_door/test_secrets.py::test_a_key_in_a_file_is_refused_by_kind_and_place",),
     ),
     Mutation(
         "large-file",
         "a file over limits.blob_bytes is refused",
-        _DECIDE,
-        "        if file.size > rules.blob_bytes:\n",
-        "        if file.size > 2 * rules.blob_bytes:\n",
+        _RULES,
+        "    for path, size in push.large:\n",
+        "    for path, size in ():\n",
         (f"{_PUSHES}::test_large_files_are_not_taken",),
     ),
     Mutation(
         "failed-verdict",
         "what the keep examined and found failing does not come onto main",
-        _DECIDE,
-        "    if not status.passed:\n",
-        "    if False:\n",
+        "infra/keep/git_door/examined.py",
+        "    elif not status.passed:\n",
+        "    elif False:\n",
         ("tests/keep/git_door/test_examined.py::test_a_verdict_that_does_not_open_main",),
     ),
     Mutation(
         "protected-file",
         "the PM alone changes protected.files on main",
-        _DECIDE,
-        "        pattern = protecting_on_main(protected, path)\n",
+        _RULES,
+        "        pattern = protecting_on_main(world.protected_files, path)\n",
         "        pattern = None\n",
         ("tests/keep/git_door/test_protected.py::test_a_protected_file_is_not_changed_on_main",),
     ),
     Mutation(
         "only-the-tip-judged",
         "each commit of a push is judged, not its last alone",
-        "infra/keep/git_door/inspection.py",
-        "    new_commits = tuple(described[id] for id in commits)\n",
-        "    new_commits = tuple(described[id] for id in commits[:1])\n",
+        "infra/keep/git_door/push.py",
+        "        return tuple(Commit(id, who, by, tuple(what)) for id, (who, by, what) in found.items())\n",
+        "        return tuple(Commit(id, who, by, tuple(what)) for id, (who, by, what) in found.items())[-1:]\n",
         (f"{_PUSHES}::test_logs_are_not_taken_in_passing",),
     ),
     Mutation(

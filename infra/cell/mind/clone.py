@@ -19,8 +19,8 @@ from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.file_lock import lock_until
 from infra.shared.mind import layout
-from infra.shared.mind.layout import FOLDERS, READ_THE_WEB
-from infra.shared.mind.loss import AT_MOST, PATHS
+from infra.shared.mind.layout import FOLDERS
+from infra.shared.refused import LOSSES, TAINTED, refusals_in
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
 from infra.shared.repository.tip import CloneTip, commit_tree
 from infra.shared.safe_files import Below
@@ -125,12 +125,14 @@ def _publish(context: MindContext, subject: str, name: str) -> bool:
         except GitError as error:
             if not error.is_refusal:
                 raise
-            if READ_THE_WEB in error.stderr and (noted or not tainted):
+            said = refusals_in(error.stderr)
+            if any(each.id == TAINTED for each in said) and (noted or not tainted):
                 # A page was served meanwhile, or what is in the memory rests on no note that the keep knows.
                 tainted, noted = True, noted and not tainted
                 continue
-            if AT_MOST in error.stderr and not lost:  # with what earlier pushes dropped
-                lost = {path for path in PATHS if path in error.stderr}
+            gone = {each.path for each in said if each.id == LOSSES}
+            if gone and not lost:
+                lost = gone
                 continue
             if is_folded or git("rev-list", "--count", f"{tip}..{new}") == "1":
                 context.note("mind.refused", commit=new, error=cut(error.stderr.strip(), 2000))

@@ -196,7 +196,7 @@ def keep_aside(
 ) -> list[KeptAside]:
     """Put back, in the clone, what the door would not take from an agent that is tainted or not, and keep it beside.
     `noted`: but for the memory of notes, which the door judges (`layout.NOTED`).
-    `lost`: where the door said that too much is gone since yesterday (`loss.PATHS`). Raises GitError, OSError."""
+    `lost`: where the door said that too much is gone. Raises GitError, OSError."""
     git = context.git
     base = _own_base(git, tip)
     changed = _changed_files(git, base)
@@ -255,15 +255,23 @@ def _problem_with(root: str, path: str, waits: bool) -> str:
 
 def _problem_with_orders(git: Git, base: str, path: str, tainted: bool) -> str:
     """What makes a later run begin."""
-    if path == layout.INBOX:
-        judge = inbox_edits.problem_with_agents_inbox
-    elif path == layout.OPEN_QUESTIONS and tainted:
-        judge = new_question
-    else:
+    if path != layout.INBOX and not (path == layout.OPEN_QUESTIONS and tainted):
         return ""
     here = Below(git.directory).tail(path, layout.MOST_FILE_BYTES).decode(errors="surrogateescape")
-    found = judge(read_file(git, base, path) or "", here)
+    before = read_file(git, base, path) or ""
+    if path == layout.OPEN_QUESTIONS:
+        found = new_question(before, here)
+    else:
+        answers = (f"{at}/{name}" for at in (layout.COMPLETED, layout.BLOCKED) for name in _names(git.directory, at))
+        found = inbox_edits.problem_with_agents_inbox(before, here, inbox_edits.answered_in(answers))
     return _TAINTED if found and tainted else found
+
+
+def _names(root: str, folder: str) -> list[str]:
+    try:
+        return os.listdir(f"{root}/{folder}")
+    except OSError:
+        return []
 
 
 def _put_back(git: Git, base: str, why: Mapping[str, str], name: str) -> list[KeptAside]:
@@ -315,7 +323,7 @@ def _wiped(git: Git, base: str, changed: Collection[str], lost: Collection[str])
     found = dict[str, str]()
     for path, words in losses(before, after, lost=lost):
         gone = [each for each in changed if is_below(each, (path,)) and (each == path or below.status(each) is None)]
-        found |= dict.fromkeys(gone, f"{words} were gone; more than a third in a day goes only by the PM's push")
+        found |= dict.fromkeys(gone, f"{words} were gone; more than a third at once goes only by the PM's push")
     return found
 
 

@@ -1,58 +1,74 @@
-"""What a push changes on main that only an examination allows, as facts for `decide`; and the request for that
-examination, when a push came without one."""
+"""Whether the keep has examined what main would move to."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from infra.keep.git_door.decide import HEADS, MAIN_REF, MainChange, Update
+from infra.keep.git_door.push import HEADS, MAIN_REF, Push
+from infra.keep.git_door.ref_names import MIND_REF, shown
+from infra.keep.git_door.rules import Rule, Words, World
 from infra.keep.verdicts import refs, steps
 from infra.keep.verdicts.paths import TESTS
+from infra.keep.verdicts.refs import VerdictStatus
 from infra.keep.verdicts.trees import key_of
-from infra.shared.branches import MIND
-from infra.shared.repository.changes import Change
-from infra.shared.repository.git import Git, GitError
 
-if TYPE_CHECKING:
-    from infra.keep.git_door.inspection import Pushed
+EXAMINATION = "examination"
 
 
-def change_of_main(repository: Pushed, old: str, new: str, changed: Mapping[str, Change]) -> MainChange:
-    """Raises GitError."""
-    git, kept = repository.git, repository.kept
-    between = steps.between(git, old, new)[1:]
-    is_about_tests = between or any(path.startswith(f"{TESTS}/") for path in changed)
-    there = steps.names_in_tests(git, old) if is_about_tests else frozenset[str]()
-    early = steps.last_change(git, old, between[0], there) if between else None
-    found = MainChange(early=(early.commit, early.path) if early else None)
-    first = steps.first_needing(changed.values(), there)
+def _examined(push: Push, world: World) -> Iterator[Words]:
+    """Main moves over a change of what the agent is made of in one step, that the keep has examined."""
+    if push.ref != MAIN_REF or not push.old:
+        return
+    git, new = push.git, push.tip
+    between = steps.between(git, push.old, new)[1:]
+    is_about_tests = between or any(path.startswith(f"{TESTS}/") for path in push.changed)
+    there = steps.names_in_tests(git, push.old) if is_about_tests else frozenset[str]()
+    early = steps.last_change(git, push.old, between[0], there) if between else None
+    if early:
+        yield (
+            early.path,
+            f"commit {early.commit[:12]} changes {shown(early.path)} before the last commit of this push, and main "
+            "moves over such a change in one examined step; merge the branch into main with one merge commit",
+        )
+        return
+    first = steps.first_needing(push.changed.values(), there)
     if not first:
-        return found
-    status = refs.status_of(kept, key_of(git, new))
-    if status and steps.are_alike(kept, status.main, old):
-        return found._replace(path=first.path, status=status)
-    # A verdict for another main says nothing of what main has got since then, which this would take away.
-    return found._replace(path=first.path, branch=_branch_at(git, kept, new))
+        return
+    status = _verdict(push)
+    if status is None:
+        asked = "is asked for; push again when it has passed"
+        if not branch_at(push):
+            asked = "comes when a branch holding it is bootstrapped"
+        changes = f"{shown(first.path)} changes, and the keep has not examined this version"
+        yield first.path, f"{changes}: an examination {asked}"
+    elif not status.passed:
+        why = f"the keep examined this version, and it did not pass: {status.why[:500]}"
+        yield first.path, f"{why}; mend it on the branch"
+    elif status.needs_word:
+        why = f"the keep examined this version, and it needs the PM's word: {status.needs_word[0]}"
+        yield first.path, f"{why}; the PM decides, or you take that back on the branch"
 
 
-def ask_for_examinations(repository: Pushed, updates: Sequence[Update]) -> None:
-    """For agents that push a merge without having asked: the PM is to find a verdict."""
-    for change in (update.main_change for update in updates):
-        if change.path and change.status is None and change.branch:
-            with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
-                commit = repository.kept("rev-parse", "--verify", f"{HEADS}{change.branch}")
-                if refs.has_room(repository.kept, change.branch):
-                    refs.ask(repository.kept, change.branch, commit)
+def _verdict(push: Push) -> VerdictStatus | None:
+    """A verdict for another main says nothing of what main has got since then, which the push would take away."""
+    status = refs.status_of(push.kept, key_of(push.git, push.tip))
+    return status if status and push.old and steps.are_alike(push.kept, status.main, push.old) else None
 
 
-def _branch_at(git: Git, kept: Git, new: str) -> str:
-    """The branch that `new` merges, or that is at `new` itself; empty when none is."""
-    listed = kept("for-each-ref", "--format=%(objectname) %(refname)", HEADS).split("\n")
-    branches = [line for line in listed if line[41:] not in (MAIN_REF, f"{HEADS}{MIND}")]
-    for commit in reversed(git("rev-list", "--parents", "--max-count=1", new).split()):
+def branch_to_examine(push: Push) -> str:
+    """Of a push of main for which the keep has no verdict; empty when no branch holds it."""
+    return "" if push.ref != MAIN_REF or _verdict(push) else branch_at(push)
+
+
+def branch_at(push: Push) -> str:
+    """The branch that the new main merges, or that is at it itself; empty when none is."""
+    listed = push.kept("for-each-ref", "--format=%(objectname) %(refname)", HEADS).split("\n")
+    branches = [line for line in listed if line[41:] not in (MAIN_REF, MIND_REF)]
+    for commit in reversed(push.git("rev-list", "--parents", "--max-count=1", push.tip).split()):
         for line in branches:
             if line[:40] == commit:
                 return line[41:].removeprefix(HEADS)
     return ""
+
+
+RULES: tuple[tuple[str, Rule], ...] = ((EXAMINATION, _examined),)

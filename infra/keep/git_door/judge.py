@@ -3,21 +3,26 @@ in doubt."""
 
 from __future__ import annotations
 
-import io
+import contextlib
+import functools
 import os
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from infra.keep import taint
-from infra.keep.git_door import inspection
+from infra.keep.git_door import examined, mind
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.decide import refusal
-from infra.keep.git_door.examined import ask_for_examinations
-from infra.keep.git_door.notes import with_noted
-from infra.keep.git_door.rules import Autonomy, Rules
+from infra.keep.git_door.notes import is_clean
+from infra.keep.git_door.push import HEADS, TAGS, Push, RefUpdate, read_updates, repository
+from infra.keep.git_door.rules import World, refusals
+from infra.keep.git_door.setup import memory_bytes
 from infra.keep.known_secrets import read_known
+from infra.keep.verdicts import refs
 from infra.shared.door import DoorRequest
-from infra.shared.repository.git import GitError
+from infra.shared.refused import Refused
+from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted
 
 
@@ -42,40 +47,52 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 def judge(asked: JudgePush, context: DoorContext) -> tuple[str, ...]:
-    """Why the push is refused, a line each: `REF: why`, or why it could not be judged."""
+    """Why the push is refused, a line each (`shared.refused`), or why it could not be judged."""
     known: tuple[bytes, ...] = ()
     try:
         known = read_known(context.places.secrets)
-        problems = _problems(asked, context, known)
+        return tuple(each.line(known) for each in _refused(asked, context, known))
     except ValueError as error:
-        problems = [str(error)]
+        why = str(error)
     except (OSError, GitError, MemoryError) as error:
-        why = str(error) or "out of memory"
-        problems = [f"the git door could not look at this push ({why}); push less at once, or tell the PM"]
-    # Also the name of a file or a branch can be a secret, and these words are kept in logs.
-    return tuple(redacted(problem, known) for problem in problems)
+        why = f"the git door could not look at this push ({str(error) or 'out of memory'}); push less at once, or tell "
+        why += "the PM"
+    return (redacted(why, known),)
 
 
-def _problems(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -> list[str]:
+def _refused(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -> list[Refused]:
     """Raises ValueError, OSError, GitError."""
-    rules, now, var = _rules(context), context.wall_seconds(), context.places.var
-    updates = inspection.read_updates(io.BytesIO(asked.lines.encode()))
-    repository = inspection.pushed(context.places.remote, asked.quarantine, rules.blob_bytes)
-    updates = inspection.inspect_all(repository, updates, rules, known, now)
-    ask_for_examinations(repository, updates)
-    tainted = taint.look(var, repository.kept, now) if rules.web_taints else None
-    if tainted:
-        updates = [with_noted(update, repository.git, context.places.events) for update in updates]
-    found = ((update.ref, refusal(update, rules, tainted)) for update in updates)
-    return [f"{ref if ref.isprintable() else ascii(ref)}: {problem}" for ref, problem in found if problem]
-
-
-def _rules(context: DoorContext) -> Rules:
-    settings = context.settings
-    return Rules(
-        autonomy=Autonomy(settings.autonomy),
-        blob_bytes=settings.limits.blob_bytes,
-        protected_files=settings.protected.files,
-        protected_branches=settings.protected.branches,
-        web_taints=settings.web.taints,
+    settings, now, var = context.settings, context.wall_seconds(), context.places.var
+    blob_bytes = settings.limits.blob_bytes
+    updates = read_updates(asked.lines.encode())
+    there = repository(context.places.remote, asked.quarantine, memory_bytes(blob_bytes))
+    world = World(
+        settings.autonomy,
+        blob_bytes,
+        settings.protected.files,
+        settings.protected.branches,
+        _refs_there(there.kept, updates),
+        taint.look(var, there.kept, now) if settings.web.taints else None,
+        functools.partial(is_clean, Below(context.places.events)),
     )
+    pushes = [Push(there, update, blob_bytes, known) for update in updates]
+    found = [
+        refused for push in pushes for refused in refusals(push, world, (*examined.RULES, *mind.rules_for(push.ref)))
+    ]
+    if found and all(each.id == examined.EXAMINATION for each in found):
+        _ask_for_examinations(there.kept, pushes)
+    return found
+
+
+def _refs_there(kept: Git, updates: Sequence[RefUpdate]) -> int:
+    """How many branches and tags there are with those that are to be created; 0 when none is."""
+    created = sum(update.old is None for update in updates)
+    return created + len(kept("for-each-ref", "--format=x", HEADS, TAGS).split()) if created else 0
+
+
+def _ask_for_examinations(kept: Git, pushes: Iterable[Push]) -> None:
+    """For an agent that pushes a merge without having asked, when nothing else is wrong with it."""
+    for branch in filter(None, map(examined.branch_to_examine, pushes)):
+        with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
+            if refs.has_room(kept, branch):
+                refs.ask(kept, branch, kept("rev-parse", "--verify", f"{HEADS}{branch}"))

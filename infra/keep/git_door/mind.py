@@ -1,118 +1,140 @@
-"""What may land on the branch `mind`, beside what holds for every branch. Pure."""
+"""What may land on the branch `mind`, beside what holds for every branch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
 
 from infra.keep.folding import folded
-from infra.keep.git_door.entries import shown
-from infra.keep.taint import Taint, refusal_on_mind, words
+from infra.keep.git_door.notes import rests_on
+from infra.keep.git_door.push import HEADS, Push
+from infra.keep.git_door.ref_names import MIND_REF, shown
+from infra.keep.git_door.rules import Rule, Words, World
+from infra.keep.taint import refusal_on_mind, words
 from infra.shared.branches import MIND
-from infra.shared.mind.layout import (
-    INBOX,
-    MOST_FILE_BYTES,
-    MOST_FILES,
-    NOT_COMMITTED,
-    OPEN_QUESTIONS,
-    PM_ONLY,
-    is_below,
-)
-from infra.shared.mind.loss import AT_MOST, MindLoss
+from infra.shared.mind import layout
+from infra.shared.mind.inbox_edits import answered_in, problem_with_agents_inbox
+from infra.shared.mind.layout import is_below, is_guarded_in_mind
+from infra.shared.mind.loss import MindHoldings, holdings, losses
+from infra.shared.mind.questions import new_question
+from infra.shared.refused import LOSSES, TAINTED
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import read_file
 
-MIND_REF = f"refs/heads/{MIND}"
+_BACK = f"git checkout origin/{MIND} --"
 
 
-class MindChange(NamedTuple):
-    """What a push does to the mind; of another branch, whether it takes its history from there."""
-
-    files: int = 0
-    """That it would hold."""
-    large: tuple[str, int] | None = None
-    """A changed file over the limit, and its bytes."""
-    losses: tuple[MindLoss, ...] = ()
-    since: str = ""
-    """The snapshot with which they were counted; empty for none."""
-    inbox: str = ""
-    """What it does to the tasks beside taking them out (`mind.inbox_edits`)."""
-    new_question: str = ""
-    """Id of an open question that was not asked before, or not in these words; empty for none."""
-    foreign: str = ""
-    """A commit that has its history in common with the other side: main's, for the mind; the mind's, for others."""
-    noted: tuple[str, ...] = ()
-    """Changed files of the memory that rest on notes of runs which had read no page (`notes`)."""
-
-
-def problem_with_mind(
-    ref: str, changed: Iterable[str], present: Iterable[str], change: MindChange, taint: Taint | None
-) -> str | None:
-    """`present`: the changed files that would be there."""
-    if ref != MIND_REF:
-        if not change.foreign:
-            return None
-        return (
-            f"commit {change.foreign[:12]} has its history from the branch {MIND!r}, which is pushed to {MIND} alone; "
-            "make the commit on a branch that began at main"
-        )
-    if change.foreign:
-        return (
-            f"commit {change.foreign[:12]} has a beginning of its own, and the history of {MIND} has one; "
-            f"commit on top of origin/{MIND} (git rebase --onto origin/{MIND})"
-        )
-    for path in changed:
-        if is_below(_folded(path), PM_ONLY):
-            return (
-                f"{shown(path)} is the PM's alone; put it back (git checkout origin/{MIND} -- PATH, or git rm for a "
-                "new one), and propose the change in reflection/improvements.md"
+def _history(push: Push, world: World) -> Iterator[Words]:
+    """The mind's history and main's have no commit in common."""
+    if push.ref == MIND_REF:
+        for root in push.git("rev-list", "--max-parents=0", push.tip, f"^{push.old}", "--").split()[:1]:
+            yield (
+                "",
+                f"commit {root[:12]} has a beginning of its own, and the history of {MIND} has one; commit on top of "
+                f"origin/{MIND} (git rebase --onto origin/{MIND})",
             )
-    for path in present:
-        if is_below(_folded(path), NOT_COMMITTED):
-            return (
+    elif (
+        push.ref.startswith(HEADS)
+        and push.kept.ok("show-ref", "--verify", "--quiet", MIND_REF)
+        and push.git.ok("merge-base", MIND_REF, push.tip)
+    ):
+        yield (
+            "",
+            f"commit {push.tip[:12]} has its history from the branch {MIND!r}, which is pushed to {MIND} alone; "
+            "make the commit on a branch that began at main",
+        )
+
+
+def _files(push: Push, world: World) -> Iterator[Words]:
+    there = _listed(push.git, push.tip)
+    for path, change in push.changed.items():
+        name = "/".join(map(folded, path.split("/")))
+        size = there.get(path, 0)
+        if is_below(name, layout.PM_ONLY):
+            yield (
+                path,
+                f"{shown(path)} is the PM's alone; put it back ({_BACK} PATH, or git rm for a new one), and propose "
+                f"the change in {layout.IMPROVEMENTS}",
+            )
+        elif change.mode and is_below(name, layout.NOT_COMMITTED):
+            yield (
+                path,
                 f"{shown(path)} is never committed: it lives in the clone and in backups; take it out (git rm "
-                "--cached), and leave .gitignore as it is"
+                "--cached), and leave .gitignore as it is",
             )
-    return (
-        _problem_with_size(change)
-        or _problem_with_losses(change)
-        or _problem_with_orders(change, taint)
-        or refusal_on_mind(taint, [path for path in changed if path not in change.noted])
-    )
+        elif size > layout.MOST_FILE_BYTES:
+            yield (
+                path,
+                f"{shown(path)} has {size:,} bytes, and a file of the mind has at most {layout.MOST_FILE_BYTES:,}; "
+                "shorten it, or move older sections to memory/archive/",
+            )
+    if len(there) > layout.MOST_FILES:
+        yield (
+            "",
+            f"the mind would hold {len(there):,} files, over the limit of {layout.MOST_FILES:,}; join or remove some",
+        )
 
 
-def _problem_with_orders(change: MindChange, taint: Taint | None) -> str | None:
+def _losses(push: Push, world: World) -> Iterator[Words]:
+    """What the branch holds against what it held before this push: one push does not wipe what the mind knows. What is
+    worn away slowly, the keep's snapshots bring back."""
+    for path, what in losses(_holdings(push.git, push.base), _holdings(push.git, push.tip)):
+        yield (
+            path,
+            f"{what} in {path} would be gone at once, and at most a third may go in a push; put them back ({_BACK} "
+            "PATH), mark what is wrong as deprecated, or ask the PM to take it out",
+        )
+
+
+def _orders(push: Push, world: World) -> Iterator[Words]:
     """What makes a later run begin: a task is the PM's word, and a question must not be a page's."""
-    if change.inbox:
-        return f"{change.inbox}; put the file back (git checkout origin/{MIND} -- {INBOX})"
-    if change.new_question and taint:
-        return (
-            f"{OPEN_QUESTIONS} asks {change.new_question} anew, which later work would follow, and {words(taint)}; "
-            f"put it back (git checkout origin/{MIND} -- {OPEN_QUESTIONS}), and ask in your report"
-        )
-    return None
+    if layout.INBOX in push.changed:
+        answered = answered_in(_listed(push.git, push.tip))
+        problem = problem_with_agents_inbox(*_texts(push, layout.INBOX), answered)
+        if problem:
+            yield layout.INBOX, f"{problem}; put the file back ({_BACK} {layout.INBOX})"
+    questions = layout.OPEN_QUESTIONS
+    if world.taint and questions in push.changed:
+        asked = new_question(*_texts(push, questions))
+        if asked:
+            yield (
+                questions,
+                f"{questions} asks {asked} anew, which later work would follow, and {words(world.taint)}; put it back "
+                f"({_BACK} {questions}), and ask in your report",
+            )
 
 
-def _problem_with_size(change: MindChange) -> str | None:
-    if change.large:
-        path, size = change.large
-        return (
-            f"{shown(path)} has {size:,} bytes, and a file of the mind has at most {MOST_FILE_BYTES:,}; shorten it, or "
-            "move older sections to memory/archive/"
-        )
-    if change.files > MOST_FILES:
-        return f"the mind would hold {change.files:,} files, over the limit of {MOST_FILES:,}; join or remove some"
-    return None
+def _tainted(push: Push, world: World) -> Iterator[Words]:
+    """But for what rests on notes which no page can have put into their run."""
+    guarded = [path for path in push.changed if is_guarded_in_mind(path)] if world.taint else []
+    for path in guarded:
+        if world.taint and not (path in layout.NOTED and rests_on(world.is_clean, *_texts(push, path))):
+            yield path, refusal_on_mind(world.taint, path)
 
 
-def _problem_with_losses(change: MindChange) -> str | None:
-    if not change.losses:
-        return None
-    what = " and ".join(f"{words} in {path}" for path, words in change.losses)
-    since = f"since snapshot/{change.since}, with what went before," if change.since else "at once,"
-    return (
-        f"{what} would be gone {since} and {AT_MOST}; put them back (git checkout origin/{MIND} -- PATH), mark what is "
-        "wrong as deprecated, or ask the PM to take it out"
-    )
+def _texts(push: Push, path: str) -> tuple[str, str]:
+    """Before and after; empty for what is not there."""
+    return read_file(push.git, push.base, path) or "", read_file(push.git, push.tip, path) or ""
 
 
-def _folded(path: str) -> str:
-    return "/".join(map(folded, path.split("/")))
+def _holdings(git: Git, commit: str) -> MindHoldings:
+    beliefs, long_term = (read_file(git, commit, path) or "" for path in (layout.BELIEFS, layout.LONG_TERM))
+    return holdings(beliefs, long_term, _listed(git, commit))
+
+
+def _listed(git: Git, commit: str) -> Mapping[str, int]:
+    """Bytes of each file."""
+    listed = git.raw("ls-tree", "-r", "-l", "-z", "--full-tree", commit).decode(errors="surrogateescape")
+    lines = (line.partition("\t") for line in filter(None, listed.split("\0")))
+    return {path: int(size) for words, _, path in lines if (size := words.split()[3]).isdecimal()}
+
+
+def rules_for(ref: str) -> tuple[tuple[str, Rule], ...]:
+    return (("history", _history), *(_OF_THE_MIND if ref == MIND_REF else ()))
+
+
+_OF_THE_MIND: tuple[tuple[str, Rule], ...] = (
+    ("file", _files),
+    (LOSSES, _losses),
+    ("orders", _orders),
+    (TAINTED, _tainted),
+)

@@ -1,26 +1,310 @@
-"""What the PM's settings say about pushes."""
+"""What may land: a ref of a push and what the keep knows of the world in, every reason to refuse it out, in the words
+that the agent will read. Frozen admits less than propose, and propose less than merge.
+
+The words never say what git says when a push lost a race ("fetch first" and the like): a client that pushes in a loop
+would take a refusal for a reason to try again. They name what the agent can do, and no command of the PM's."""
 
 from __future__ import annotations
 
-from enum import Enum
+import functools
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from infra.keep import taint
+from infra.keep.folding import folded
+from infra.keep.git_door.push import GITLINK, HEADS, LIMITS, MAIN_REF, TAGS, Push, TooLarge
+from infra.keep.git_door.ref_names import MIND_REF, problem_with_name, shown
+from infra.keep.protection import is_second_page, protecting_on_main
+from infra.keep.repository.main_pages import PagesDiffer, anchor_of, pages_at
+from infra.keep.taint import TRAILER, Taint
+from infra.shared.branches import RESCUE
+from infra.shared.people import AGENT, WATCHER, Person
+from infra.shared.refused import TAINTED, Refused
+from infra.shared.repository.changes import Change
+from infra.shared.repository.git import TooMuch
+from infra.shared.repository.page_text import PAGE, PAGES
 
-class Autonomy(Enum):
-    MERGE = "merge"
-    """The agent moves main itself."""
-    PROPOSE = "propose"
-    """The agent pushes branches; only the PM moves main."""
-    FROZEN = "frozen"
-    """The agent only reports."""
+MAX_REFS_THERE = 2_000
+"""Branches and tags of the repository: beyond that none is created."""
+MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
+"""Of a file's path, and of each name in it: what is longer cannot be checked out everywhere."""
+MAX_SHOWN = 5
+"""Refusals of one rule for one ref."""
 
 
-class Rules(NamedTuple):
-    autonomy: Autonomy
+class World(NamedTuple):
+    """What is judged by, beside the push."""
+
+    autonomy: str
+    """`merge`, `propose` or `frozen`."""
     blob_bytes: int
-    """The largest file that a push may bring in."""
     protected_files: tuple[str, ...]
-    """Patterns of files that the agent may not change on main (`shared.protection`)."""
     protected_branches: tuple[str, ...]
-    """Patterns of branches that the agent may neither create nor move."""
-    web_taints: bool
+    refs_there: int = 0
+    """Branches and tags with all that the push creates; 0 when it creates none."""
+    taint: Taint | None = None
+    is_clean: Callable[[str], bool] = lambda place: False
+    """Whether an event of the keep's log is a note that no page can have put into its run (`notes`)."""
+
+
+Words = tuple[str, str]
+"""A path, or nothing, and why."""
+Rule = Callable[[Push, World], Iterable[Words]]
+
+
+def refusals(push: Push, world: World, more: Iterable[tuple[str, Rule]] = ()) -> tuple[Refused, ...]:
+    """Every reason why this ref may not move so; none when it may. What a ref is called and where it would go come
+    first, alone: with an answer to that there is nothing else to ask. `more`: rules of the mind. Raises GitError,
+    ValueError."""
+    try:
+        for rules in (_FIRST, (*_RULES, *more)):
+            found = tuple(
+                Refused(id, push.ref, path, why) for id, rule in rules for path, why in _bounded(rule(push, world))
+            )
+            if found:
+                return found
+    except (TooMuch, TooLarge) as error:
+        unseen = f"what it brings takes git over {LIMITS.answer_bytes >> 20} MiB to describe"
+        why = str(error) if isinstance(error, TooLarge) else unseen
+        return (Refused("size", push.ref, "", f"{why}; push it in smaller pieces, oldest commits first"),)
+    return ()
+
+
+def _bounded(found: Iterable[Words]) -> list[Words]:
+    words = list(found)
+    if len(words) <= MAX_SHOWN:
+        return words
+    path, why = words[MAX_SHOWN - 1]
+    return [*words[: MAX_SHOWN - 1], (path, f"{why} (and {len(words) - MAX_SHOWN} more)")]
+
+
+def _name(push: Push, world: World) -> Iterator[Words]:
+    problem = problem_with_name(push.ref, push.stands_for, world.protected_branches)
+    if problem:
+        yield "", problem
+
+
+def _move(push: Push, world: World) -> Iterator[Words]:
+    if not push.new:
+        yield "", "nothing is deleted here, history only grows; leave it, the PM removes what is merged or rejected"
+    elif push.old is not None and push.ref.startswith(TAGS):
+        yield "", "a snapshot stays where it is; give the new one another name"
+    elif push.old is not None and push.ref.startswith(HEADS + RESCUE):
+        yield "", f"a rescue branch is written once; push to a new name under {RESCUE}"
+    elif push.old is None and world.refs_there > MAX_REFS_THERE:
+        yield (
+            "",
+            f"the repository would have {world.refs_there} branches and tags, over the limit of {MAX_REFS_THERE}; "
+            "push to a branch that is there, and ask the PM in a report to delete old ones",
+        )
+    elif not push.is_of_a_commit:
+        yield "", "it would point to something that is not a commit; push a commit"
+    elif not push.descends:
+        yield (
+            "",
+            "the push would drop commits that are there, history only grows; bring them in "
+            f"(git pull --rebase origin {push.ref.removeprefix(HEADS)}), then push without force",
+        )
+
+
+def _autonomy(push: Push, world: World) -> Iterator[Words]:
+    frozen = world.autonomy == "frozen"
+    if push.ref in (MAIN_REF, MIND_REF) and push.old is None:
+        yield "", f"{push.ref.removeprefix(HEADS)} is the PM's to create; push a branch of another name"
+    elif world.autonomy == "merge":
+        return
+    elif push.ref == MAIN_REF:
+        instead = "keep this until the PM changes that" if frozen else "push a branch and let the PM merge it"
+        yield "", f"autonomy is '{world.autonomy}': only the PM moves main; {instead}"
+    elif frozen and not push.ref.startswith(HEADS + RESCUE):
+        yield "", "autonomy is 'frozen': only reports are taken until the PM changes that"
+
+
+class PathRule(NamedTuple):
+    id: str
+    holds: Callable[[Push, Change], bool]
+    words: str
+    """With `{path}` and `{where}`, and what to do next."""
+
+
+_AMEND = "(git commit --amend or git rebase), and push again"
+_EVERY = "do so in every commit of this push (git rebase), and push again"
+_NEVER_AT_TOP = (".gitmodules", ".mailmap")
+"""Neither is needed here, and each changes what the PM's git shows or fetches."""
+
+PATHS = (
+    PathRule(
+        "submodule",
+        lambda push, change: change.mode == GITLINK,
+        "{path} is a submodule, whose files are in no commit here; commit the files themselves (git rm --cached, "
+        f"remove its .git directory, git add); {_EVERY}",
+    ),
+    PathRule(
+        "top",
+        lambda push, change: folded(change.path) in _NEVER_AT_TOP,
+        f"{{where}}{{path}} is not taken at the top of the repository; remove it; {_EVERY}",
+    ),
+    PathRule(
+        "logs",
+        lambda push, change: push.ref != MIND_REF and change.path.split("/")[0] == "logs",
+        "{where}adds or changes logs/, which is never committed; take it out of that commit too (git rm -r --cached "
+        "logs, then git commit --amend or git rebase), and push again",
+    ),
+    PathRule(
+        "path",
+        lambda push, change: _is_too_long(change.path.encode(errors="surrogateescape")),
+        f"the path {{path}} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} bytes, and "
+        f"{MAX_NAME_BYTES} in each name",
+    ),
+    PathRule(
+        "page",
+        lambda push, change: push.ref == MAIN_REF and is_second_page(change.path),
+        f"{{path}} would be taken for {PAGE} where capital letters count for nothing; rename it",
+    ),
+)
+"""Of what is there afterwards, in each commit and in what the ref comes to."""
+
+
+def _is_too_long(path: bytes) -> bool:
+    return len(path) > MAX_PATH_BYTES or max(map(len, path.split(b"/"))) > MAX_NAME_BYTES
+
+
+def _path_rule(rule: PathRule, push: Push, world: World) -> Iterator[Words]:
+    told = set[str]()
+    there = push.changed.values()  # asked first: of a tree of trees without end a listing fails early, a log does not
+    brought = ((f"commit {commit.id[:12]} ", each) for commit in push.commits for each in commit.changes)
+    # What another branch has already is in no commit of the push; logs of the PM's may be merged.
+    final = (("", change) for change in there if rule.id != "logs")
+    for where, change in itertools.chain(brought, final):
+        if change.mode and change.path not in told and rule.holds(push, change):
+            told.add(change.path)
+            yield change.path, rule.words.format(path=shown(change.path), where=where)
+
+
+def _twins(push: Push, world: World) -> Iterator[Words]:
+    """Two names that one file system takes for one, among those that change."""
+    names = dict[str, str]()
+    for path in push.present:
+        parts = path.split("/")
+        for name in ("/".join(parts[: count + 1]) for count in range(len(parts))):
+            other = names.setdefault("/".join(map(folded, name.split("/"))), name)
+            if other != name:
+                both = " and ".join(shown(each.rpartition("/")[2]) for each in sorted((other, name)))
+                yield path, f"{both} are one name where capital letters count for nothing; rename one of them; {_EVERY}"
+                break
+
+
+def _sizes(push: Push, world: World) -> Iterator[Words]:
+    for path, size in push.large:
+        over = f"has {size} bytes, over the limit of {world.blob_bytes}"
+        yield path, f"file {shown(path)} {over}; take it out of the commit that adds it {_AMEND}"
+
+
+def _secrets(push: Push, world: World) -> Iterator[Words]:
+    for each in push.found:
+        where = f"commit {each.commit[:12]}" if each.commit else "the push"
+        yield (
+            each.path,
+            f"{where} holds {each.kind} {each.place}; take it out of every commit of this push (git commit --amend or "
+            "git rebase), put words such as 'your-key-here' in its place, and push again; if it is a real one, tell "
+            "the PM that it was here",
+        )
+
+
+def _people(push: Push, world: World) -> Iterator[Words]:
+    """Git shows the author first, so nobody is the watcher there either; a cherry-picked patch keeps its author."""
+    for commit in push.commits:
+        author, id = commit.author, commit.id[:12]
+        if WATCHER.email in author.email.casefold() or WATCHER.name in author.name.casefold():
+            yield (
+                "",
+                f"the author of commit {id} is {_person(author)}, and only the watcher writes in its name; take the "
+                "commit over (git commit --amend --reset-author, or a rebase), then push again",
+            )
+        if commit.committer != AGENT:
+            yield (
+                "",
+                f"the committer of commit {id} is {_person(commit.committer)}; expected {_person(AGENT)}, as git is "
+                "set up here. Commit it again as yourself, without user.*, committer.* or GIT_COMMITTER_* settings of "
+                f"your own (git rebase --force-rebase --rebase-merges {id}~ keeps its author), then push",
+            )
+
+
+def _person(person: Person) -> str:
+    return shown(f"{person.name} <{person.email}>")
+
+
+def _headers(push: Push, world: World) -> Iterator[Words]:
+    """Git itself tells of the last committer and shows each, other programs of the first. Names in another encoding
+    are others where git knows it, as the PM's may, than where it does not, as here perhaps."""
+    for id, text in push.texts.items():
+        lines = text.partition(b"\n\n")[0].split(b"\n")
+        if sum(line.startswith(b"committer ") for line in lines) != 1:
+            yield "", f"a commit names more than one committer, or none; make it again with git commit; {_EVERY}"
+        if any(line.startswith(b"encoding ") and line.lower() != b"encoding utf-8" for line in lines):
+            yield "", f"a commit has another encoding than UTF-8; make it again without i18n.commitEncoding; {_EVERY}"
+        if _TRUST.search(text):
+            yield "", f"commit {id[:12]} has a line '{TRAILER}: …', which only the PM writes; reword it {_AMEND}"
+    lines = push.tag.partition(b"\n\n")[0].split(b"\n")
+    taggers = [line.removeprefix(b"tagger ").rpartition(b">")[0] + b">" for line in lines if line[:7] == b"tagger "]
+    us = f"{AGENT.name} <{AGENT.email}>"
+    if taggers not in ([], [us.encode()]):
+        yield "", f"an annotated tag names another tagger than {us}; make it again as yourself"
+
+
+_TRUST = re.compile(rf"^\s*{TRAILER}\s*:".encode(), re.IGNORECASE | re.MULTILINE)
+
+
+def _pages(push: Push, world: World) -> Iterator[Words]:
+    """On every ref both are as in its newest ancestor on main, so that whoever merges it keeps main's. It is not
+    enough that main once held such a page: an old page on top of a new main would bring back what the PM took out."""
+    try:
+        anchor = anchor_of(push.git, push.main, push.tip) if push.main else ""
+    except PagesDiffer as error:
+        yield PAGE, str(error)
+        return
+    held = pages_at(push.git, push.tip)
+    if held == (pages_at(push.git, anchor) if anchor else ""):
+        return
+    files = " and ".join(PAGES)
+    if not anchor:
+        yield PAGE, f"the branch has no ancestor on main, so it may not hold {files}; take them out of it"
+        return
+    yield (
+        PAGE,
+        f"it changes {files}, which the PM and the keep alone write; you report by ending your turn. Take them as "
+        f"{anchor[:12]} has them (git checkout {anchor[:12]} -- {PAGE}), and push again",
+    )
+
+
+def _protected(push: Push, world: World) -> Iterator[Words]:
+    for path in push.changed if push.ref == MAIN_REF else ():
+        pattern = protecting_on_main(world.protected_files, path)
+        if pattern:
+            yield (
+                path,
+                f"{shown(path)} is the PM's to change on main (protected.files has {shown(pattern)}); leave it as it "
+                "is on main, and propose the change on a branch of its own",
+            )
+
+
+def _tainted(push: Push, world: World) -> Iterator[Words]:
+    words = taint.refusal_on_main(world.taint, push.changed) if push.ref == MAIN_REF else None
+    if words:
+        yield "", words
+
+
+_FIRST: tuple[tuple[str, Rule], ...] = (("name", _name), ("move", _move), ("autonomy", _autonomy))
+_RULES: tuple[tuple[str, Rule], ...] = (
+    *((rule.id, functools.partial(_path_rule, rule)) for rule in PATHS),
+    ("twins", _twins),
+    ("size", _sizes),
+    ("secret", _secrets),
+    ("people", _people),
+    ("header", _headers),
+    ("page", _pages),
+    ("protected", _protected),
+    (TAINTED, _tainted),
+)

@@ -178,6 +178,7 @@ def _push_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
 _NEVER_OVERLOOKED = (
     *("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "emptyName", "duplicateEntries", "treeNotSorted"),
     *("gitmodulesName", "gitmodulesPath", "gitmodulesUrl", "gitmodulesUpdate", "gitmodulesSymlink"),
+    *("gitattributesSymlink", "gitignoreSymlink", "mailmapSymlink", "multipleAuthors"),
 )
 """What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
 

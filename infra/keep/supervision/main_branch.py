@@ -4,7 +4,7 @@ what is there, in the bare repository, so that a PM or an agent who pushes meanw
 from __future__ import annotations
 
 from infra.keep.examination import returning
-from infra.keep.git_door.decide import is_second_page, protecting_on_main
+from infra.keep.protection import is_second_page, protecting_on_main
 from infra.keep.repository import page
 from infra.keep.supervision.versions import version_of
 from infra.keep.supervision.withdrawn import Withdrawals

@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from infra.keep.git_door import hook
-from infra.keep.git_door.pages import Graph, TooTangled
+from infra.keep.repository.main_pages import PagesDiffer, anchor_of
 from infra.shared.branches import MAIN, RESCUE
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.page_text import PAGES
@@ -162,11 +162,10 @@ def _named(found: list[str]) -> str:
 
 def _with_mains_pages(git: Git, tree: str, parents: list[str]) -> str:
     """The tree with the pages that the git door demands of a commit with these parents. Raises CannotSave."""
-    graph = Graph(git, resolve_commit(git, f"refs/remotes/origin/{MAIN}"))
+    main = resolve_commit(git, f"refs/remotes/origin/{MAIN}")
     try:
-        anchors = frozenset(filter(None, map(graph.anchor, parents)))
-        anchor = graph.newest(anchors) if anchors else ""
-    except TooTangled as error:
+        anchor = anchor_of(git, main, *parents) if main else ""
+    except PagesDiffer as error:
         raise CannotSave(str(error)) from None
     return tree_with_entries(git, tree, {page: file_at(git, anchor, page) if anchor else None for page in PAGES})
 

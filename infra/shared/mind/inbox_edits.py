@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import re
+from collections.abc import Collection, Iterable
 
 from infra.shared.mind.inbox import CRITERIA, DESCRIPTION, TASK_ID, TaskBlock, block_texts, parse_inbox
-from infra.shared.mind.layout import INBOX
+from infra.shared.mind.layout import BLOCKED, COMPLETED, INBOX
 
 
 def task_text(task: TaskBlock) -> str:
@@ -61,16 +63,28 @@ def merged(base: str, ours: str, pms: str) -> str:
     return pms
 
 
-def problem_with_agents_inbox(before: str, after: str) -> str:
-    """Why the agent may not leave the file so; empty when it may: it takes blocks out, and does nothing else. Needs no
-    YAML, which the git door's hook does not have."""
+def answered_in(paths: Iterable[str]) -> set[str]:
+    """The tasks that have a file for their answer among these."""
+    names = (path.rpartition("/") for path in paths)
+    return {name.removesuffix(".md") for folder, _, name in names if folder in (COMPLETED, BLOCKED)}
+
+
+def problem_with_agents_inbox(before: str, after: str, answered: Collection[str]) -> str:
+    """Why the agent may not leave the file so; empty when it may: it takes blocks out that are `answered`, and does
+    nothing else."""
     had = block_texts(before)
     for block in block_texts(after):
         if block not in had:
             id = next(iter(sorted(ids_in(block.partition("\n---")[0]))), "a task without an id")
             what = "changes" if any(id in ids_in(each.partition("\n---")[0]) for each in had) else "adds"
             return f"{INBOX}: it {what} {id}; tasks are the PM's, and the agent only takes out what is done"
+    for id in (match[1] for block in set(had).difference(block_texts(after)) if (match := _ITS_ID.search(block))):
+        if id not in answered:
+            return f"{INBOX}: it takes {id} out without an answer; write {COMPLETED}/{id}.md, or {BLOCKED}/{id}.md"
     return ""
+
+
+_ITS_ID = re.compile(rf"^task_id[ \t]*:[ \t]*[\"']?({TASK_ID.pattern})", re.MULTILINE)
 
 
 def ids_in(text: str) -> set[str]:

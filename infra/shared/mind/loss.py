@@ -12,9 +12,6 @@ from infra.shared.mind.sections import document_of
 
 LEAST: Final = 3
 """Of fewer than so many, any may go."""
-AT_MOST: Final = "at most a third may go in a day"
-"""In the door's words; the runner looks for them."""
-PATHS: Final = (BELIEFS, LONG_TERM, LEARNED)
 _ID = re.compile(r"[BL]-[0-9]{1,12}")
 
 
@@ -29,19 +26,6 @@ class MindHoldings(NamedTuple):
     """Names of skills in `skills/learned`."""
     skills: frozenset[str] = frozenset()
     """Names of skills in any folder of the agent's."""
-
-    def loses_in(self, after: MindHoldings) -> bool:
-        """Something is gone then."""
-        return not (self.beliefs <= after.beliefs and self.items <= after.items and self.skills <= after.skills)
-
-    def without(self, gone: MindHoldings) -> MindHoldings:
-        return MindHoldings(*(mine - theirs for mine, theirs in zip(self, gone, strict=True)))
-
-    def shared_with(self, other: MindHoldings) -> MindHoldings:
-        return MindHoldings(*(mine & theirs for mine, theirs in zip(self, other, strict=True)))
-
-
-NOTHING: Final = MindHoldings()
 
 
 class MindLoss(NamedTuple):
@@ -65,25 +49,17 @@ def holdings(beliefs: str, long_term: str, paths: Iterable[str]) -> MindHoldings
     return MindHoldings(_ids(beliefs), _ids(long_term), frozenset(learned), frozenset(skills))
 
 
-def losses(
-    before: MindHoldings, after: MindHoldings, of_late: MindHoldings = NOTHING, lost: Collection[str] = ()
-) -> list[MindLoss]:
-    """Where something goes, and more than a third is gone then: of what was there `of_late`, as what was added since
-    is no reason to let more of it go, or of that and of what was there before. In `lost`, where anything goes. A skill
-    that moved to another folder is not gone."""
+def losses(before: MindHoldings, after: MindHoldings, lost: Collection[str] = ()) -> list[MindLoss]:
+    """Where more than a third goes; in `lost`, where anything goes. A skill in another folder is not gone."""
     found = list[MindLoss]()
-    for path, noun, late, every, had, has in (
-        (BELIEFS, "beliefs", of_late.beliefs, before.beliefs | of_late.beliefs, before.beliefs, after.beliefs),
-        (LONG_TERM, "items", of_late.items, before.items | of_late.items, before.items, after.items),
-        (LEARNED, "learned skills", of_late.learned, before.learned | of_late.learned, before.skills, after.skills),
+    for path, noun, had, has in (
+        (BELIEFS, "beliefs", before.beliefs, after.beliefs),
+        (LONG_TERM, "items", before.items, after.items),
+        (LEARNED, "learned skills", before.learned, after.skills),
     ):
-        if not (every & had) - has:
-            continue
-        gone = [(len(ids - has), len(ids)) for ids in (late, every)]
-        over = [each for each in gone if each[1] >= LEAST and 3 * each[0] > each[1]]
-        if over or path in lost:
-            number, of = (over or gone[1:])[0]
-            found.append(MindLoss(path, f"{number} of {of} {noun}"))
+        gone = len(had - has)
+        if (len(had) >= LEAST and 3 * gone > len(had)) or (gone and path in lost):
+            found.append(MindLoss(path, f"{gone} of {len(had)} {noun}"))
     return found
 
 

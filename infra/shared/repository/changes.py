@@ -25,8 +25,10 @@ def parse_raw(answer: bytes) -> Iterator[Change | str]:
     for field in fields:
         field = field.removeprefix("\n")  # there is one between a header and the first change
         if field.startswith(":"):  # :<mode> <mode> <id> <id> <letter>; the path is the next field
-            before, after, id_before, id, _ = field[1:].split(" ")
-            yield Change(next(fields), _mode(before), id_before, _mode(after), id)
+            # Of a merge shown as one change (-c) there are as many colons, modes and ids before as it has parents.
+            words = field.lstrip(":").split(" ")
+            before = len(field) - len(field.lstrip(":"))
+            yield Change(next(fields), _mode(words[0]), words[before + 1], _mode(words[before]), words[2 * before + 1])
         elif field:
             yield field
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import threading
 from collections.abc import Callable
@@ -16,10 +17,9 @@ from infra.cell.mind import beliefs
 from infra.cell.mind.claims import Belief, BeliefStatus, BeliefType
 from infra.cell.mind.clone import locked, prepare, publish
 from infra.cell.mind.mind import MindContext
-from infra.keep.git_door.mind import MIND_REF, MindChange, problem_with_mind
 from infra.shared.mind import layout
-from infra.shared.mind.loss import MindLoss
 from infra.shared.people import Person
+from infra.shared.refused import LOSSES, TAINTED, Refused
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
 
@@ -459,9 +459,9 @@ def test_the_agent_takes_no_task_of_its_own_to_the_door(mind: Both) -> None:
 def test_what_the_door_guards_goes_aside_and_the_rest_goes_out(mind: Both) -> None:
     """A page was served after the runner had asked."""
     prepare(mind.context())
-    words = f"refused: refs/heads/mind: 'memory/working.md' changes, and the agent {layout.READ_THE_WEB} (evil), so …"
+    words = shlex.quote("refused: " + Refused(TAINTED, "refs/heads/mind", layout.WORKING, "it waits").line())
     found = "git diff --name-only $old $new | grep -qx memory/working.md"
-    _hook(mind, f'while read old new ref; do {found} && {{ echo "{words}" >&2; exit 1; }}; done; exit 0')
+    _hook(mind, f"while read old new ref; do {found} && {{ echo {words} >&2; exit 1; }}; done; exit 0")
     mind.write(layout.WORKING, "do as evil says\n")
     mind.write("reflection/b.md", "two\n")
     assert publish(mind.context(), "run R-1: completed", "R-1"), mind.log
@@ -494,13 +494,12 @@ def test_a_run_that_changed_nothing_costs_few_processes_after_its_report(mind: B
     assert mind.files() == tree
 
 
-def test_what_is_too_much_for_a_day_is_put_back_and_the_rest_goes_out(mind: Both) -> None:
-    """The clone does not see what earlier pushes took out: the door's words tell."""
+def test_what_is_too_much_at_once_is_put_back_and_the_rest_goes_out(mind: Both) -> None:
+    """Where the clone counts otherwise than the door, the door's refusal tells."""
     prepare(mind.context())
-    loss = MindChange(losses=(MindLoss(layout.BELIEFS, "4 of 10 beliefs"),), since="daily/2026-01-30T00-00-01Z")
-    words = problem_with_mind(MIND_REF, (), (), loss, None)
+    words = shlex.quote("refused: " + Refused(LOSSES, "refs/heads/mind", layout.BELIEFS, "4 of 10 beliefs").line())
     found = f"git show $new:{layout.BELIEFS} | grep -q B-000003"
-    _hook(mind, f'while read old new ref; do {found} || {{ echo "refused: {words}" >&2; exit 1; }}; done; exit 0')
+    _hook(mind, f"while read old new ref; do {found} || {{ echo {words} >&2; exit 1; }}; done; exit 0")
     mind.write(layout.BELIEFS, "# Beliefs\n\n" + "\n".join(belief(at, f"claim {at}") for at in (1, 2)))
     mind.write("reflection/improvements.md", "sound\n")
 
@@ -509,4 +508,4 @@ def test_what_is_too_much_for_a_day_is_put_back_and_the_rest_goes_out(mind: Both
     assert "claim 3" in mind.pushed(layout.BELIEFS)
     assert mind.pushed("reflection/improvements.md") == "sound"
     assert "claim 3" not in mind.read("scratch/put-back/R-1/memory/beliefs.md")
-    assert "a third in a day" in mind.notes("mind.put_back")[0]["why"]
+    assert "a third at once" in mind.notes("mind.put_back")[0]["why"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.git_door.inspection import LIMITS
+from infra.keep.git_door.push import LIMITS
 from infra.shared.repository.git import Git, GitError, TooMuch
 from tests.keep.git_door.world import World, until
 

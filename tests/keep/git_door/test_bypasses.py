@@ -3,6 +3,7 @@ make. Each is tried for real, beside the same thing in a form that lands."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import time
@@ -237,10 +238,10 @@ def test_a_bomb_of_zeros(world: World, kind: int, mebibytes: int) -> None:
     assert zlib.decompress(_zeros(3)) == bytes(3 << 20)
     body = _zeros(mebibytes)
     assert len(body) < (mebibytes << 20) // 900
-    commit = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
-    _refuses_and_lives(
-        world, "refs/heads/bomb", commit, pack([Thing(kind, mebibytes << 20, body), plain(COMMIT, commit)])
-    )
+    content = b"100644 x\0" + hashlib.sha1(b"blob %d\0" % (mebibytes << 20) + bytes(mebibytes << 20)).digest()
+    commit = commit_of(id_of("tree", content), str(world.main))
+    things = [Thing(kind, mebibytes << 20, body), plain(TREE, content), plain(COMMIT, commit)]
+    _refuses_and_lives(world, "refs/heads/bomb", commit, pack(things))
 
 
 TORN = {

@@ -12,7 +12,6 @@ import pytest
 from structlog import get_logger
 
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.objects import OVERLAP_BYTES, WINDOW_BYTES
 from infra.keep.git_door.report import report
 from infra.keep.known_secrets import read_known
 from infra.keep.settings import Settings
@@ -130,28 +129,6 @@ def test_a_key_in_a_name_is_refused(world: World) -> None:
     world.agent.push("HEAD:refs/heads/x/y")
 
 
-def test_a_key_that_no_commit_needs_is_refused(world: World) -> None:
-    """What lies loose in a pack would lie in the PM's repository too."""
-    main = str(world.main)
-    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), main)
-    packed = pack([plain(COMMIT, content), plain(BLOB, f"KEY = '{KEY}'\n".encode())])
-    said = push(world, "refs/heads/work", id_of("commit", content), packed)
-    assert f"the push {AN_ANTHROPIC_KEY} in something that no commit of it needs" in said
-    assert KEY not in said
-    said = push(world, "refs/heads/work", id_of("commit", content), pack([plain(COMMIT, content), plain(BLOB, b"1")]))
-    assert "ok refs/heads/work" in said
-
-
-def test_a_large_file_that_no_commit_needs_is_refused(world: World) -> None:
-    """The limit for files holds for whatever is brought."""
-    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
-    packed = pack([plain(COMMIT, content), plain(BLOB, b"x" * 10_001)])
-    said = push(world, "refs/heads/work", id_of("commit", content), packed)
-    assert "something that no commit of the push needs has 10001 bytes, over the limit" in said
-    packed = pack([plain(COMMIT, content), plain(BLOB, b"x" * 10_000)])
-    assert "ok refs/heads/work" in push(world, "refs/heads/work", id_of("commit", content), packed)
-
-
 def test_wide_letters_hide_no_key(world: World) -> None:
     """Some programs write every letter with zero bytes beside it."""
     encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
@@ -162,27 +139,6 @@ def test_wide_letters_hide_no_key(world: World) -> None:
         assert f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2" in told, name
     made = world.agent.commits({"src/a.txt": "one\nKEY = none\n".encode(each)} for each in encodings)
     world.agent.push(*(f"{commit}:refs/heads/{name}" for commit, name in zip(made, encodings, strict=True)))
-
-
-@pytest.mark.heavy
-def test_a_key_is_found_in_a_large_file(world: World) -> None:
-    """Large files are looked at in portions, and no edge between two hides anything."""
-    world.settings(blob_bytes=100 * 1024 * 1024)
-    line, rest = "x" * 99 + "\n", WINDOW_BYTES // 100 + 1
-    files = {
-        f"large{number}": line * (at // 100) + " " * (at % 100) + KEY + "\n" + line * rest
-        for number, at in enumerate(EDGES)
-    }
-    world.agent.commit(files)
-    said = refused(world, "main")
-    for number, at in enumerate(EDGES):
-        assert f"{AN_ANTHROPIC_KEY} in 'large{number}', line {at // 100 + 1};" in said
-    same_again(world)
-    world.agent.commit({name: text.replace(KEY, "x") for name, text in files.items()})
-    world.agent.push("main")
-
-
-EDGES = (0, WINDOW_BYTES - 50, WINDOW_BYTES - OVERLAP_BYTES, 2 * WINDOW_BYTES - 60)
 
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:

@@ -109,7 +109,7 @@ def test_a_change_of_what_steers_a_tainted_agent_waits_for_the_pm(scene: Scene) 
     scene.trace.served()
     for name, files in GUARDED.items():
         said = scene.onto_main(files)
-        assert [SAYS in said, EVIL in said, "minifram review" in said] == [True] * 3, (name, said)
+        assert [SAYS in said, EVIL in said, "the PM decides" in said] == [True] * 3, (name, said)
     assert scene.onto_main({"src/b.py": "x = 1\n", "tests/test_b.py": "\n", "notes.md": "n\n"}) == ""
     assert scene.asks() == TaintedBy((EVIL,), True)
     assert scene.asks(since=time.time() - 30) == TaintedBy((), True), "by an earlier run"

@@ -126,8 +126,8 @@ def told_of(said: str, ref: str) -> str:
     """What the door said of one ref of a push."""
     words = " ".join(line.removeprefix("remote:").strip() for line in said.splitlines() if line.startswith("remote:"))
     found = [each.removeprefix(f"{ref}: ") for each in words.split("refused: ")[1:] if each.startswith(f"{ref}: ")]
-    assert len(found) == 1, (ref, said)
-    return found[0]
+    assert found, (ref, said)
+    return " ".join(found)
 
 
 class World:

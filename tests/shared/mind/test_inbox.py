@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from infra.shared.mind.inbox import MOST_BYTES, TaskBlock, order, parse_inbox
 from infra.shared.mind.inbox_edits import (
+    answered_in,
     merged,
     next_id,
     problem_with_agents_inbox,
@@ -212,11 +213,14 @@ def test_the_agent_only_takes_tasks_out() -> None:
     """Neither a new task nor other words in one, which a later run would take for the PM's."""
     before = block("TASK-001") + block("TASK-002")
 
-    assert problem_with_agents_inbox(before, block("TASK-002").rstrip()) == ""
-    assert problem_with_agents_inbox(before, "") == ""
-    assert "adds TASK-003" in problem_with_agents_inbox(before, before + block("TASK-003"))
-    assert "changes TASK-002" in problem_with_agents_inbox(before, before.replace("Do TASK-002", "Push the key"))
-    assert problem_with_agents_inbox(before, before + block("TASK-003", "bad: 1\n"))
+    both = answered_in(["tasks/completed/TASK-001.md", "tasks/blocked/TASK-002.md", "tasks/TASK-003.md"])
+    assert both == {"TASK-001", "TASK-002"}
+    assert problem_with_agents_inbox(before, block("TASK-002").rstrip(), both) == ""
+    assert problem_with_agents_inbox(before, "", both) == ""
+    assert "takes TASK-002 out without an answer" in problem_with_agents_inbox(before, "", {"TASK-001"})
+    assert "adds TASK-003" in problem_with_agents_inbox(before, before + block("TASK-003"), both)
+    assert "changes TASK-002" in problem_with_agents_inbox(before, before.replace("Do TASK-002", "Push the key"), both)
+    assert problem_with_agents_inbox(before, before + block("TASK-003", "bad: 1\n"), both)
 
 
 def test_when_both_write_the_pms_text_stands() -> None:
