@@ -28,7 +28,9 @@ class Used(NamedTuple):
 
     @property
     def reserved(self) -> Cost:
-        return _sum(self.open.values())
+        return Cost(
+            sum(worst.nano_usd for worst in self.open.values()), sum(worst.tokens for worst in self.open.values())
+        )
 
     def after(self, line: Line) -> Used:
         """With one more line; the end of a call that is not open changes nothing."""
@@ -91,25 +93,19 @@ def passed(limits: Sequence[Limit], used: UsedByLabel, label: str, worst: Cost, 
     for limit in limits:
         if not limit.counts(label):
             continue
-        counted = [each for name, each in used.items() if limit.counts(name)]
-        spent, reserved = _sum(each.spent for each in counted), _sum(each.reserved for each in counted)
+        spent, reserved = _together(each for name, each in used.items() if limit.counts(name))
         if spent.plus(reserved).plus(worst).nano_usd <= limit.nano_usd:
             continue
         is_alone = worst.nano_usd > limit.nano_usd
         alone = " This call alone could pass it: raise it or make the call smaller." if is_alone else ""
+        ends = datetime.date.fromisoformat(day) + datetime.timedelta(days=1)
         words = (
             f"{limit.name} in minifram.yaml would be passed: spent {_dollars(spent)}, reserved for calls under way "
             f"{_dollars(reserved)}, this call could take {_dollars(worst)}, limit {_dollars(Cost(limit.nano_usd))}; "
-            f"the day ends at {day_end(day)}.{alone}"
+            f"the day ends at {ends}T00:00:00Z.{alone}"
         )
         return Passed(limit.error, words, is_alone)
     return None
-
-
-def day_end(day: str) -> str:
-    """When a UTC day ends: `2026-02-01T00:00:00Z` for `2026-01-31`."""
-    following = datetime.date.fromisoformat(day) + datetime.timedelta(days=1)
-    return f"{following.isoformat()}T00:00:00Z"
 
 
 class Spent(NamedTuple):
@@ -135,8 +131,7 @@ def spent_today(ledger: str, daily_usd: float, now: float) -> Spent:
             used = by_label(lines_of_day(file.fileno(), day))
     except FileNotFoundError:
         used = {}
-    spent = _sum(each.spent for each in used.values())
-    reserved = _sum(each.reserved for each in used.values())
+    spent, reserved = _together(used.values())
     return Spent(
         day=day,
         usd=round(spent.nano_usd / NANO, 6),
@@ -149,11 +144,12 @@ def spent_today(ledger: str, daily_usd: float, now: float) -> Spent:
     )
 
 
-def _sum(costs: Iterable[Cost]) -> Cost:
-    total = Cost()
-    for cost in costs:
-        total = total.plus(cost)
-    return total
+def _together(used: Iterable[Used]) -> tuple[Cost, Cost]:
+    """Spent and reserved."""
+    spent = reserved = Cost()
+    for each in used:
+        spent, reserved = spent.plus(each.spent), reserved.plus(each.reserved)
+    return spent, reserved
 
 
 def _dollars(cost: Cost) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -34,8 +33,8 @@ class Cost(NamedTuple):
         return Cost(self.nano_usd + other.nano_usd, self.tokens + other.tokens)
 
 
-class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="opened"):
-    """A call that is about to be made, and what it could take."""
+class OfCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What both lines of a call say."""
 
     time: str
     day: str
@@ -43,12 +42,17 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
     id: str
     provider: str
     model: str
-    worst_usd: Dollars
-    worst_tokens: Tokens
     run: str = ""
     """As the runner names the run that it belongs to; nothing is counted by it."""
     label: str = TASK
     """What the call is for, by the runner's word (`labels`)."""
+
+
+class Opened(OfCall, frozen=True, kw_only=True, tag="opened"):
+    """A call that is about to be made, and what it could take."""
+
+    worst_usd: Dollars
+    worst_tokens: Tokens
 
     @property
     def cost(self) -> Cost:
@@ -56,14 +60,9 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="
         return Cost(nano_dollars(self.worst_usd), self.worst_tokens)
 
 
-class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="settled"):
+class Settled(OfCall, frozen=True, kw_only=True, tag="settled"):
     """A call's end."""
 
-    time: str
-    day: str
-    id: str
-    provider: str
-    model: str
     input_tokens: Tokens
     output_tokens: Tokens
     cache_write_tokens: Tokens
@@ -73,10 +72,8 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag=
     stop_reason: str | None = None
     error: str | None = None
     """A type of `conversation.ERROR_TYPES` when there was no completion."""
-    run: str = ""
     measured: bool = True
     """False: the provider never said what it charges, so the worst that it can be is written."""
-    label: str = TASK
 
     @property
     def usage(self) -> Usage:
@@ -93,11 +90,8 @@ Line = Opened | Settled
 class Ledger:
     """The file, open for appending. Not for two threads at once, but for `sync`."""
 
-    def __init__(self, path: str, fsync: Callable[[int], None] = os.fsync) -> None:
+    def __init__(self, path: str) -> None:
         """Open or make it. Raises OSError."""
-        self._fsync = fsync
-        self._syncing = threading.Lock()
-        self._failed_syncs = 0
         os.makedirs(os.path.dirname(path), exist_ok=True)
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -108,11 +102,8 @@ class Ledger:
 
     def append(self, line: Line) -> None:
         """On the disk when this returns. Raises OSError; then nobody may act on the line, though it may stand there."""
-        failed = self._failed_syncs
         self.write(line)
         self.sync()
-        if self._failed_syncs > failed:  # the kernel tells a failure once: to another's sync, of our line too
-            raise OSError(f"{self._path} may not be on the disk: a sync beside this one failed")
 
     def write(self, line: Line) -> None:
         """For a line that makes nothing possible that was not: a power cut may take it until `sync`. Raises OSError."""
@@ -124,13 +115,8 @@ class Ledger:
         self._torn = False
 
     def sync(self) -> None:
-        """Beside other threads, too. Raises OSError."""
-        with self._syncing:
-            try:
-                self._fsync(self._descriptor)
-            except OSError:
-                self._failed_syncs += 1
-                raise
+        """Raises OSError."""
+        os.fsync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)

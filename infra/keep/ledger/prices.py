@@ -27,10 +27,6 @@ class Rates(NamedTuple):
     cache_write: int
     cache_read: int
 
-    @property
-    def dearest_input(self) -> int:
-        return max(self.input, self.cache_write, self.cache_read)
-
 
 class Tariff(NamedTuple):
     """What one model costs."""
@@ -49,25 +45,6 @@ def rates(input: float, output: float, cache_read: float = 0.1, cache_write: flo
     return Rates(*(round(dollars * NANO) for dollars in (input, output, input * cache_write, input * cache_read)))
 
 
-_TARIFFS = {
-    "claude-fable-5": Tariff(rates(10, 50)),
-    "claude-fable-5-1": Tariff(rates(10, 50, cache_read=0.025)),
-    "claude-mythos-5": Tariff(rates(10, 50)),
-    "claude-mythos-5-1": Tariff(rates(10, 50, cache_read=0.025)),
-    "claude-opus-4-5": Tariff(rates(5, 25)),
-    "claude-opus-4-6": Tariff(rates(5, 25)),
-    "claude-opus-4-7": Tariff(rates(5, 25)),
-    "claude-opus-4-8": Tariff(rates(5, 25)),
-    "claude-opus-5": Tariff(rates(5, 25)),
-    "claude-opus-5-5": Tariff(rates(4, 20, cache_read=0.05)),
-    "claude-sonnet-4-5": Tariff(rates(3, 15)),
-    "claude-sonnet-4-6": Tariff(rates(3, 15)),
-    "claude-sonnet-5": Tariff(rates(2, 10)),
-    "claude-sonnet-5-5": Tariff(rates(2, 10, cache_read=0.05)),
-    "claude-haiku-4-5": Tariff(rates(1, 5)),
-    "claude-haiku-5-5": Tariff(rates(0.1, 0.5), long_rates=rates(0.5, 2.5), long_above=100_000),
-}
-
 _OPENAI_LONG_ABOVE = 272_000
 
 
@@ -77,7 +54,16 @@ def _openai(input: float, output: float, cache_read: float = 0.1, cache_write: f
     return Tariff(rates(input, output, cache_read, cache_write), long, _OPENAI_LONG_ABOVE)
 
 
-_TARIFFS |= {
+_TARIFFS = {
+    **dict.fromkeys(("claude-fable-5", "claude-mythos-5"), Tariff(rates(10, 50))),
+    **dict.fromkeys(("claude-fable-5-1", "claude-mythos-5-1"), Tariff(rates(10, 50, cache_read=0.025))),
+    **dict.fromkeys((f"claude-opus-{version}" for version in ("4-5", "4-6", "4-7", "4-8", "5")), Tariff(rates(5, 25))),
+    "claude-opus-5-5": Tariff(rates(4, 20, cache_read=0.05)),
+    **dict.fromkeys(("claude-sonnet-4-5", "claude-sonnet-4-6"), Tariff(rates(3, 15))),
+    "claude-sonnet-5": Tariff(rates(2, 10)),
+    "claude-sonnet-5-5": Tariff(rates(2, 10, cache_read=0.05)),
+    "claude-haiku-4-5": Tariff(rates(1, 5)),
+    "claude-haiku-5-5": Tariff(rates(0.1, 0.5), long_rates=rates(0.5, 2.5), long_above=100_000),
     "gpt-6.1-sol": _openai(2, 10, cache_read=0.05),
     "gpt-6.1-terra": _openai(1, 5, cache_read=0.05),
     "gpt-6-sol": _openai(2, 10),
@@ -88,7 +74,6 @@ _TARIFFS |= {
     "gpt-5.4-nano": Tariff(rates(0.2, 1.25, cache_write=1)),
     "gpt-5-mini": Tariff(rates(0.25, 2, cache_write=1)),
 }
-
 _DATE = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
 """`claude-haiku-4-5-20251001` is a dated version of `claude-haiku-4-5`, at the same price."""
 
@@ -96,8 +81,10 @@ _DATE = re.compile(r"-20\d{6}$|-20\d\d-\d\d-\d\d$")
 def tariff(model: str, own: Mapping[str, Price]) -> Tariff | None:
     """The price of `model`: the PM's own first, then the table; None when neither has it."""
     for name in (model, _DATE.sub("", model)):
-        if name in own:
-            return _from_settings(own[name])
+        if price := own.get(name):
+            write = 1.25 * price.input if price.cache_write is None else price.cache_write
+            read = 0.1 * price.input if price.cache_read is None else price.cache_read
+            return Tariff(Rates(*map(nano_dollars, (price.input, price.output, write, read))))
         if name in _TARIFFS:
             return _TARIFFS[name]
     return None
@@ -105,9 +92,8 @@ def tariff(model: str, own: Mapping[str, Price]) -> Tariff | None:
 
 def cost(tariff: Tariff, usage: Usage) -> int:
     """Nano-dollars of a call that used `usage`."""
-    prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
-    long = tariff.long_rates is not None and prompt > tariff.long_above
-    applied = tariff.long_rates if long and tariff.long_rates else tariff.rates
+    is_long = tariff.long_rates is not None and sum(usage) - usage.output_tokens > tariff.long_above
+    applied = tariff.long_rates if is_long and tariff.long_rates else tariff.rates
     return _rounded_up(
         usage.input_tokens * applied.input
         + usage.output_tokens * applied.output
@@ -118,9 +104,11 @@ def cost(tariff: Tariff, usage: Usage) -> int:
 
 def worst_cost(tariff: Tariff, most: Usage) -> int:
     """Nano-dollars that a call of at most these tokens can cost, in whichever class and band they come to be billed."""
-    bands = [tariff.rates] + ([tariff.long_rates] if tariff.long_rates else [])
-    prompt = most.input_tokens + most.cache_write_tokens + most.cache_read_tokens
-    return max(_rounded_up(prompt * band.dearest_input + most.output_tokens * band.output) for band in bands)
+    prompt = sum(most) - most.output_tokens
+    return max(
+        _rounded_up(prompt * max(band.input, band.cache_write, band.cache_read) + most.output_tokens * band.output)
+        for band in (tariff.rates, tariff.long_rates or tariff.rates)
+    )
 
 
 def most_image_tokens(model: str) -> int:
@@ -140,9 +128,3 @@ def nano_dollars(amount: float) -> int:
 
 def _rounded_up(times_a_million: int) -> int:
     return -(-times_a_million // _MILLION)
-
-
-def _from_settings(price: Price) -> Tariff:
-    write = 1.25 * price.input if price.cache_write is None else price.cache_write
-    read = 0.1 * price.input if price.cache_read is None else price.cache_read
-    return Tariff(Rates(*(nano_dollars(amount) for amount in (price.input, price.output, write, read))))

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from infra.keep.ledger.budgets import Used, by_label, limits_of, passed
-from infra.keep.ledger.lines import Cost, Ledger, Line, Opened, Settled
+from infra.keep.ledger.lines import Cost, Ledger, Line, OfCall, Opened, Settled
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, worst_cost
 from infra.keep.model_door.model import CallFailure
 from infra.shared.clock import timestamp
@@ -20,17 +20,6 @@ from infra.shared.labels import TASK
 from infra.shared.secret_shapes import redacted_and_cut
 
 RUN_CHARACTERS = 200
-MOST_TOKENS_PER_SECOND = 1000
-"""No provider's model is faster."""
-
-
-def broken_off(told: Usage | None, most: Usage, came_bytes: int, seconds: float) -> Usage:
-    """What a stream that broke off is booked at: what the provider told, else the prompt at its most and, of the
-    output, what came and what can have been made in the time."""
-    if told is not None:
-        return told
-    made = came_bytes + round(seconds * MOST_TOKENS_PER_SECOND)
-    return most._replace(output_tokens=min(most.output_tokens, made))
 
 
 class Accounts:
@@ -108,20 +97,15 @@ class Accounts:
         used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
         price = worst_cost if failure and not failure.has_classes else cost
         nano = nano_dollars(call.worst_usd) if usage is None else price(self._tariffs[call.provider, call.model], used)
+        of_call = {name: getattr(call, name) for name in OfCall.__struct_fields__}
         line = Settled(
-            time=timestamp(self._wall_clock()),
-            day=call.day,
-            id=call.id,
-            run=call.run,
-            provider=call.provider,
-            model=call.model,
+            **of_call | {"time": timestamp(self._wall_clock())},
             **to_plain(used),
             usd=dollars(nano),
             duration_ms=duration_ms,
             stop_reason=stop_reason,
             error=failure.type if failure else None,
             measured=failure.measured if failure else measured,
-            label=call.label,
         )
         async with self._lock:
             self._count(line)
