@@ -23,7 +23,7 @@ from infra.keep.services.activation import inherited
 from infra.keep.settings import Settings, policy_of
 from infra.keep.settings_file import SettingsError, parse_settings
 from infra.keep.web_door import app
-from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits, look_up
+from infra.keep.web_door.fetch import Connections, Fetcher, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import Mirror
 from infra.keep.web_door.robots import Robots
@@ -62,7 +62,7 @@ async def _serve(settings: Settings, listening: socket.socket, packages: socket.
     web, trace, readers = settings.web, Trace(sys.stdout.fileno(), leave), Readers()
     connections = Connections()
     judge = Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
-    fetcher = Fetcher(judge, FetchLimits(), connections, look_up, Robots())
+    fetcher = Fetcher(judge, connections, look_up, Robots())
     door = app.WebDoor(web, judge, fetcher, readers, trace)
     # Who listens there is the watcher, whose questions are always let in.
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))

@@ -31,7 +31,7 @@ log = structlog.get_logger("web_door")
 
 REQUESTS = Fetch | Search | Health
 LIMITS = Limits(line_bytes=64 << 10, at_once=16)
-"""So many pages of `FetchLimits.page_bytes` are in memory at once."""
+"""So many pages are in memory at once."""
 MOST_SHOWN = 500
 """Characters of an address in the trace."""
 _TOOLS = {Fetch: "fetch_page", Search: "web_search"}
@@ -85,7 +85,7 @@ class WebDoor:
         if request.raw and not self._web.keep_raw_html:
             words = "raw pages are not given out (web.keep_raw_html is false)"
             raise denied(words, "ask for the page without raw", "raw_html")
-        self._judge.host(target, "fetch_page")
+        self._judge.let(target, "fetch_page")
         self._outgoing.let(target.url, self._judge.names(target.host), time.monotonic())
         fetched = await self._fetcher.fetch(target, "fetch_page")
         with after_an_answer():

@@ -3,6 +3,7 @@ made of it: text that a page wrote, not yet in a frame. Pure."""
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import Literal
 
@@ -22,16 +23,11 @@ MOST_TITLE_CHARS = 300
 MOST_LINK_CHARS = 200
 _TYPE = re.compile(r"\s*([a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60})\s*(?:;|\Z)", re.IGNORECASE)
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
-_TEXT_TYPES = re.compile(
-    r"text/.+|.+\+(?:json|xml|yaml)|application/(?:json|xml|javascript|ecmascript|x-javascript|yaml|x-yaml|toml|sql|"
-    r"x-sh|x-ndjson|jsonl|json5|graphql|x-httpd-php|x-www-form-urlencoded|rtf|x-tex|x-latex)|image/svg\+xml"
-)
-_UNSAID = ("", "application/octet-stream", "application/x-unknown", "binary/octet-stream", "unknown/unknown")
 _HTML_BEGINS = re.compile(rb"(?i)\s*(?:<!--.{0,400}?-->\s*)?<(?:!doctype\s+html|html|head|body)[\s>]", re.DOTALL)
 _NO_TEXT_HOLDS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\xef\xbb\xbf")
-_META = re.compile(rb"""(?i)<meta\s[^>]{0,400}?charset\s{0,9}=\s{0,9}["']?\s{0,9}([a-z0-9_:.\-]{1,40})""")
-_XML = re.compile(rb"""\A<\?xml\s[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([a-zA-Z0-9_:.\-]{1,40})""")
+_NAMED = re.compile(
+    rb"""(?i)(?:<meta\s[^>]{0,400}?charset|\A<\?xml\s[^>]{0,200}?encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([\w:.-]{1,40})"""
+)
 
 
 class PageBody(msgspec.Struct, frozen=True):
@@ -85,21 +81,18 @@ def charset_of(header: str) -> str:
 
 
 def kind_of(content_type: str, head: bytes) -> Kind:
-    """By the header's type, which is believed; only where none is said, by the body's first bytes."""
+    """By the header's type where that tells text from none; of all others, and where none is said, by the body's first
+    bytes."""
     kind, head = type_of(content_type), head[:HEAD_BYTES]
     if kind in ("text/html", "application/xhtml+xml"):
         return "html"
-    if kind == "application/pdf":
+    if kind == "application/pdf" or head.startswith(b"%PDF-"):
         return "pdf"
-    if _TEXT_TYPES.fullmatch(kind):
+    if kind.startswith("text/") or kind.endswith(("+json", "+xml", "+yaml")):
         return "text"
-    if kind not in _UNSAID:
+    if kind.startswith(("image/", "audio/", "video/", "font/")) or _NO_TEXT_HOLDS.search(head):
         return "other"
-    if head.startswith(b"%PDF-"):
-        return "pdf"
-    if _HTML_BEGINS.match(head):
-        return "html"
-    return "text" if head.startswith(_MARKS) or not _NO_TEXT_HOLDS.search(head) else "other"
+    return "html" if _HTML_BEGINS.match(head) else "text"
 
 
 def decoded(body: bytes, label: str, in_page: bool = False) -> str:
@@ -118,17 +111,15 @@ def warm() -> None:
 
 
 def _named_within(body: bytes) -> webencodings.Encoding | None:
-    found = _XML.search(body[:META_BYTES]) or _META.search(body[:META_BYTES])
-    encoding = webencodings.lookup(found[1].decode("ascii")) if found else None
+    found = _NAMED.search(body[:META_BYTES])
+    encoding = webencodings.lookup(found[1].decode("latin-1")) if found else None
     # What names itself in ASCII is not written in UTF-16.
     return webencodings.UTF8 if encoding and encoding.name.startswith("utf-16") else encoding
 
 
 def _guessed(body: bytes) -> webencodings.Encoding:
     try:
-        body.decode()
-    except UnicodeDecodeError as error:
-        is_cut = error.reason == "unexpected end of data" and not body[: error.start].isascii()
-        if not is_cut:
-            return webencodings.lookup("windows-1252")
+        codecs.getincrementaldecoder("utf-8")().decode(body)  # a body that was cut may end within a letter
+    except UnicodeDecodeError:
+        return webencodings.lookup("windows-1252")
     return webencodings.UTF8

@@ -15,7 +15,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits, look_up
+from infra.keep.web_door.fetch import Connections, Fetcher, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.target import target_of
@@ -49,6 +49,8 @@ class Answers(asyncio.DatagramProtocol):
             labels.append(data[at + 1 : at + 1 + data[at]].decode())
             at += 1 + data[at]
         name, (kind,) = ".".join(labels), struct.unpack(">H", data[at + 1 : at + 3])
+        if name.startswith("hang"):
+            return
         left = self.means.get(name, [[]])
         found = [each for each in map(ip_address, left[0]) if (each.version == 4) == (kind == 1)]
         if found:
@@ -64,11 +66,17 @@ class Answers(asyncio.DatagramProtocol):
 async def main(folder: Path) -> None:
     for words in ("ip link set lo up", f"ip address add {PUBLIC}/32 dev lo", f"ip address add {PRIVATE}/32 dev lo"):
         subprocess.run(words.split(), check=True)
-    (folder / "resolv.conf").write_text(f"nameserver {SERVER}\noptions timeout:1 attempts:2\n")
+    (folder / "resolv.conf").write_text(f"nameserver {SERVER}\noptions timeout:20 attempts:1\n")
     subprocess.run(["mount", "--bind", str(folder / "resolv.conf"), "/etc/resolv.conf"], check=True)
     transport, names = await asyncio.get_running_loop().create_datagram_endpoint(Answers, (SERVER, 53))
-    fetcher = Fetcher(Judge(Policy()), FetchLimits(20.0, 1 << 20), Connections(), look_up, None)
+    fetcher = Fetcher(Judge(Policy()), Connections(), look_up, None)
     came: dict[str, str] = {}
+    hanging = [asyncio.create_task(look_up(f"hang{number}.example")) for number in range(40)]
+    await asyncio.sleep(0)
+    await look_up("good.example")
+    came["good beside hanging"] = str(not any(each.done() for each in hanging))
+    for each in hanging:
+        each.cancel()
     async with Site({"/": page(b"inner")}).running("0.0.0.0", 8080) as site:
         here = site.port
         site.pages["/turn"] = redirect(f"http://turning.example:{here}/")
@@ -80,7 +88,7 @@ async def main(folder: Path) -> None:
         ):
             try:
                 fetched = await fetcher.fetch(target_of(f"http://{host}.example:{here}{path}"), "fetch_page")
-                came[host + path] = f"{fetched.status} after {fetched.redirects}"
+                came[host + path] = " ".join((str(fetched.status), *fetched.flags))
             except WebRefusal as refusal:
                 came[host + path] = refusal.error.type
         print(json.dumps({"came": came, "names": names.asked, "asked": site.asked}))

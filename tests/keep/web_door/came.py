@@ -28,7 +28,6 @@ def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> F
         body=raw,
         whole=True,
         sha256=hashlib.sha256(raw).hexdigest(),
-        redirects=0,
         size=len(raw),
     )._replace(**others)
 

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import NamedTuple
 
-from infra.keep.web_door.fetch import Connections, Fetcher, FetchLimits
+from infra.keep.web_door.fetch import Connections, Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import failed
 from infra.keep.web_door.robots import Robots
@@ -19,7 +19,6 @@ from infra.shared.addresses import Address
 from infra.shared.policy import ALLOW, Policy, Rule
 
 HOME = "127.0.0.1"
-LIMITS = FetchLimits(20.0, 1 << 20)
 NAMED = Policy(rules=(Rule(ALLOW, domains=("site.example", HOME)),))
 """The one name that may be at home, and the address itself."""
 
@@ -141,13 +140,13 @@ class Names:
 def fetcher(
     names: Names | None = None,
     policy: Policy = NAMED,
-    limits: FetchLimits = LIMITS,
+    seconds: float = 20.0,
     trust: ssl.SSLContext | None = None,
     robots: Robots | None = None,
     allowed_domains: tuple[str, ...] = (),
 ) -> Fetcher:
     names = names or Names(site_example=HOME, other_example=HOME)
-    return Fetcher(Judge(policy, allowed_domains), limits, Connections(trust), names.look_up, robots)
+    return Fetcher(Judge(policy, allowed_domains), Connections(trust), names.look_up, robots, seconds, 1 << 20)
 
 
 def certificate(folder: Path, name: str) -> ssl.SSLContext:

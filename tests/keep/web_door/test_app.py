@@ -14,7 +14,6 @@ import pytest
 from infra.keep.door_server import Caller, Refusal
 from infra.keep.settings import WebSettings
 from infra.keep.web_door.app import REQUESTS, WebDoor, failure_of
-from infra.keep.web_door.fetch import FetchLimits
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
@@ -44,7 +43,7 @@ class Door:
         made = WebDoor(
             WebSettings(search_url=search_url),
             Judge(NAMED),
-            fetcher(limits=FetchLimits(0.5)),
+            fetcher(seconds=0.5),
             Readers(),
             Trace(self._file.fileno(), self._leave, most_bytes=most_bytes),
         )

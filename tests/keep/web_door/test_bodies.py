@@ -59,7 +59,8 @@ def test_a_page_as_markdown() -> None:
         ("application/problem+json", b"", "text"),
         ("image/svg+xml", b"", "text"),
         ("image/png", b"<!doctype html>", "other"),
-        ("application/zip", b"text", "other"),
+        ("application/zip", b"PK\x03\x04", "other"),
+        ("application/sql", b"select 1", "text"),
         ("", b"%PDF-1.4", "pdf"),
         ("", b"\n<!-- x --><!DOCTYPE html>", "html"),
         ("application/octet-stream", b"plain words", "text"),
@@ -83,7 +84,7 @@ def test_of_a_header_no_words_are_told(header: str) -> None:
     "body, header, text",
     [
         ("é".encode(), "", "é"),
-        ("é".encode("cp1252"), "", "é"),
+        ("é!".encode("cp1252"), "", "é!"),
         ("é".encode("cp1252"), "iso-8859-1", "é"),
         ("€".encode("cp1252"), "latin1", "€"),
         ("é".encode(), "utf-7", "é"),

@@ -20,11 +20,11 @@ def verdict(judge: Judge, url: str, found: str = PUBLIC, tool: Tool = "fetch_pag
     """The flags when it may be reached, else the kind of refusal and the first flag."""
     try:
         target = target_of(url)
-        permit = judge.host(target, tool, asked)
-        judge.addresses(target, tuple(map(ip_address, found.split(","))), tool, permit)
+        flags = judge.let(target, tool, (), asked)
+        judge.let(target, tool, tuple(map(ip_address, found.split(","))), asked)
     except WebRefusal as refusal:
         return " ".join((refusal.error.type, *refusal.flags[:1]))
-    return ",".join(permit.flags) or "ok"
+    return ",".join(flags) or "ok"
 
 
 @each_row(
