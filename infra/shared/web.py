@@ -11,8 +11,8 @@ from infra.shared.conversation import Value
 from infra.shared.door import DoorRequest
 
 MOST_URL_CHARS = 8192
-MOST_CHARS = 1 << 20
-"""Of a page's text, as it is given whole."""
+MOST_CHARS = 250_000
+"""Of a page's text, as it is given whole; fewer where its marks and letters take many bytes."""
 
 WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
 """See SPEC_WEB for when each is given."""

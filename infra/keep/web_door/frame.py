@@ -65,10 +65,9 @@ def normal(text: str) -> tuple[str, int]:
     return _BLANK.sub("\n\n", text).strip(), count
 
 
-def one_line(text: str, most: int) -> tuple[str, int]:
+def one_line(text: str, most: int) -> str:
     """The same of a title or the text of a link."""
-    text, count = normal(text[: most * 4])
-    return " ".join(text.split())[:most], count
+    return " ".join(normal(text[: most * 4])[0].split())[:most]
 
 
 def _torn(line: str) -> str:

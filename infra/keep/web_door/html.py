@@ -11,7 +11,7 @@ from urllib.parse import urljoin, urlsplit
 from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from infra.keep.web_door.text import MOST_LINKS, Content, bounded
+from infra.keep.web_door.text import MOST_LINKS, Content
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS, Link
 
@@ -30,8 +30,6 @@ _HIDES = re.compile(
     re.IGNORECASE,
 )
 """Of an inline style."""
-_MOST_STYLE_CHARS = 2000
-_GAPS = re.compile(r"[\x00-\x20\x7f]")
 _OPTIONS = ConversionOptions(
     extract_metadata=False,
     autolinks=False,
@@ -46,11 +44,13 @@ _OPTIONS = ConversionOptions(
 def read_html(text: str, url: str) -> Content:
     """`url` is where it came from."""
     document = LexborHTMLParser(text)
-    title = _title(document)
+    node = document.css_first("title")
+    title = (node.text() or "") if node is not None else ""
     base = _base(document, url)
     hidden = _without_comments(document)
     hidden += _without(document.css(f"{HIDDEN}, {NO_TEXT}"))
-    hidden += _without(node for node in document.css("[style]") if _is_hidden(node))
+    styled = document.css("[style]")
+    hidden += _without(node for node in styled if _HIDES.search((node.attributes.get("style") or "")[:2000]))
     links = _with_plain_addresses(document, base)
     around_chars = _without(document.css(AROUND))
     _without(document.css(CONTROLS))
@@ -60,12 +60,7 @@ def read_html(text: str, url: str) -> Content:
     notes = [f"all after the first {MOST_HTML_CHARS:,} characters of its source"] if len(seen) > MOST_HTML_CHARS else []
     if around_chars:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
-    return bounded(title, markdown, links, tuple(notes), hidden)
-
-
-def _title(document: LexborHTMLParser) -> str:
-    node = document.css_first("title")
-    return (node.text() or "") if node is not None else ""
+    return Content(title, markdown, links, tuple(notes), hidden)
 
 
 def _base(document: LexborHTMLParser, url: str) -> str:
@@ -84,7 +79,7 @@ def absolute(address: str, base: str) -> str:
         parts = urlsplit(whole)
     except ValueError:
         return ""
-    whole = _GAPS.sub("%20", whole)
+    whole = re.sub(r"[\x00-\x20\x7f]", "%20", whole)
     return whole if parts.scheme in ("http", "https") and parts.netloc and len(whole) <= MOST_URL_CHARS else ""
 
 
@@ -132,7 +127,3 @@ def _without_comments(document: LexborHTMLParser) -> int:
     for node in comments:
         node.remove()
     return chars
-
-
-def _is_hidden(node: LexborNode) -> bool:
-    return bool(_HIDES.search((node.attributes.get("style") or "")[:_MOST_STYLE_CHARS]))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 
 from infra.keep.web_door.fetch import Fetched
-from infra.keep.web_door.frame import defanged, framed, one_line
+from infra.keep.web_door.frame import defanged, framed
 from infra.keep.web_door.text import Content
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import counted
-from infra.shared.web import MOST_URL_CHARS, Link, Page
+from infra.shared.web import Link, Page
 
-MOST_WHOLE_CHARS = 250_000
-"""Of a page that is kept in a file; fewer where its marks and letters take many bytes."""
 LINKS_SHOWN = 40
 MOST_LINKS_CHARS = 3000
 """Of the links that are shown behind the text; fewer for a text that is to be short."""
@@ -21,46 +19,42 @@ MOST_ADDRESS_CHARS = 500
 
 def page_of(fetched: Fetched, content: Content, max_chars: int, nonce: str) -> Page:
     """`nonce` is known to nobody before."""
-    url, taken = one_line(fetched.url, MOST_URL_CHARS)
-    title = redacted(content.title)
-    markdown = redacted(content.markdown)
+    title, markdown = redacted(content.title), redacted(content.markdown)
     links = tuple(Link(redacted(link.text), redacted(link.url)) for link in content.links)
-    notes = _left_out(fetched, content, len(markdown))
+    notes = _left_out(fetched, content)
     lines = (
-        *(("Address", redacted_and_cut(url, MOST_ADDRESS_CHARS)), ("Type", fetched.content_type)),
+        *(("Address", redacted_and_cut(fetched.url, MOST_ADDRESS_CHARS)), ("Type", fetched.content_type)),
         *(("Title", title), ("Left out", notes)),
     )
     head = "\n".join(f"{name}: {value}" for name, value in lines if value)
     tail = _further(links, markdown, min(MOST_LINKS_CHARS, max_chars // 4))
-    origin = fetched.origin
     shown, is_cut = _shown(markdown, max_chars)
-    text = framed("\n\n".join(filter(None, (head, shown, tail))), origin, nonce)
-    whole = ""
-    if is_cut:
-        whole = framed("\n\n".join(filter(None, (head, markdown[:MOST_WHOLE_CHARS], tail))), origin, nonce, marked=True)
+    text, whole = (
+        framed("\n\n".join(filter(None, (head, part, tail))), fetched.origin, nonce, marked=marked)
+        for part, marked in ((shown, False), (markdown, True))
+    )
     return Page(
-        url=url,
-        origin=origin,
+        url=fetched.url,
+        origin=fetched.origin,
         status=fetched.status,
         title=defanged(title),
         text=text,
-        whole=whole,
+        whole=whole if is_cut else "",
         links=tuple(Link(defanged(link.text), link.url) for link in links),
         cut=defanged(notes),
         hidden_chars=content.hidden_chars,
-        invisible_chars=content.invisible_chars + taken,
+        invisible_chars=content.invisible_chars,
         size=max(0, fetched.size),
         sha256=fetched.sha256,
     )
 
 
-def _left_out(fetched: Fetched, content: Content, chars: int) -> str:
+def _left_out(fetched: Fetched, content: Content) -> str:
     """In words; some are the worker's, whose word counts no more than the page's."""
     is_cut = not fetched.whole and fetched.kind != "other"
     cut = (f"all after the first {counted(len(fetched.body), 'byte')}",) if is_cut else ()
-    long = (f"all after the first {MOST_WHOLE_CHARS:,} characters",) if chars > MOST_WHOLE_CHARS else ()
     hidden = (f"{counted(content.hidden_chars, 'character')} that no reader sees",) if content.hidden_chars else ()
-    return "; ".join((*cut, *content.notes, *long, *hidden))
+    return "; ".join((*cut, *content.notes, *hidden))
 
 
 def _shown(markdown: str, most: int) -> tuple[str, bool]:

@@ -6,7 +6,7 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from infra.keep.web_door.frame import framed, normal, one_line
+from infra.keep.web_door.frame import framed, one_line
 from infra.keep.web_door.refusal import WebRefusal, failed, unavailable
 from infra.keep.web_door.target import target_of
 from infra.shared.secret_shapes import redacted
@@ -62,7 +62,5 @@ def search_results(body: bytes, origin: str, nonce: str) -> tuple[SearchResults,
 
 
 def _shown(number: int, found: FoundPage) -> str:
-    title, _ = one_line(found.title or "", MOST_TITLE_CHARS)
-    address, _ = one_line(found.url, MOST_ADDRESS_CHARS)
-    excerpt, _ = normal((found.content or "")[: 4 * MOST_EXCERPT_CHARS])
-    return redacted(f"{number}. {title}\n   {address}\n   {' '.join(excerpt.split())[:MOST_EXCERPT_CHARS]}")
+    title, address = one_line(found.title or "", MOST_TITLE_CHARS), one_line(found.url, MOST_ADDRESS_CHARS)
+    return redacted(f"{number}. {title}\n   {address}\n   {one_line(found.content or '', MOST_EXCERPT_CHARS)}")

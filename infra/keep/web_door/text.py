@@ -10,8 +10,7 @@ from typing import Literal
 import msgspec
 import webencodings  # type: ignore[import-untyped]
 
-from infra.shared.text import counted
-from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
+from infra.shared.web import Link
 
 Kind = Literal["html", "pdf", "text", "other"]
 HEAD_BYTES = 1 << 10
@@ -19,8 +18,6 @@ HEAD_BYTES = 1 << 10
 META_BYTES = 1 << 12
 """Where a `<meta>` is looked for. The standard stops at 1024 bytes; many pages do not."""
 MOST_LINKS = 200
-MOST_TITLE_CHARS = 300
-MOST_LINK_CHARS = 200
 _TYPE = re.compile(r"\s*([a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60})\s*(?:;|\Z)", re.IGNORECASE)
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
 _HTML_BEGINS = re.compile(rb"(?i)\s*(?:<!--.{0,400}?-->\s*)?<(?:!doctype\s+html|html|head|body)[\s>]", re.DOTALL)
@@ -50,22 +47,6 @@ class Content(msgspec.Struct, frozen=True):
     """What was left out, in our words."""
     hidden_chars: int = 0
     invisible_chars: int = 0
-
-
-def bounded(
-    title: str, markdown: str, links: tuple[Link, ...] = (), notes: tuple[str, ...] = (), hidden: int = 0
-) -> Content:
-    if len(markdown) > MOST_CHARS:
-        notes = (*notes, f"all after the first {MOST_CHARS:,} characters")
-    # Four times the length that is shown: of what comes, more may be taken out.
-    cut_links = tuple(Link(link.text[: 4 * MOST_LINK_CHARS], link.url[:MOST_URL_CHARS]) for link in links[:MOST_LINKS])
-    return Content(title[: 4 * MOST_TITLE_CHARS], markdown[:MOST_CHARS], cut_links, notes, hidden)
-
-
-def no_text(content_type: str, size: int) -> Content:
-    """Of a body that is not read; `size` in bytes, negative when it is not known."""
-    said = counted(size, "byte") if size >= 0 else "size unknown"
-    return Content("", "", notes=(f"the body, which is no text: {content_type or 'no type'}, {said}",))
 
 
 def type_of(header: str) -> str:

@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import subprocess
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -16,125 +15,94 @@ from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
-from infra.keep.web_door.text import MOST_LINK_CHARS, MOST_LINKS, MOST_TITLE_CHARS, Content, PageBody, no_text
+from infra.keep.web_door.text import MOST_LINKS, Content, PageBody
+from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
 SECONDS: Final = 30.0
 """With its start, where it has not been started ahead."""
 MOST_REPLY_BYTES: Final = 16 << 20
-
-
-class _Worker(NamedTuple):
-    """Not asyncio's subprocess: that one waits for ever for a child whose end was noticed elsewhere."""
-
-    process: subprocess.Popen[bytes]
-    ours: socket.socket
-    """Its standard input and output."""
-
-    def end(self) -> None:
-        self.ours.close()
-        self.process.kill()
-        self.process.wait()  # it was killed, so this takes no time
-
-    async def ask(self, request: bytes) -> Content | str:
-        """Raises OSError, msgspec.MsgspecError."""
-        reader, writer = await asyncio.open_connection(sock=self.ours)
-        try:
-            writer.write(request)
-            writer.write_eof()
-            reply = bytearray()
-            while len(reply) <= MOST_REPLY_BYTES and (part := await reader.read(1 << 16)):
-                reply += part
-            return msgspec.msgpack.decode(reply[: MOST_REPLY_BYTES + 1], type=Content | str)
-        finally:
-            writer.transport.abort()
+MOST_LINE_CHARS: Final = 300
+"""Of a title, a note, or the text of a link."""
+_INSTEAD = "look for the same text at another address"
 
 
 class Readers:
     """Of one door: a page at a time, as each may take much memory."""
 
-    def __init__(self, seconds: float = SECONDS, module: str = "infra.keep.web_door.worker_process") -> None:
-        self._seconds, self._module = seconds, module
-        self._next: _Worker | None = None
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._next: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
 
     @property
     def pid(self) -> int:
         """Of the worker that is started ahead; 0 for none."""
-        return self._next.process.pid if self._next else 0
+        return self._next.pid if self._next else 0
 
-    def start(self) -> None:
-        """Start the next page's worker unless there is one; it is not waited for. Raises OSError."""
-        if self._next and self._next.process.poll() is not None:
+    def start(self) -> subprocess.Popen[bytes]:
+        """The next page's worker, which is not waited for. Raises OSError."""
+        if self._next and self._next.poll() is not None:
             self.close()
         if self._next is None:
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    process = subprocess.Popen(
-                        keep_command(self._module),
-                        stdin=theirs.fileno(),
-                        stdout=theirs.fileno(),
-                        stderr=subprocess.DEVNULL,
-                        env=keep_environment(),
-                        start_new_session=True,
-                    )
-                except BaseException:
-                    ours.close()
-                    raise
-            self._next = _Worker(process, ours)
+            # Not asyncio's: that one waits for ever for a child whose end was noticed elsewhere.
+            self._next = subprocess.Popen(
+                keep_command("infra.keep.web_door.worker_process"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=keep_environment(),
+                start_new_session=True,
+            )
+        return self._next
 
     async def read(self, fetched: Fetched, raw: bool) -> Content:
         """Normalised. Raises WebRefusal."""
         if fetched.kind == "other":
-            return no_text(fetched.content_type, fetched.size)
+            said = counted(fetched.size, "byte") if fetched.size >= 0 else "size unknown"
+            return Content("", "", notes=(f"the body, which is no text: {fetched.content_type or 'no type'}, {said}",))
+        body = PageBody(fetched.kind, fetched.body, fetched.charset, fetched.url, raw)
         async with self._turn:
             try:
-                self.start()
                 async with asyncio.timeout(self._seconds):
-                    reply = await self._asked(PageBody(fetched.kind, fetched.body, fetched.charset, fetched.url, raw))
+                    reply = await asyncio.to_thread(_asked, self.start(), msgspec.msgpack.encode(body))
             except TimeoutError:
                 words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
-                raise failed(words, "look for the same text at another address") from None
+                raise failed(words, _INSTEAD) from None
             except (OSError, msgspec.MsgspecError):
                 words = "the page could not be read: its parser failed, or needed more memory than it may have"
-                raise failed(words, "look for the same text at another address") from None
+                raise failed(words, _INSTEAD) from None
             finally:
-                self.close()
+                self.close()  # which ends the thread, too
                 with contextlib.suppress(OSError):
                     self.start()
         if isinstance(reply, str):
-            raise failed(f"the page could not be read: {one_line(reply, 200)[0]}")
+            raise failed(f"the page could not be read: {one_line(reply, 200)}")
         return normalised(reply)
-
-    async def _asked(self, body: PageBody) -> Content | str:
-        if self._next is None:
-            raise OSError("no worker")
-        return await self._next.ask(msgspec.msgpack.encode(body))
 
     def close(self) -> None:
         if self._next:
-            self._next.end()
+            with contextlib.suppress(OSError), self._next:  # waited for, too: it was killed, so this takes no time
+                self._next.kill()
             self._next = None
+
+
+def _asked(worker: subprocess.Popen[bytes], request: bytes) -> Content | str:
+    """Raises OSError, msgspec.MsgspecError."""
+    if not worker.stdin or not worker.stdout:
+        raise AssertionError("unreachable: it was started with both")
+    with worker.stdin:
+        worker.stdin.write(request)
+    return msgspec.msgpack.decode(worker.stdout.read(MOST_REPLY_BYTES), type=Content | str)
 
 
 def normalised(content: Content) -> Content:
     """Whatever the worker says it made of the page: it is a stranger's from here on."""
-    count = 0
-
-    def line(text: str, most: int) -> str:
-        nonlocal count
-        text, taken = one_line(text, most)
-        count += taken
-        return text
-
-    title = line(content.title, MOST_TITLE_CHARS)
     links = tuple(
-        Link(line(link.text, MOST_LINK_CHARS), link.url)
+        Link(one_line(link.text, MOST_LINE_CHARS), link.url)
         for link in content.links[:MOST_LINKS]
-        if link.url.startswith(("http://", "https://")) and line(link.url, MOST_URL_CHARS) == link.url
+        if link.url.startswith(("http://", "https://")) and one_line(link.url, MOST_URL_CHARS) == link.url
     )
-    notes = tuple(line(note, MOST_TITLE_CHARS) for note in content.notes[:10])
+    notes = tuple(one_line(note, MOST_LINE_CHARS) for note in content.notes[:10])
     markdown, taken = normal(content.markdown[:MOST_CHARS])
-    hidden = max(0, min(content.hidden_chars, 1 << 40))
-    return Content(title, markdown, links, notes, hidden, count + taken)
+    return Content(one_line(content.title, MOST_LINE_CHARS), markdown, links, notes, content.hidden_chars, taken)

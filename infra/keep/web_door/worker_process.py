@@ -15,7 +15,7 @@ import pypdfium2  # type: ignore[import-untyped]
 
 from infra.keep.web_door import text
 from infra.keep.web_door.html import read_html
-from infra.keep.web_door.text import Content, PageBody, bounded, decoded
+from infra.keep.web_door.text import Content, PageBody, decoded
 from infra.shared.text import counted
 from infra.shared.visible import without_invisible
 from infra.shared.web import MOST_CHARS
@@ -32,10 +32,6 @@ _SAMPLE_PDF = (
 )
 
 
-class UnreadablePdf(ValueError):
-    """The parser's words for why."""
-
-
 def main() -> None:
     warm()
     give_up()
@@ -46,19 +42,24 @@ def main() -> None:
 
 
 def read(asked: PageBody) -> Content:
-    """Raises UnreadablePdf and what the libraries raise."""
+    """Raises pypdfium2.PdfiumError and what other libraries raise."""
     if asked.kind == "pdf":
-        return _read_pdf(asked.body)
-    is_html = asked.kind == "html"
-    source = decoded(asked.body, asked.charset, in_page=is_html or asked.body.startswith(b"<?xml"))
-    return read_html(source, asked.url) if is_html and not asked.raw else bounded("", source)
+        found = _read_pdf(asked.body)
+    else:
+        is_html = asked.kind == "html"
+        source = decoded(asked.body, asked.charset, in_page=is_html or asked.body.startswith(b"<?xml"))
+        found = read_html(source, asked.url) if is_html and not asked.raw else Content("", source)
+    if len(found.markdown) <= MOST_CHARS:
+        return found
+    notes = (*found.notes, f"all after the first {MOST_CHARS:,} characters")
+    return msgspec.structs.replace(found, markdown=found.markdown[:MOST_CHARS], notes=notes)
 
 
 def warm() -> None:
     """Load whatever is loaded at its first use: later, no file can be opened."""
     text.warm()
     read(PageBody("html", _SAMPLE, "", "http://localhost/", False))
-    with contextlib.suppress(UnreadablePdf):
+    with contextlib.suppress(pypdfium2.PdfiumError):
         read(PageBody("pdf", _SAMPLE_PDF, "", "http://localhost/", False))
     without_invisible("\u200b")
 
@@ -82,8 +83,8 @@ def _answered(request: bytes) -> Content | str:
     """Or why it cannot be read, in our words."""
     try:
         return read(msgspec.msgpack.decode(request, type=PageBody))
-    except UnreadablePdf as error:
-        return f"as a PDF, {error}"
+    except pypdfium2.PdfiumError as error:
+        return f"as a PDF, it {'needs a password' if 'password' in str(error).lower() else 'is damaged'}"
     except MemoryError:
         return "it needs more memory than a page may have"
     except Exception as error:
@@ -92,20 +93,17 @@ def _answered(request: bytes) -> Content | str:
 
 def _read_pdf(body: bytes) -> Content:
     """Page by page, all of it: what a reader would not see of it is not told apart."""
-    try:
-        with pypdfium2.PdfDocument(body) as document:
-            pages, chars = list[str](), 0
-            for number in range(min(len(document), MOST_PAGES)):
-                with contextlib.closing(document[number]) as page, contextlib.closing(page.get_textpage()) as words:
-                    pages.append(f"## Page {number + 1}\n\n{words.get_text_range(errors='replace').strip()}")
-                chars += len(pages[-1]) + 2
-                if chars > MOST_CHARS:
-                    break
-            left = len(document) - len(pages)
-            notes = (f"its last {counted(left, 'page')}",) if left else ()
-            return bounded(document.get_metadata_value("Title"), "\n\n".join(pages), notes=notes)
-    except pypdfium2.PdfiumError as error:
-        raise UnreadablePdf("it needs a password" if "password" in str(error).lower() else "it is damaged") from None
+    with pypdfium2.PdfDocument(body) as document:
+        pages, chars = list[str](), 0
+        for number in range(min(len(document), MOST_PAGES)):
+            with contextlib.closing(document[number]) as page, contextlib.closing(page.get_textpage()) as words:
+                pages.append(f"## Page {number + 1}\n\n{words.get_text_range(errors='replace').strip()}")
+            chars += len(pages[-1]) + 2
+            if chars > MOST_CHARS:
+                break
+        left = len(document) - len(pages)
+        notes = (f"its last {counted(left, 'page')}",) if left else ()
+        return Content(document.get_metadata_value("Title"), "\n\n".join(pages), notes=notes)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ def test_nothing_ends_the_frame(text: str, marked: bool) -> None:
 @given(_TEXTS, _TEXTS, _TEXTS, st.integers(200, 400))
 def test_a_page_stands_in_its_frame_with_all_that_belongs_to_it(title: str, text: str, link: str, most: int) -> None:
     """Title, text, links and what a worker says that it left out."""
-    content = Content(one_line(title, 300)[0], normal(text)[0], (Link(one_line(link, 200)[0], "http://a/b"),), (title,))
+    content = Content(one_line(title, 300), normal(text)[0], (Link(one_line(link, 200), "http://a/b"),), (title,))
     page = page_of(came(""), content, most, NONCE)
     within(page.text)
     assert page.text.count(CLOSING) == page.text.count(OPENING) == 1
