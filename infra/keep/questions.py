@@ -35,10 +35,6 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     """Where the runner ran, as it says."""
     asked_at: str
-    report: str
-    """Id of the report that shows it."""
-    told: bool = False
-    """Whether that report is or was on the page."""
 
     def is_about(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether this is the call that was asked about: the only place that compares calls."""

@@ -59,7 +59,7 @@ class Keep:
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
         made = request_of(UnsentReport(AT, words, words, (), "a" * 32, ()), ("main", "b" * 40))
-        entry = _entry(self.door, made, "")
+        entry = _entry(self.door, made, "", "")
         return f"{entry.title}\n{entry.text}"
 
     def call(self, words: str, given: Mapping[str, Any]) -> str:

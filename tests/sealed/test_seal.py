@@ -119,7 +119,7 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
         *(f"touch {place}/x" for place in (remote, f"{remote}/refs/heads", f"{remote}/objects", state)),
         *(f"git --git-dir={remote} {words}" for words in ("log", "push . HEAD:x", "update-ref refs/heads/x HEAD")),
         f"cat {state}/watcher.json",
-        f"cat {state}/door/gitconfig >/dev/full",
+        f"cat {state}/door/hooks/pre-receive >/dev/full",
     ):
         said = agent.as_agent(command)
         assert "Permission denied" in said or "not a git repository" in said, (command, said)

@@ -123,5 +123,4 @@ def question(words: str, given: Mapping[str, Any]) -> Question:
         branch="main",
         commit="c" * 40,
         asked_at=AT,
-        report="d" * 32,
     )

@@ -10,8 +10,6 @@ import os
 import secrets
 from typing import Literal
 
-import msgspec
-
 from infra.keep import questions
 from infra.keep.depth import MAX_LEVELS, is_too_deep
 from infra.keep.git_door.context import DoorContext, later, refused
@@ -37,6 +35,9 @@ SHOWN_CHARS = 4000
 WHY_CHARS = 300
 
 
+_SAID: dict[State, Literal["approved", "denied"]] = {State.APPROVED: "approved", State.DENIED: "denied"}
+
+
 def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> QuestionState | Failure:
     """Not for two threads at once, nor beside a report."""
     if is_too_deep(dict(request.input)):
@@ -54,10 +55,9 @@ def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> Quest
             question = _new(request, timestamp(context.wall_seconds()))
             _keep(context, question)
             context.log.info("approval.asked", id=question.id, tool=question.tool)
-        if not question.told:
-            _show(context, git, question, line_under_report(taint))
-            _keep(context, msgspec.structs.replace(question, told=True))
-        return _reply(question, page)
+        _show(context, git, question, line_under_report(taint))
+        state, why = approvals.states(page, (question.id,))[question.id]
+        return QuestionState(question.id, _SAID.get(state, "waiting"), why)
     except (GitError, TipBusy, OSError, ValueError) as error:
         context.log.warning("approval.not_asked", tool=request.tool, reason=redacted_and_cut(str(error), 1000))
         return later(f"the PM could not be asked: {error}")
@@ -75,10 +75,7 @@ def _held(context: DoorContext) -> list[Question]:
     """The recorded questions, oldest first. A file that holds none is passed over and logged: its call is asked about
     again. Raises OSError."""
     directory, found = context.places.questions, list[Question]()
-    try:
-        names = sorted(filter(questions.is_file_name, os.listdir(directory)))
-    except FileNotFoundError:
-        return []
+    names = sorted(filter(questions.is_file_name, os.listdir(directory))) if os.path.isdir(directory) else []
     for name in names:
         try:
             with open(os.path.join(directory, name), "rb") as file:
@@ -121,19 +118,18 @@ def _new(request: Ask, now: str) -> Question:
         branch=request.branch,
         commit=request.commit,
         asked_at=now,
-        report=secrets.token_hex(16),
     )
 
 
 def _show(context: DoorContext, git: Git, question: Question, record: str) -> None:
     """Put it onto the page; once, whenever we are killed. Raises GitError, TipBusy, OSError."""
-    if question.report in reported(git, AGENT):
+    if question.id in reported(git, AGENT):
         return
     title = approvals.title(question.branch, question.commit, question.id, question.tool)
     known = read_known(context.places.secrets)
     text = redacted(_text(question, known), known)
     entry = ReportEntry(question.asked_at, redacted(title, known), "", "\n\n".join(filter(None, (text, record))))
-    write_reports(git, f"approval wanted [{question.id}]", [entry], [question.report], ())
+    write_reports(git, f"approval wanted [{question.id}]", [entry], [question.id], ())
 
 
 def _text(question: Question, known: tuple[bytes, ...]) -> str:
@@ -157,11 +153,3 @@ def _text(question: Question, known: tuple[bytes, ...]) -> str:
 
 def _printable(text: str) -> str:
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)
-
-
-def _reply(question: Question, page: str) -> QuestionState:
-    state, why = approvals.states(page, (question.id,))[question.id]
-    found: Literal["waiting", "approved", "denied"] = "waiting"
-    if state in (State.APPROVED, State.DENIED):
-        found = "approved" if state is State.APPROVED else "denied"
-    return QuestionState(question.id, found, why)

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any
 
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.taint import Taint, problem_with_guarded
@@ -40,19 +39,13 @@ def examine(context: DoorContext, request: Examine, taint: Taint | None = None) 
         return refused(str(conflict))
     content = refs.read_verdict(git, key)
     verdict = json.loads(content) if content else {}
-    if verdict and steps.are_alike(git, verdict["main"], main):
-        is_over = not verdict.get("outage") or time.time() - verdict.get("at", 0.0) <= OUTAGE_SECONDS
-        if is_over:
-            return Examination("examined", _with_taint(verdict, taint, git, main, merged))
+    is_over = not verdict.get("outage") or time.time() - verdict.get("at", 0.0) <= OUTAGE_SECONDS
+    if verdict and is_over and steps.are_alike(git, verdict["main"], main):
+        problem = problem_with_guarded(taint, changes(git, main, merged)) if taint and verdict.get("passed") else ""
+        # The verdict is on a tree, whoever made it; what a tainted agent makes of main needs the PM's word beside it.
+        more = {"needs_word": [*verdict.get("needs_word", ()), problem]} if problem else {}
+        return Examination("examined", verdict | more)
     if not refs.has_room(git, branch):
         return later(f"{refs.MOST_WAITING} examinations are waiting already; ask again when one is over")
     refs.ask(git, branch, commit)
     return Examination("waiting")
-
-
-def _with_taint(verdict: dict[str, Any], taint: Taint | None, git: Git, main: str, merged: str) -> dict[str, Any]:
-    """The verdict is on a tree, whoever made it; what a tainted agent makes of main needs the PM's word beside it."""
-    if taint is None or not verdict.get("passed"):
-        return verdict
-    problem = problem_with_guarded(taint, changes(git, main, merged))
-    return verdict | {"needs_word": [*verdict.get("needs_word", ()), problem]} if problem else verdict

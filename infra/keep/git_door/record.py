@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from infra.keep import watcher_file
-from infra.keep.ledger.budgets import by_label
-from infra.keep.ledger.lines import Line, Settled, line_of
+from infra.keep.git_door.caller import watcher_says
+from infra.keep.ledger.lines import Settled, line_of
 from infra.keep.ledger.prices import NANO
 from infra.keep.verdicts import records
 from infra.keep.verdicts.refs import VERDICTS
@@ -32,7 +31,7 @@ from infra.shared.text import counted, cut
 SECONDS = 10.0
 """For all git calls of one report."""
 LIMITS = GitLimits(answer_bytes=32 << 20, memory_bytes=1 << 30)
-MOST_COMMITS, MOST_BRANCHES, MOST_REFUSALS = 1000, 20, 100
+MOST_BRANCHES, MOST_REFUSALS = 20, 100
 LEDGER_BYTES = 64 << 20
 """Read of the ledger's end at most: some hundred thousand calls."""
 SHOWN, WORDS_CHARS = 4, 160
@@ -73,7 +72,7 @@ class WorkRecord:
         try:
             seconds = max(0, round(self._wall_seconds() - since.at))
             took = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
-            lines = [f"Since {timestamp(since.at)} ({took}): {calls_since(self._places.ledger, since.ledger)}"]
+            lines = [f"Since {timestamp(since.at)} ({took}): {_calls(self._places.ledger, since.ledger)}"]
             git = self._git()
             # Kept though what follows fails: commits that take too long to count must not hide those of the next work.
             self._now = now = self._look(git)
@@ -83,9 +82,9 @@ class WorkRecord:
             self._log.warning("record.repository_not_read", reason=redacted_and_cut(str(error), 1000))
             lines.append(f"commits and tests: not known ({_plain(str(error))})")
         times = [f"{push} ({count} times)" if count > 1 else push for push, count in self._refused.items()]
-        lines += [f"pushes refused: {_shown(times)}"] if times else []
         starts = list(self._starts(since.at))
-        lines += [f"hops and starts: {_shown(starts)}"] if starts else []
+        beside = (("pushes refused", times), ("hops and starts", starts))
+        lines += [f"{what}: {_shown(found)}" for what, found in beside if found]
         return "\n".join(f"- {line}" for line in lines)
 
     def push_refused(self, why: str) -> None:
@@ -121,33 +120,24 @@ class WorkRecord:
 
     def _starts(self, since: float) -> Iterator[str]:
         """A start for `bootstrap` is a hop that the agent asked for."""
-        try:
-            with open(self._places.watcher_state, "rb") as file:
-                boots = watcher_file.decode(file.read()).boots
-        except (OSError, ValueError):  # the watcher's own trouble, and reported by the watcher
-            return
-        for boot in boots:
+        for boot in watcher_says(self._places).boots:
             if boot.started_at > timestamp(since):
                 end = f", {boot.outcome}" if boot.outcome in ("failed", "died") else ""
                 yield f"{boot.branch} ({boot.reason.partition(':')[0]}{end})"
 
 
-def calls_since(path: str, begin: int) -> str:
+def _calls(path: str, begin: int) -> str:
     """What the ledger has from this byte on. Raises OSError."""
-    lines: list[Line] = []
+    settled: list[Settled] = []
     if os.path.exists(path):
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             file.seek(max(begin if begin <= size else 0, size - LEDGER_BYTES))  # or it is another file than it was
-            lines = [line for line in map(line_of, file.read(LEDGER_BYTES).split(b"\n")) if line]
-    settled = [line for line in lines if isinstance(line, Settled)]
-    seconds = round(sum(line.duration_ms for line in settled) / 1000)
-    unended = [cost for used in by_label(lines).values() for cost in used.open.values()]
-    words = f"{counted(len(settled), 'model call')}, {_dollars(sum(line.cost.nano_usd for line in settled))}, "
-    words += f"{counted(sum(line.cost.tokens for line in settled), 'token')}, {seconds} s in the model"
-    if unended:
-        words += f"; {len(unended)} without an end, at worst {_dollars(sum(cost.nano_usd for cost in unended))}"
-    return words
+            settled = [line for line in map(line_of, file) if isinstance(line, Settled)]
+    usd, seconds = sum(line.cost.nano_usd for line in settled) / NANO, sum(line.duration_ms for line in settled) / 1000
+    tokens = sum(line.cost.tokens for line in settled)
+    calls = counted(len(settled), "model call")
+    return f"{calls}, ${usd:,.4f}, {counted(tokens, 'token')}, {round(seconds)} s in the model"
 
 
 def _commits(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
@@ -156,16 +146,14 @@ def _commits(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Ite
     heads = [ref for ref in now if ref.startswith(HEADS) and not ref.startswith(f"{HEADS}{RESCUE}")]
     changed = sorted((ref for ref in heads if before.get(ref) != now[ref]), key=lambda ref: ref != MAIN_REF)
     known = [before[ref] for ref in before if ref.startswith(HEADS)]
-    words = ("log", "--no-merges", "--shortstat", "-F", f"--committer=<{AGENT.email}>", "--ignore-missing")
     but = [f":(exclude){page}" for page in PAGES]
+    words = ("log", "--no-merges", "--shortstat", "-F", f"--committer=<{AGENT.email}>", "--ignore-missing")
     for ref in changed[:MOST_BRANCHES]:
         revisions = "\n".join([now[ref], *(f"^{commit}" for commit in known)]).encode()
-        most = f"--max-count={MOST_COMMITS}"
-        told = git(*words, most, "--format=%x01", "--stdin", "--", ".", *but, stdin=revisions)
+        told = git(*words, "--format=%x01", "--stdin", "--", ".", *but, stdin=revisions)
         if commits := told.count("\x01"):
             added, removed = (sum(map(int, re.findall(rf"(\d+) {word}", told))) for word in ("insertion", "deletion"))
-            more = "+" if commits == MOST_COMMITS else ""
-            yield f"{commits}{more} on {ref.removeprefix(HEADS)} (+{added:,} -{removed:,} lines)"
+            yield f"{commits} on {ref.removeprefix(HEADS)} (+{added:,} -{removed:,} lines)"
         known.append(now[ref])
 
 
@@ -189,7 +177,3 @@ def _plain(text: str) -> str:
     """On one line, without what would be more than text in Markdown."""
     line = "".join(each if each.isprintable() else " " for each in " ".join(text.split()))
     return cut(line.replace("`", "'").replace("*", "·"), WORDS_CHARS)
-
-
-def _dollars(nano: int) -> str:
-    return f"${nano / NANO:,.4f}"

@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from infra.keep.git_door.ask import close_questions
-from infra.keep.git_door.caller import launched
+from infra.keep.git_door.caller import watcher_says
 from infra.keep.git_door.context import AT_ONCE, SECONDS_EACH, DoorContext, later, refused
 from infra.keep.known_secrets import read_known
 from infra.keep.repository.page import reported, write_reports
@@ -20,7 +20,7 @@ from infra.shared.door import Failure
 from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import INBOX
 from infra.shared.people import AGENT
-from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.git import GitError, resolve_commit
 from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.repository.word import last_word
@@ -41,7 +41,8 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
     if problem := problem_with_branch(request.branch):
         return refused(problem)
     git = context.git()
-    branch, commit = launched(context.places) or (request.branch, request.commit)
+    runs = watcher_says(context.places)
+    branch, commit = (runs.branch, runs.commit) if runs.branch else (request.branch, request.commit)
     try:
         if resolve_commit(git, commit) is None:
             commit = NO_COMMIT
@@ -60,33 +61,24 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
         subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
         # A claim of ticks alone, of what is not open, closes no question and begins no new record.
         ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
-        ends_task = bool(request.tasks) and not {*request.tasks} & _inbox(git)
+        inbox = parse_inbox(read_file(git, f"refs/heads/{MIND}", INBOX) or "") if request.tasks else None
+        ends_task = inbox is not None and not {*request.tasks} & {task.id for task in inbox.tasks}
         main = write_reports(git, subject, [entry], [request.id], request.ticks)
     except (GitError, TipBusy, OSError, ValueError) as error:
         context.log.warning("report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000))
         return later(f"the report could not be written onto main: {error}")
-    if ends_work or ends_task:
-        _end_work(context)
+    if ends_work or ends_task:  # what comes now belongs to the next work; the report is on main whatever happens here
+        close_questions(context)
+        try:
+            if context.record:
+                context.record.work_done()
+        except OSError as error:
+            context.log.error("record.not_marked", reason=str(error))
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)
 
 
-def _inbox(git: Git) -> set[str]:
-    """The tasks that stand in the inbox of the branch `mind`. Raises GitError."""
-    return {task.id for task in parse_inbox(read_file(git, f"refs/heads/{MIND}", INBOX) or "").tasks}
-
-
-def _end_work(context: DoorContext) -> None:
-    """The questions of this work are over, and what comes now belongs to the next. The report is on main even so."""
-    close_questions(context)
-    try:
-        if context.record:
-            context.record.work_done()
-    except OSError as error:
-        context.log.error("record.not_marked", reason=str(error))
-
-
-def _entry(context: DoorContext, request: Report, again: str, taint: str = "") -> ReportEntry:
+def _entry(context: DoorContext, request: Report, again: str, taint: str) -> ReportEntry:
     known = read_known(context.places.secrets)
     title, text = (redacted(words, known) for words in (request.whole_title, request.text))
     try:

@@ -1,9 +1,8 @@
 """What puts the git door in front of the bare repository: files, git's settings, and `git daemon`.
 
-Everything that decides a push runs with an environment of its own, and reads the door's settings after the
-repository's own, so that neither can switch it off. In the container `git daemon` serves the repository on loopback, to
-clone, fetch and push; its settings come by its environment. In the process sandbox the agent's clones call a program
-in place of `git receive-pack`. The files are written whole at each start; nobody edits them."""
+What serves the agent has an environment of its own, and settings in it that git reads after the repository's own, so
+that neither can switch the door off. In the container `git daemon` serves the repository on loopback; in the process
+sandbox the agent's clones call a program in place of `git receive-pack`. The files are written whole at each start."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
-from infra.shared.repository.git_environment import SAFE_SETTINGS, safe_environment
+from infra.shared.repository.git_environment import safe_environment, with_settings
 from infra.shared.safe_files import Below
 
 PORT = 9418
@@ -44,40 +43,49 @@ def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, b
     """Put the door in place as these settings want it. Raises OSError.
 
     `by_daemon`: the clones reach the door by git:// and need to name no program."""
-    door, blob_bytes = f"{places.var}/door", settings.limits.blob_bytes
+    door = f"{places.var}/door"
     os.makedirs(f"{door}/hooks", exist_ok=True)
     os.chmod(door, 0o700)  # within it listens who judges pushes
-    for name, text, mode in (
-        ("gitconfig", _git_config(*_push_settings(door, blob_bytes)), 0o644),
-        ("hooks/pre-receive", _pre_receive(door), 0o755),
-        (f"hooks/{durable_refs.HOOK}", durable_refs.SCRIPT, 0o755),
-        ("access", _access(door), 0o755)
+    judging = shlex.join([sys.executable, "-I", "-S", hook.__file__, f"{door}/{JUDGE}"])
+    for name, text in (
+        ("hooks/pre-receive", f"#!/bin/sh\nexec {judging}\n"),
+        (f"hooks/{durable_refs.HOOK}", durable_refs.SCRIPT),
+        ("access", f'#!/bin/sh\n[ "$1" != receive-pack ] || {_is_in_place(door)} || exit 1\n')
         if by_daemon
-        else ("receive-pack", _receive_pack(door, places.remote, memory_bytes(blob_bytes)), 0o755),
+        else ("receive-pack", _receive_pack(places, settings.limits.blob_bytes)),
     ):
-        write_whole(f"{door}/{name}", text.encode(), mode)
+        write_whole(f"{door}/{name}", text.encode(), 0o755)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
     bot = Below(places.bot, cell)
     bot.set_aside(places.cell_git_config, unless=stat.S_ISREG)
-    bot.write(places.cell_git_config, cell_git_config("" if by_daemon else door).encode())
+    bot.write(places.cell_git_config, _cell_git_config("" if by_daemon else f"{door}/receive-pack").encode())
 
 
-def cell_git_config(door: str) -> str:
-    """The git configuration of everything in the cell; with no `door`, pushes go where the clone's origin is."""
-    through = (('remote "origin".receivepack', shlex.quote(f"{door}/receive-pack")),) if door else ()
-    return _git_config(
-        ("user.name", AGENT.name),
-        ("user.email", AGENT.email),
-        *through,
-        ("push.default", "simple"),
-        ("pull.rebase", "true"),  # a merge would be refused on main where autonomy is not `merge`
-        ("init.defaultBranch", "main"),
-        ("core.excludesFile", "/dev/null"),
-        ("advice.detachedHead", "false"),
-        ("advice.addEmbeddedRepo", "false"),
-        ("gc.autoDetach", "false"),  # or a collection would outlive the command that began it
-    )
+def _cell_git_config(program: str) -> str:
+    """The git configuration of everything in the cell; with no `program`, pushes go where the clone's origin is."""
+    quoted = shlex.quote(program).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    through = f'[remote "origin"]\n\treceivepack = "{quoted}"\n' if program else ""
+    # On `rebase`: a merge would be refused on main where autonomy is not `merge`; on `autoDetach`: a collection would
+    # outlive the command that began it.
+    return f"""\
+[user]
+\tname = {AGENT.name}
+\temail = {AGENT.email}
+[push]
+\tdefault = simple
+[pull]
+\trebase = true
+[init]
+\tdefaultBranch = main
+[core]
+\texcludesFile = /dev/null
+[advice]
+\tdetachedHead = false
+\taddEmbeddedRepo = false
+[gc]
+\tautoDetach = false
+{through}"""
 
 
 def memory_bytes(blob_bytes: int) -> int:
@@ -126,13 +134,10 @@ def daemon_command(places: Paths, port: int = PORT, memory: int = LEAST_MEMORY_B
 
 
 def daemon_environment(places: Paths, blob_bytes: int) -> dict[str, str]:
-    """The whole environment of the daemon: nothing of the keep's, and settings that win over the repository's own."""
-    settings = (*SAFE_SETTINGS, *_push_settings(f"{places.var}/door", blob_bytes), *_SERVING)
-    env = {name: value for name, value in safe_environment().items() if not name.startswith("GIT_CONFIG_KEY_")}
-    env |= {"GIT_ALLOW_PROTOCOL": "none", "GIT_CONFIG_COUNT": str(len(settings))}
-    for index, (key, value) in enumerate(settings):
-        env |= {f"GIT_CONFIG_KEY_{index}": key, f"GIT_CONFIG_VALUE_{index}": value}
-    return env
+    """The whole environment of what serves the agent: nothing of the keep's, and settings that win over the
+    repository's own."""
+    settings = with_settings(*_push_settings(f"{places.var}/door", blob_bytes), *_SERVING)
+    return safe_environment() | settings | {"GIT_ALLOW_PROTOCOL": "none"}
 
 
 _SERVING = (
@@ -149,11 +154,10 @@ _SERVING = (
 
 
 def _push_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
-    """For the program that receives the agent's pushes; they win over the repository's own."""
+    """Beside `SAFE_SETTINGS`, for the program that receives the agent's pushes."""
     return (
         ("core.hooksPath", f"{door}/hooks"),
         ("core.fsync", "all"),  # this and the hook beside pre-receive: what was acknowledged survives a power cut
-        ("core.alternateRefsCommand", "true"),  # a repository's own would be run to say which objects are there
         ("core.packedGitWindowSize", "32m"),  # these two keep git within its memory, however large the repository
         ("core.packedGitLimit", "256m"),
         ("core.bigFileThreshold", str(max(16 * 1024 * 1024, 2 * blob_bytes))),  # what is larger is never held whole
@@ -169,9 +173,6 @@ def _push_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
         ("receive.updateServerInfo", "false"),
         ("transfer.fsckObjects", "true"),
         ("transfer.hideRefs", "refs/minifram"),
-        ("gc.auto", "0"),
-        ("maintenance.auto", "false"),
-        ("safe.directory", "*"),
     )
 
 
@@ -183,81 +184,23 @@ _NEVER_OVERLOOKED = (
 """What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
 
 
-def _pre_receive(door: str) -> str:
-    words = shlex.join([sys.executable, "-I", "-S", hook.__file__, f"{door}/{JUDGE}"])
+def _receive_pack(places: Paths, blob_bytes: int) -> str:
+    env = (f"{name}={value}" for name, value in daemon_environment(places, blob_bytes).items())
+    timed = ("timeout", "--kill-after=10", str(PUSH_SECONDS), "git", "receive-pack")
+    kib = memory_bytes(blob_bytes) >> 10
     return f"""\
 #!/bin/sh
-# Has the git door judge what comes through it. minifram writes this file at each start.
-exec {words}
-"""
-
-
-def _receive_pack(door: str, remote: str, memory: int) -> str:
-    include = f"include.path={door}/gitconfig"
-    return f"""\
-#!/bin/sh
-# The git door: the agent's clones call this in place of git receive-pack. minifram writes this file at each start.
-
 # The agent may have repositories of its own that call their origin the same; those are none of the door's.
-[ "$1" -ef {shlex.quote(remote)} ] || exec git receive-pack "$@"
-
-# git goes on without a hook or an included file that is not there.
-if ! {_has_hooks(door)} || ! [ -r {shlex.quote(f"{door}/gitconfig")} ]; then
-    echo "{_NOT_IN_PLACE}" >&2
-    exit 1
-fi
+[ "$1" -ef {shlex.quote(places.remote)} ] || exec git receive-pack "$@"
+{_is_in_place(f"{places.var}/door")} >&2 || exit 1
 # A machine that allows less than that gives less.
-ulimit -v {memory >> 10} 2>/dev/null || [ "$(ulimit -H -v)" -lt {memory >> 10} ] || exit 1
-
-# Settings given on the command line are read after the repository's own.
-exec /usr/bin/env -i {_environment(HOME="/nonexistent", GIT_CONFIG_NOSYSTEM="1", GIT_CONFIG_GLOBAL="/dev/null")} \\
-    timeout --kill-after=10 {PUSH_SECONDS} git -c {shlex.quote(include)} receive-pack "$@"
+ulimit -v {kib} 2>/dev/null || [ "$(ulimit -H -v)" -lt {kib} ] || exit 1
+exec {shlex.join(("/usr/bin/env", "-i", *env, *timed))} "$@"
 """
 
 
-def _access(door: str) -> str:
-    return f"""\
-#!/bin/sh
-# git daemon asks this before it serves anybody. minifram writes this file at each start.
-case "$1" in
-upload-pack) ;;
-receive-pack)
-    # git goes on without a hook that is not there.
-    if ! {_has_hooks(door)}; then
-        echo "{_NOT_IN_PLACE}"
-        exit 1
-    fi
-    ;;
-*)
-    echo "only clone, fetch and push are served here"
-    exit 1
-    ;;
-esac
-"""
-
-
-def _has_hooks(door: str) -> str:
-    """For a shell."""
+def _is_in_place(door: str) -> str:
+    """For a shell: fails with words without a hook, as git goes on without one."""
     tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
-    return f"{{ {' && '.join(tests)}; }}"
-
-
-_NOT_IN_PLACE = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up again"
-
-
-def _environment(**names: str) -> str:
-    wanted = {"PATH": safe_environment()["PATH"], "LANG": "C.UTF-8"} | names
-    return " ".join(f"{name}={shlex.quote(value)}" for name, value in wanted.items())
-
-
-def _git_config(*settings: tuple[str, str]) -> str:
-    """The text of a git configuration file; a key is `section.name` or `section "subsection".name`."""
-    lines, open_section = ["# minifram writes this file at each start."], ""
-    for key, value in settings:
-        section, _, name = key.rpartition(".")
-        if section != open_section:
-            lines.append(f"[{section}]")
-            open_section = section
-        quoted = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        lines.append(f'\t{name} = "{quoted}"')
-    return "\n".join(lines) + "\n"
+    words = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up again"
+    return f"{{ {' && '.join(tests)} || {{ echo '{words}'; false; }}; }}"

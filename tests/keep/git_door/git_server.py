@@ -54,10 +54,14 @@ class Server:
             wire.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: wire.recv(65536), b""))
 
-    def end(self) -> None:
+    def stop(self) -> None:
+        """The daemon alone; the door goes on."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+    def end(self) -> None:
+        self.stop()
         self.world.close_door()
 
 

@@ -202,24 +202,13 @@ def test_what_the_runner_says_of_itself_cannot_shape_the_page(desk: Desk, why: s
     assert len(report) < 2000
 
 
-def test_a_question_is_not_shown_twice_when_the_door_is_killed(desk: Desk) -> None:
-    """The record is there before the page, and knows its report."""
-    asked = desk.asks()
-    path = f"{desk.questions}/{asked.id}.json"
-    with open(path, "rb") as file:
-        record = json.load(file)
-    with open(path, "w", encoding="ascii") as file:
-        json.dump(record | {"told": False}, file)
-    assert desk.asks() == asked
-    assert len(desk.reports()) == 1
-
-
-def test_a_question_that_cannot_be_shown_is_for_later(desk: Desk) -> None:
-    """And is the same then."""
+def test_a_question_that_was_recorded_and_not_shown_is_shown_then(desk: Desk) -> None:
+    """Once: the door may be killed in between, or the repository be away."""
     remote = desk.world.places.remote
     os.rename(remote, f"{remote}.away")
     assert isinstance(desk.put(), Failure)
     os.rename(f"{remote}.away", remote)
+    desk.asks()
     assert desk.asks().state == "waiting"
     assert len(desk.reports()) == 1
 

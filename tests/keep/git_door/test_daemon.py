@@ -289,7 +289,7 @@ def _has_closed(connection: socket.socket) -> bool:
 def test_a_silent_caller_is_let_go(server: Server) -> None:
     """Whoever connects and says nothing, or half a request, has ten seconds; here one."""
     words = setup.daemon_command(server.world.places, server.port)
-    server.end()
+    server.stop()
     server.start([word.replace("--init-timeout=10", "--init-timeout=1") for word in words])
     assert "--init-timeout=10" in words
     with server.connect() as silent, server.connect() as half:

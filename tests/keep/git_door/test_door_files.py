@@ -152,9 +152,9 @@ def test_without_a_running_door_nothing_of_the_agents_lands(world: World) -> Non
     world.agent.push("HEAD:refs/heads/work")
 
 
-@pytest.mark.parametrize("part", ["hooks/pre-receive", "hooks/reference-transaction", "gitconfig"])
+@pytest.mark.parametrize("part", ["hooks/pre-receive", "hooks/reference-transaction"])
 def test_without_a_part_nothing_lands(world: World, part: str) -> None:
-    """Git goes on without a hook or an included file that is missing; the door does not."""
+    """Git goes on without a hook that is missing; the door does not."""
     os.unlink(f"{world.places.var}/door/{part}")
 
     assert "the git door is not in place" in world.agent.refused("HEAD:refs/heads/work")
@@ -217,15 +217,15 @@ def test_endless_input_is_refused(world: World) -> None:
 
 def test_input_that_is_too_large_is_refused(world: World) -> None:
     """A pack over ten times the limit for files, and over 100 MiB, is cut off while it comes in."""
-    config = Path(f"{world.places.var}/door/gitconfig")
-    assert f'maxInputSize = "{100 * 1024 * 1024}"' in config.read_text()
+    config = Path(f"{world.places.var}/door/receive-pack")
+    assert f"={100 * 1024 * 1024} " in config.read_text()
     config.write_text(config.read_text().replace(str(100 * 1024 * 1024), "5000"))
     world.agent.commit({"noise": os.urandom(6000).hex()})
 
     assert "pack exceeds maximum allowed size" in world.agent.refused("main")
 
     world.settings(blob_bytes=20 * 1024 * 1024)
-    assert f'maxInputSize = "{200 * 1024 * 1024}"' in config.read_text()
+    assert f"={200 * 1024 * 1024} " in config.read_text()
     world.agent.push("main")
 
 
@@ -285,5 +285,5 @@ def test_nobody_else_can_write_the_door(world: World) -> None:
     for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction"):
         (door / name).chmod(0o777)
     world.settings()
-    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction", "gitconfig"):
+    for name in ("receive-pack", "hooks/pre-receive", "hooks/reference-transaction"):
         assert not stat.S_IMODE((door / name).stat().st_mode) & 0o022

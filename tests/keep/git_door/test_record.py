@@ -113,8 +113,7 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
 
     told = scene.record.lines().splitlines()
     assert told == [
-        f"- Since {THEN} (4 min): 2 model calls, $0.1834, 14 tokens, 3 s in the model"
-        "; 1 without an end, at worst $1.0000",
+        f"- Since {THEN} (4 min): 2 model calls, $0.1834, 14 tokens, 3 s in the model",
         "- commits: 1 on main (+3 -1 lines); 1 on x (+0 -1 lines)",
         "- tests run by the keep: x@abababababab passed: rehearsed; 40 of main's tests passed, 2 skipped (51 s); "
         "x@cdcdcdcdcdcd did not pass: tests/test_a.py::test_a failed",
