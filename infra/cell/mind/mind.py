@@ -13,6 +13,7 @@ from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import Answered, Event, RunResult
 from infra.cell.loop.registry import Position, Tool
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind import note_files
 from infra.cell.mind.note_tool import NotesOfRun, note_tool
 from infra.cell.mind.recall_of_run import RecallOfRun
 from infra.cell.mind.recorder import Recorder
@@ -106,6 +107,8 @@ class MindRun:
         context = self._context
         if not os.path.isdir(context.places.mind):  # an agent without a mind, whatever else has its name
             return
+        if not resumed:
+            self._guarded("mind.notes_not_dropped", lambda: note_files.drop(context.places.mind))
         self._recorder = Recorder(
             context.places.mind,
             context.places.main_checkout,

@@ -9,17 +9,19 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Sequence
 
+from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.images import Loader
 from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.loop import Answered, Entered, Event, RunResult, Task, TaskContext, run_task
+from infra.cell.loop.loop import Acted, Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
 from infra.cell.loop.registry import Position
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
+from infra.cell.mind import note_files
 from infra.cell.mind.mind import MindRun
 from infra.cell.policy.gate import gate_of
 from infra.cell.run_states import StopReason
@@ -195,11 +197,20 @@ def _conversation(
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         mind.record(event)
         jobs.record(event)
+        if isinstance(event, Acted) and event.call.name == BASH.name:
+            note_what_was_left(event)
         if isinstance(event, Answered):
             files.mark()
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
                 budgets.note(completion.spent)
+
+    def note_what_was_left(after: Acted) -> None:
+        for call in note_files.taken(context.boot.places.mind):
+            context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
+            began = time.monotonic()
+            result = toolbox.call(call)
+            mind.record(after._replace(call=call, result=result, seconds=time.monotonic() - began))
 
     def news() -> str | None:
         if context.services:

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+import os
+
+from infra.cell.mind import note_files
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolUse
-from tests.cell.loop.replies import Canned, calls, says
+from infra.shared.mind.event import logged
+from infra.shared.safe_files import Below
+from tests.cell.loop.replies import Canned, bash, calls, says
 from tests.cell.runner.cell import Cell
+
+
+def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
+    """As by the tool; what an earlier run left is nobody's, and what is no note is refused."""
+    cell.git_of_mind()
+    cell.tell("Find the port.")
+    left = note_files.NOTES
+    note_files.leave(cell.places.mind, {"subject": "spy", "statement": "it is left over"})
+    note = f"minifram-mind note --root {cell.places.mind} port"
+    checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
+    script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
+    context = cell.context(Canned([calls(bash(script)), says("Done.")]))
+    wakes = Wakes(cell.places.git_socket, context.log, context.interruption)
+    Work(context, wakes).look(ticked=False)
+    wakes.close()
+    events = [each.event for each in logged(Below(cell.places.events)) if each.event]
+    notes = [each for each in events if each.metadata.tool == "note"]
+    assert [(each.event_type, each.metadata.details.get("statement")) for each in notes] == [
+        ("error", None),
+        ("note", "the port is 8080"),
+        ("note", "the port is odd"),
+    ]
+    assert notes[1].metadata.details["exit_status"] == 0
+    assert {each.step_id for each in notes} == {"1.1"}
+    assert os.listdir(f"{cell.places.mind}/{left}") == []
+    assert "Statement: the port is 8080" in cell.bare("show", "mind:memory/long_term.md")
+    assert "odd" not in cell.bare("show", "mind:memory/long_term.md")
 
 
 def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Cell) -> None:
