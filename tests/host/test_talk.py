@@ -213,7 +213,6 @@ def recorded(desk: Desk, id: str, tool: str = "bash", **given: Any) -> Question:
         branch="main",
         commit="12" * 20,
         asked_at=AT,
-        report="0" * 32,
     )
     directory = Path(desk.home().places.questions)
     directory.mkdir(parents=True, exist_ok=True)
