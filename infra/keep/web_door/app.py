@@ -86,7 +86,7 @@ class WebDoor:
             words = "raw pages are not given out (web.keep_raw_html is false)"
             raise denied(words, "ask for the page without raw", "raw_html")
         self._judge.let(target, "fetch_page")
-        self._outgoing.let(target.url, self._judge.names(target.host), time.monotonic())
+        self._outgoing.let(target, self._judge.names(target.host), time.monotonic())
         fetched = await self._fetcher.fetch(target, "fetch_page")
         with after_an_answer():
             page = page_of(

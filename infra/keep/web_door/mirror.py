@@ -13,14 +13,13 @@ import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple
 
 import httpx2
 
 from infra.keep.web_door.fetch import REDIRECTS, Connections, Lookup
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import let_words
-from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid, late, unavailable
+from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid, late
 from infra.keep.web_door.target import PORTS, Target, redirected, target_of
 from infra.shared.clock import timestamp
 from infra.shared.host_rules import host_matches
@@ -28,7 +27,7 @@ from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import cut, plain
 from infra.shared.web import TraceLine
 
-HEAD_BYTES = 16 << 10
+HEAD_BYTES, HEAD_SECONDS, IDLE_SECONDS, FILE_SECONDS = 16 << 10, 10.0, 60.0, 3600.0
 LINE_BYTES = 1 << 20
 """Of an index without a tag or a comma."""
 MOST_SHOWN = 500
@@ -38,19 +37,6 @@ _ACCEPT = re.compile(r"\r\naccept: ?([\x20-\x7e]{1,1000})\r\n", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:text/html|application/(?:[\w.+-]+\+)?(?:html|json))\b", re.IGNORECASE)
 _FROM_ROOT = re.compile(rb"""((?:href=["']|"url": ?"))/(?!/)""", re.IGNORECASE)
 """An address without its host, in an index of HTML or JSON."""
-
-
-class MirrorLimits(NamedTuple):
-    connections: int = 64
-    bytes: int = 8 << 30
-    """Of one file."""
-    seconds: float = 3600.0
-    """For one file."""
-    idle_seconds: float = 60.0
-    head_seconds: float = 10.0
-
-
-LIMITS = MirrorLimits()
 
 
 class Mirror:
@@ -63,12 +49,13 @@ class Mirror:
         connections: Connections,
         lookup: Lookup,
         record: Callable[[TraceLine], Awaitable[None]],
-        limits: MirrorLimits = LIMITS,
         port: int = PORTS["https"],
+        at_once: int = 64,
+        file_bytes: int = 8 << 30,
     ) -> None:
         self._hosts, self._judge, self._connections, self._lookup = hosts, judge, connections, lookup
-        self._record, self._limits, self._port = record, limits, port
-        self._open = 0
+        self._record, self._port, self._file_bytes = record, port, file_bytes
+        self._places = asyncio.Semaphore(at_once)
         names = "|".join(map(re.escape, hosts))
         self._address = re.compile(rf"https://((?:[a-z0-9_-]+\.)*(?:{names}))(?::443)?/".encode(), re.IGNORECASE)
 
@@ -78,16 +65,14 @@ class Mirror:
         return await asyncio.start_server(self._attend, sock=listening, limit=HEAD_BYTES)
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
         try:
-            async with asyncio.timeout(self._limits.seconds), contextlib.AsyncExitStack() as closing:
+            async with self._places, asyncio.timeout(FILE_SECONDS), contextlib.AsyncExitStack() as closing:
                 async for piece in self._answer(reader, closing):
                     writer.write(piece)
                     await writer.drain()
         except (OSError, EOFError, WebRefusal, httpx2.HTTPError, asyncio.CancelledError):
             writer.transport.abort()  # what has begun must not look whole
         finally:
-            self._open -= 1
             writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, closing: contextlib.AsyncExitStack) -> AsyncIterator[bytes]:
@@ -98,7 +83,7 @@ class Mirror:
             url, accept = await self._asked(reader)
             target = target_of(url)._replace(port=self._port)
             response = await self._response(target, accept)
-            closing.push_async_callback(response.stream.aclose)  # type: ignore[union-attr]
+            closing.push_async_callback(response.aclose)
             lines = self._head(target, response)
         except WebRefusal as refusal:
             trouble = refusal
@@ -115,30 +100,27 @@ class Mirror:
     async def _asked(self, reader: asyncio.StreamReader) -> tuple[str, str]:
         """The address, and which form of it is wanted. Raises WebRefusal, TimeoutError."""
         try:
-            async with asyncio.timeout(self._limits.head_seconds):
+            async with asyncio.timeout(HEAD_SECONDS):
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         except asyncio.LimitOverrunError:
             raise invalid(f"the request has more than {HEAD_BYTES} bytes") from None
         asked, accept = _ASKED.match(head), _ACCEPT.search(head)
         if not asked:
             raise invalid("only GET /<host>/<path> is known here")
-        if self._open > self._limits.connections:
-            raise unavailable(f"{self._limits.connections} files are under way; try again")
         return f"https:/{asked[1]}", accept[1] if accept else "*/*"
 
     async def _response(self, target: Target, accept: str) -> httpx2.Response:
         """Raises WebRefusal."""
         self._admit(target)
         let_words(target.url)
-        seconds = self._limits.idle_seconds
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(IDLE_SECONDS):
                 found = await self._lookup(target.host)
                 self._judge.package(target.host, found)
                 wanted = {"accept": accept, "accept-encoding": "identity"}
-                return await self._connections.ask(target, found, seconds, wanted)
+                return await self._connections.ask(target, found, IDLE_SECONDS, wanted)
         except TimeoutError:
-            raise late(f"{target.origin} did not answer within {seconds:g} s") from None
+            raise late(f"{target.origin} did not answer within {IDLE_SECONDS:g} s") from None
 
     def _admit(self, target: Target) -> None:
         """Raises WebRefusal."""
@@ -150,8 +132,6 @@ class Mirror:
     def _head(self, target: Target, response: httpx2.Response) -> list[str]:
         """Raises WebRefusal."""
         shown = {name: each for name, each in response.headers.items() if name in ("content-type", "content-encoding")}
-        if shown.get("content-encoding") and _is_index(response):
-            raise failed(f"{target.origin} sends a coding that was not asked for")
         if response.status_code in REDIRECTS:  # the client asks for it, and it is judged, as for any other
             to = redirected(target, response.headers.get("location", ""))
             if (to.scheme, to.port) != ("https", self._port):
@@ -163,17 +143,16 @@ class Mirror:
 
     async def _pieces(self, target: Target, response: httpx2.Response) -> AsyncIterator[bytes]:
         """The body, none of it empty. Raises httpx2.HTTPError, WebRefusal."""
-        if not isinstance(response.stream, httpx2.AsyncByteStream):
-            raise AssertionError("unreachable: the transport is asynchronous")
-        is_index, left, held = _is_index(response), self._limits.bytes, b""
-        async for part in response.stream:
+        is_index = bool(_INDEX.match(response.headers.get("content-type", "")))
+        left, held = self._file_bytes, b""
+        async for part in response.aiter_raw():
             left -= len(part)
             held += part
             # An address is whole where a tag or a member of an object begins after it.
-            end = max(held.rfind(b"<"), held.rfind(b",")) if is_index else len(held)
-            if left < 0 or len(held) - max(end, 0) > LINE_BYTES:
+            end = max(held.rfind(b"<"), held.rfind(b","), 0) if is_index else len(held)
+            if left < 0 or len(held) - end > LINE_BYTES:
                 raise failed(f"{target.origin} sends too much")
-            if end > 0:
+            if end:
                 yield self._mirrored(held[:end], target) if is_index else held
                 held = held[end:]
         if held:
@@ -183,10 +162,6 @@ class Mirror:
         here = f"{self._home}/".encode()
         text = self._address.sub(lambda found: here + found[1].lower() + b"/", text)
         return _FROM_ROOT.sub(rb"\1" + here + target.host.encode() + b"/", text)
-
-
-def _is_index(response: httpx2.Response) -> bool:
-    return bool(_INDEX.match(response.headers.get("content-type", "")))
 
 
 def _line(at: str, milliseconds: int, url: str, trouble: WebRefusal | None) -> TraceLine:

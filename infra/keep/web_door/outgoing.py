@@ -11,11 +11,11 @@ import contextlib
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import unquote_plus, urlsplit
+from urllib.parse import unquote_plus
 
 from infra.keep.allowance import Allowance
 from infra.keep.web_door.refusal import WebRefusal, denied
-from infra.keep.web_door.target import target_of
+from infra.keep.web_door.target import Target, target_of
 from infra.shared.secret_shapes import find_secrets
 
 FREE_CHARS = 1000
@@ -42,19 +42,25 @@ class Outgoing:
 
     def served(self, url: str, links: Iterable[str]) -> None:
         """Text came from this address, with these addresses in it."""
-        for text in (_origin(url), *_as_asked_for((url, *links))):
-            self._known[hash(text)] = self._known.pop(hash(text), None)
-            if len(self._known) > self._most_known:
-                del self._known[next(iter(self._known))]
+        self._know(target_of(url).origin)
+        for address in (url, *links):
+            with contextlib.suppress(WebRefusal):
+                self._know(target_of(address).url)  # as it will be asked for: a page need not spell it so
 
-    def let(self, url: str, is_named: bool, now: float) -> None:
+    def _know(self, text: str) -> None:
+        self._known[hash(text)] = self._known.pop(hash(text), None)
+        if len(self._known) > self._most_known:
+            del self._known[next(iter(self._known))]
+
+    def let(self, target: Target, is_named: bool, now: float) -> None:
         """This address is asked for, at this moment of the monotonic clock. Raises WebRefusal when it may not be.
 
         `is_named`: the PM's settings name its host."""
-        let_words(url)
-        if is_named or hash(_plain(url)) in self._known:
+        let_words(target.url)
+        if is_named or hash(target.url) in self._known:
             return
-        cost = cost_of(url, hash(_origin(url)) in self._known)
+        # The characters that say something to whoever serves it; a host's name to those who resolve it as well.
+        cost = len(target.path) - 1 + (0 if hash(target.origin) in self._known else len(target.authority))
         if not self._allowance.take(now, cost):
             words = (
                 f"the address is no link of a page that was read, and its {cost} characters are more than may leave in "
@@ -70,33 +76,9 @@ def addresses_in(text: str) -> Iterator[str]:
     return itertools.islice(found, MOST_IN_TEXT)
 
 
-def _as_asked_for(urls: Iterable[str]) -> Iterator[str]:
-    """As `target_of` spells them, which a page need not."""
-    for url in urls:
-        with contextlib.suppress(WebRefusal):
-            yield target_of(url).url
-
-
 def let_words(words: str) -> None:
     """An address, or what is searched for, must hold nothing that has the shape of a secret. Raises WebRefusal."""
     for text in {words, unquote_plus(words)}:
         for found in find_secrets(text.encode(errors="replace")):
             said = f"what would be sent holds {found.kind}; nothing was sent"
             raise denied(said, "take it out; if it is a real one, tell the PM", OUTGOING)
-
-
-def cost_of(url: str, is_known_origin: bool) -> int:
-    """The characters of an address that say something to whoever serves it. A host's name says something to those who
-    resolve it as well."""
-    parts = urlsplit(_plain(url))
-    said = len(parts.path.removeprefix("/")) + len(parts.query)
-    return said if is_known_origin else said + len(parts.netloc)
-
-
-def _plain(url: str) -> str:
-    return url.partition("#")[0]  # what stands behind it is not sent
-
-
-def _origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}".lower()

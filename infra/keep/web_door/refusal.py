@@ -46,6 +46,6 @@ def after_an_answer(has_answered: bool = True) -> Iterator[None]:
     try:
         yield
     except WebRefusal as refusal:
-        if not has_answered or ANSWERED in refusal.flags:
-            raise
-        raise WebRefusal(refusal.error, *refusal.flags, ANSWERED) from None
+        if has_answered and ANSWERED not in refusal.flags:
+            refusal.flags += (ANSWERED,)
+        raise

@@ -18,8 +18,6 @@ QUERY = "{query}"
 
 
 class FoundPage(msgspec.Struct, frozen=True):
-    """Of what one result has, that which is shown."""
-
     url: str = ""
     title: str | None = ""
     content: str | None = ""

@@ -32,9 +32,8 @@ class Trace:
         refusals: Allowance | None = None,
         most_bytes: int = MOST_BYTES,
     ) -> None:
-        self._descriptor, self._leave = descriptor, leave
+        self._descriptor, self._leave, self._most_bytes = descriptor, leave, most_bytes
         self._refusals = refusals or Allowance(REFUSALS_AT_ONCE, SECONDS_A_REFUSAL)
-        self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._is_torn = False
         self._written = 0
@@ -50,9 +49,8 @@ class Trace:
 
     def write(self, line: TraceLine) -> None:
         """Raises OSError, as `record`."""
-        left = msgspec.json.encode(line) + b"\n"
         with self._lock:
-            left = b"\n" + left if self._is_torn else left
+            left = b"\n" * self._is_torn + msgspec.json.encode(line) + b"\n"
             self._is_torn = True
             self._written += len(left)
             while left:

@@ -40,7 +40,7 @@ def is_let(ask: Callable[[], None]) -> bool:
 
 
 def let(out: Outgoing, *urls: str, now: float = 0.0, is_named: bool = False) -> list[bool]:
-    return [is_let(partial(out.let, url, is_named, now)) for url in urls]
+    return [is_let(partial(out.let, target_of(url), is_named, now)) for url in urls]
 
 
 def test_a_file_does_not_leave_in_an_address_nor_in_pieces() -> None:
@@ -76,7 +76,7 @@ def test_a_link_is_known_however_it_is_written() -> None:
     """As pages write them, and as they stand in a text without links."""
     out, path = Outgoing(), "\u00fc" * FREE_CHARS
     out.served("https://docs.example/", ["https://Docs.example:443/" + path, "https://a.example", "no address"])
-    assert let(out, target_of(f"https://docs.example/{path}").url) == [True]
+    assert let(out, f"https://docs.example/{path}") == [True]
     text = f'{{"next": "{EVIL}/{"x" * 900}", "more": ["{EVIL}/{"y" * 900}"]}} and (see {EVIL}/{"z" * 900}).'
     out.served("https://docs.example/api", addresses_in(text))
     assert let(out, *(f"{EVIL}/{letter * 900}" for letter in "xyz")) == [True] * 3
@@ -88,7 +88,7 @@ def test_a_link_is_known_however_it_is_written() -> None:
 def test_no_known_shape_of_a_secret_leaves(words: str) -> None:
     """Not even to a host that the PM names, and not in what is searched for."""
     assert not is_let(partial(let_words, words))
-    assert let(Outgoing(), words, is_named=True) == [False]
+    assert "://" not in words or let(Outgoing(), words, is_named=True) == [False]
 
 
 def test_what_is_remembered_is_bounded() -> None:
