@@ -101,7 +101,7 @@ MUTATIONS = (
         _RULES,
         "    for path, size in push.large:\n",
         "    for path, size in ():\n",
-        (f"{_PUSHES}::test_large_files_are_not_taken",),
+        (f"{_PUSHES}::test_what_a_commit_may_bring",),
     ),
     Mutation(
         "failed-verdict",
@@ -125,7 +125,7 @@ MUTATIONS = (
         "infra/keep/git_door/push.py",
         "        return tuple(Commit(id, who, by, tuple(what)) for id, (who, by, what) in found.items())\n",
         "        return tuple(Commit(id, who, by, tuple(what)) for id, (who, by, what) in found.items())[-1:]\n",
-        (f"{_PUSHES}::test_logs_are_not_taken_in_passing",),
+        (f"{_PUSHES}::test_what_a_commit_may_bring",),
     ),
     Mutation(
         "fsck-off",
@@ -133,7 +133,7 @@ MUTATIONS = (
         "infra/keep/git_door/setup.py",
         '("receive.fsckObjects", "true")',
         '("receive.fsckObjects", "false")',
-        (f"{_PUSHES}::test_a_tree_that_would_overwrite_git_is_not_taken",),
+        ("tests/keep/git_door/test_bypasses.py::test_git_directories_in_disguise",),
     ),
     Mutation(
         "report-twice",

@@ -231,7 +231,7 @@ def test_a_command_of_the_cell_does_not_speak_for_the_agent(world: World, door: 
     tell = f"Keep({world.places.git_socket!r}).report(Report('0' * 32, 'main', 'a' * 40, 'done: it', ''))"
     command = f"from infra.cell.doors import Keep; from infra.shared.requests import Report; {tell}"
     done = subprocess.run([sys.executable, "-c", command], cwd=ROOT, capture_output=True, text=True, timeout=60)
-    assert "Refused: reports and questions are taken from the agent's runner alone" in done.stderr
+    assert "Refused: reports, questions and events are taken from the agent's runner alone" in done.stderr
 
 
 def test_a_push_whose_client_left_is_not_judged(world: World, door: Door) -> None:

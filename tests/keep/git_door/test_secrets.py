@@ -259,6 +259,6 @@ def test_secrets_that_cannot_be_read_keep_the_door_shut(world: World) -> None:
     """A door that does not know what it guards lets nothing in."""
     Path(world.places.secrets).parent.mkdir(parents=True, exist_ok=True)
     Path(world.places.secrets).write_text("no directory")
-    assert "the git door cannot read its rules" in world.agent.refused("HEAD:refs/heads/work")
+    assert "the git door could not look at this push" in world.agent.refused("HEAD:refs/heads/work")
     os.unlink(world.places.secrets)
     world.agent.push("HEAD:refs/heads/work")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from infra.keep.git_door.setup import write_door_files
@@ -94,7 +94,7 @@ class Clone:
         assert done.returncode, f"the push was taken: {done.stderr}"
         return done.stderr
 
-    def commits(self, changes: Iterable[dict[str, str | bytes]], parent: str = "HEAD") -> list[str]:
+    def commits(self, changes: Iterable[Mapping[str, str | bytes]], parent: str = "HEAD") -> list[str]:
         """A commit on `parent` for each of these changes, all by one process; nothing is checked out."""
         parent, lines = self.git("rev-parse", parent), list[bytes]()
         marks = 0
@@ -128,6 +128,11 @@ def told_of(said: str, ref: str) -> str:
     found = [each.removeprefix(f"{ref}: ") for each in words.split("refused: ")[1:] if each.startswith(f"{ref}: ")]
     assert found, (ref, said)
     return " ".join(found)
+
+
+def on_branches(tips: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Each commit on a branch of its own, for `World.judges`."""
+    return {f"{tip}:refs/heads/{number}": words for number, (tip, words) in enumerate(tips)}
 
 
 class World:
@@ -183,6 +188,19 @@ class World:
         self.close_door()
         self.door = GitDoor(self.places, settings=chosen)
 
+    def judges(self, wanted: Mapping[str, str]) -> str:
+        """Refspecs, and words of each one's refusal, or nothing where it lands. One push has all that is refused, of
+        which nothing is taken, another has all that lands. Gives what the door said of the first."""
+        before = self.refs
+        said = self.agent.refused(*(spec for spec, words in wanted.items() if words))
+        assert self.refs == before
+        for spec, words in wanted.items():
+            assert not words or words in told_of(said, spec.rpartition(":")[2]), (spec, words)
+        fine = [spec for spec, words in wanted.items() if not words]
+        if fine:
+            self.agent.push(*fine)
+        return said
+
     def close_door(self) -> None:
         """Until `settings` opens it again."""
         if self.door:
@@ -201,6 +219,10 @@ class World:
             self.pm.run("--git-dir", self.places.remote, "rev-parse", "--verify", "--quiet", name).stdout.strip()
             or None
         )
+
+    @property
+    def refs(self) -> str:
+        return self.pm.git("--git-dir", self.places.remote, "for-each-ref")
 
     @property
     def main(self) -> str | None:
