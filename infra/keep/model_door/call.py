@@ -7,27 +7,19 @@ there are no redirects, no compression, and a bound on what comes back, whatever
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infra.keep.ledger.prices import most_image_tokens
-from infra.keep.model_door.errors import (
-    BrokenReply,
-    CallRefused,
-    ProviderError,
-    retry_after_seconds,
-    shortened,
-    type_of_failure,
-)
+from infra.keep.model_door.errors import BrokenReply, ProviderError, refusal, shortened, type_of_failure
 from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.reply import StreamedReply, heed
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_settings import Choice, problem_with_base_url
-from infra.shared.conversation import TOOL_USE, Completion, Image, Request, ToolUse, Usage
+from infra.shared.conversation import TOOL_USE, Completion, Request, ToolUse, Usage
 
 if TYPE_CHECKING:
     import httpx2
@@ -45,6 +37,7 @@ MOST_BYTES_PER_TOKEN = 64
 """No tokenizer makes longer tokens on average: fewer tokens than that cannot have been read or written."""
 MOST_TOKENS_PER_SECOND = 1000
 """No provider's model is faster."""
+EVENTS, LINES = "text/event-stream", "application/x-ndjson"
 
 
 class Body(NamedTuple):
@@ -60,13 +53,13 @@ class Dialect(NamedTuple):
     path: str
     """Below the base URL."""
     content_type: str
-    """Of a stream: of events, or of lines of JSON."""
+    """Of a stream: EVENTS or LINES."""
     example_url: str
     needs_key: bool
     body: Callable[[Request, str, int, Thoughts], Body]
     """Of a request to a model, with so many tokens of output."""
     take: Callable[[StreamedReply, bytes], None]
-    """What one event means. Raises BrokenReply and ProviderError."""
+    """What one event means (`reply.heed`)."""
     turn: Callable[[StreamedReply, Completion], tuple[bytes, bytes]] | None = None
     """A turn's JSON without and with its thoughts; None where thoughts do not go back."""
 
@@ -84,32 +77,22 @@ class StreamedModel:
         call_seconds: float = CALL_SECONDS,
     ) -> None:
         """`idle_seconds`: how long not a byte may come; `most_bytes`: of one answer."""
-        self.provider, self.name = choice.provider, choice.name
-        self.max_tokens = choice.max_tokens
-        self.sees = choice.vision
-        self.base_url = choice.base_url
-        self.dialect = dialect
-        self.idle_seconds = idle_seconds
-        self.call_seconds = call_seconds
-        self.most_bytes = most_bytes
-        self.key = key
-        self.thoughts = Thoughts()
+        self.provider, self.name, self.max_tokens = choice.provider, choice.name, choice.max_tokens
+        self.sees, self.base_url = choice.vision, choice.base_url
+        self.dialect, self.key, self.thoughts = dialect, key, Thoughts()
+        self.idle_seconds, self.call_seconds, self.most_bytes = idle_seconds, call_seconds, most_bytes
         self._client: asyncio.Future[Any] | None = None
 
     @property
     def problem(self) -> str | None:
-        return self.key.problem or problem_with_base_url(
-            self.base_url, self.dialect.example_url, self.dialect.needs_key
-        )
+        dialect = self.dialect
+        return self.key.problem or problem_with_base_url(self.base_url, dialect.example_url, dialect.needs_key)
 
     def prepare(self, request: Request) -> StreamedCall:
         """Raises CallFailure when nothing can be sent."""
         if self.problem:
             raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
-        images = request.images
-        if images and not self.sees:
-            request, images = request.in_words, ()
-        return StreamedCall(self, request, images)
+        return StreamedCall(self, request if self.sees else request.in_words)
 
     async def load(self) -> Any:
         """The client, made in a thread the first time: an import takes a second or more. Raises CallFailure."""
@@ -136,20 +119,19 @@ class StreamedModel:
         )
 
     def send(self, client: Any, content: bytes) -> AbstractAsyncContextManager[httpx2.Response]:
-        url = f"{self.base_url.rstrip('/')}{self.dialect.path}"
         headers = {"content-type": "application/json"}
         headers |= {"authorization": f"Bearer {self.key.value}"} if self.key.value else {}
-        return cast("httpx2.AsyncClient", client).stream("POST", url, content=content, headers=headers)
-
-    def cause_of(self, error: Exception) -> Exception:
-        """What an exception of the provider's library stands for."""
-        return error
+        url = f"{self.base_url.rstrip('/')}{self.dialect.path}"
+        sending: AbstractAsyncContextManager[httpx2.Response] = client.stream(
+            "POST", url, content=content, headers=headers
+        )
+        return sending
 
 
 class StreamedCall:
     """One call."""
 
-    def __init__(self, model: StreamedModel, request: Request, images: tuple[Image, ...]) -> None:
+    def __init__(self, model: StreamedModel, request: Request) -> None:
         self._model = model
         self._body = model.dialect.body(request, model.name, model.max_tokens, model.thoughts)
         self._known = [
@@ -157,8 +139,10 @@ class StreamedCall:
         ]
         # No token of text stands for less than one byte, and the JSON around it covers the frames of messages. What
         # an image costs does not follow from its bytes.
-        self._sent = len(self._body.content) - sum(len(image.data) for image in images)
-        tokens = self._sent + TOKENS_BESIDE_BYTES + len(images) * most_image_tokens(model.name)
+        images = request.images
+        sent = len(self._body.content) - sum(len(image.data) for image in images)
+        self._least_prompt = max(1, sent // MOST_BYTES_PER_TOKEN)
+        tokens = sent + TOKENS_BESIDE_BYTES + len(images) * most_image_tokens(model.name)
         self.most = Usage(input_tokens=tokens, output_tokens=model.max_tokens)
 
     async def make(self) -> Answer:
@@ -170,68 +154,62 @@ class StreamedCall:
                 await self._read(client, reply)
             completion = reply.completion(self._known)
         except Exception as error:
-            booked = self._booked(reply, time.monotonic() - began)
-            failure = failure_of(model.cause_of(error), model.idle_seconds, booked)
+            failure = failure_of(error, model.idle_seconds)
             if failure is None:
                 raise
+            if failure.usage is None:
+                self._book(failure, reply, time.monotonic() - began)
             failure.message = shortened(failure.message, model.key.known)
             raise failure from None
         if model.dialect.turn and completion.stop_reason == TOOL_USE:
             model.thoughts.remember(self._body.place, *model.dialect.turn(reply, completion))
-        usage = self._counted(reply)
-        return Answer(completion._replace(usage=usage or self.most), usage is not None)
+        # Of the provider's last word more is believed than could be: it may have added words of its own.
+        measured = reply.is_counted and _prompt(reply) >= self._least_prompt
+        usage = reply.told._replace(output_tokens=_output(reply)) if measured else self.most
+        return Answer(completion._replace(usage=usage), measured)
 
     async def _read(self, client: Any, reply: StreamedReply) -> None:
-        model = self._model
-        is_events = model.dialect.content_type == "text/event-stream"
+        model, wanted = self._model, self._model.dialect.content_type
         async with model.send(client, self._body.content) as response:
-            _check_content_type(response.headers.get("content-type"), model.dialect.content_type)
+            found = response.headers.get("content-type", "none")
+            if not found.startswith(wanted):
+                # A page is something between here and the provider speaking; JSON may be a reply that is charged for.
+                words = f"the provider's reply cannot be used: its content type is {found!r}; expected {wanted}"
+                usage = None if found.startswith("application/json") else NOTHING
+                raise CallFailure("provider_error", words, usage=usage)
             # Closed here, not by the garbage collector, when the loop is left early.
-            async with aclosing(cast("AsyncGenerator[bytes, None]", _lines(response, model.most_bytes))) as lines:
+            async with aclosing(_lines(response, model.most_bytes)) as lines:
                 async for line in lines:
                     # Each event has one line of data; of the others nothing is needed.
-                    data = line if not is_events else line[5:].strip() if line.startswith(b"data:") else b""
-                    if data.strip():
+                    data = line if wanted == LINES else line[5:] if line.startswith(b"data:") else b""
+                    if data := data.strip():
                         heed(model.dialect.take, reply, data)
                     if reply.done:
                         return
 
-    def _counted(self, reply: StreamedReply) -> Usage | None:
-        """What a whole reply is booked at; None when the provider's last word is no count, and its worst case is
-        booked. More than that is believed: the provider may have added words of its own."""
-        prompt = sum(reply.told) - reply.told.output_tokens
-        if not reply.is_counted or prompt < self._least_prompt:
-            return None
-        made = max(reply.told.output_tokens, reply.bytes // MOST_BYTES_PER_TOKEN)
-        return reply.told._replace(output_tokens=made)
-
-    def _booked(self, reply: StreamedReply, seconds: float) -> Booked:
-        """What a reply that broke off is booked at: what was told, else what came and can have been made meanwhile."""
-        output = max(reply.told.output_tokens, reply.bytes // MOST_BYTES_PER_TOKEN)
+    def _book(self, failure: CallFailure, reply: StreamedReply, seconds: float) -> None:
+        """A reply that broke off: what was told, else what came and can have been made meanwhile."""
+        output = _output(reply)
         if not reply.is_counted:
             made = reply.bytes + round(MOST_TOKENS_PER_SECOND * seconds)
             output = max(output, min(self.most.output_tokens, made))
-        prompt = sum(reply.told) - reply.told.output_tokens
-        if not self._least_prompt <= prompt <= self.most.input_tokens:
-            return Booked(Usage(self.most.input_tokens, output), False, False)
-        return Booked(reply.told._replace(output_tokens=output), reply.is_counted, True)
-
-    @property
-    def _least_prompt(self) -> int:
-        return max(1, self._sent // MOST_BYTES_PER_TOKEN)
+        failure.has_classes = self._least_prompt <= _prompt(reply) <= self.most.input_tokens
+        failure.measured = failure.has_classes and reply.is_counted
+        told = reply.told if failure.has_classes else Usage(self.most.input_tokens)
+        failure.usage = told._replace(output_tokens=output)
 
 
-class Booked(NamedTuple):
-    """What a reply that broke off is taken to have cost."""
+def _prompt(reply: StreamedReply) -> int:
+    return sum(reply.told) - reply.told.output_tokens
 
-    usage: Usage
-    measured: bool
-    has_classes: bool
-    """False: the prompt's price class is not known, so the dearest counts."""
+
+def _output(reply: StreamedReply) -> int:
+    """What was shown was made, whatever is counted."""
+    return max(reply.told.output_tokens, reply.bytes // MOST_BYTES_PER_TOKEN)
 
 
 async def _check(response: httpx2.Response) -> None:
-    """Before a library reads any of it. Raises BrokenReply and CallRefused."""
+    """Before a library reads any of it. Raises BrokenReply and CallFailure."""
     coding = response.headers.get("content-encoding", "identity")
     if coding.strip().lower() not in ("", "identity"):  # a few bytes of it can stand for any number
         raise BrokenReply(f"the answer is compressed ({coding}), which was not asked for")
@@ -242,100 +220,46 @@ async def _check(response: httpx2.Response) -> None:
             content += part
             if len(content) > MAX_ERROR_BYTES:
                 break
-        raise _refusal(response.status_code, response.headers, content[:MAX_ERROR_BYTES])
+        raise refusal(response.status_code, response.headers, content[:MAX_ERROR_BYTES], time.time())
 
 
-def _refusal(status: int, headers: Mapping[str, str], content: bytes) -> CallRefused:
-    """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`;
-    some servers leave the frame out."""
-    try:
-        raw = json.loads(content)
-    except (ValueError, RecursionError):
-        raw = None
-    error = raw.get("error", raw) if isinstance(raw, dict) else None
-    told = {"message": error} if isinstance(error, str) else error if isinstance(error, dict) else {}
-    details = told.get("details")
-    exact = details.get("error_code") if isinstance(details, dict) else None
-    names = [name for name in (exact, told.get("code"), told.get("type")) if isinstance(name, str) and name]
-    said = told.get("message")
-    return CallRefused(status, names, said if isinstance(said, str) and said else "no message", headers)
-
-
-def _check_content_type(found: str | None, wanted: str) -> None:
-    """Raises CallFailure. A page is something between here and the provider speaking; JSON may be a reply that is
-    charged for."""
-    content_type = found or "none"
-    if content_type.startswith(wanted):
-        return
-    words = f"the provider's reply cannot be used: its content type is {content_type!r}; expected {wanted}"
-    is_page = not content_type.startswith("application/json")
-    raise CallFailure("provider_error", words, usage=NOTHING if is_page else None)
-
-
-async def _lines(response: httpx2.Response, most_bytes: int) -> AsyncIterator[bytes]:
-    """The lines of a body without their ends (`\\n`, `\\r\\n`), the last one also when nothing ends it. Empty ones are
-    left out. Raises BrokenReply."""
-    rest = bytearray()
-    size = 0
+async def _lines(response: httpx2.Response, most_bytes: int) -> AsyncGenerator[bytes, None]:
+    """Of a body, the last one also when nothing ends it. Raises BrokenReply."""
+    rest, size = bytearray(), 0
     async for part in response.aiter_raw():
         size += len(part)
         if size > most_bytes:
             raise BrokenReply(f"the answer is over {most_bytes} bytes")
         *whole, left = part.split(b"\n")
         for line in whole:
-            if line or rest:
-                rest += line
-                yield bytes(rest).removesuffix(b"\r")
-                rest.clear()
+            yield bytes(rest + line)
+            rest.clear()
         rest += left
-    if rest:
-        yield bytes(rest)
+    yield bytes(rest)
 
 
-def failure_of(error: Exception, idle_seconds: float, booked: Booked) -> CallFailure | None:
-    """What an exception of the library, of its transport or of our reading means; None for a bug of ours. `booked`:
-    what the reply costs, had it begun."""
+def failure_of(error: Exception, idle_seconds: float) -> CallFailure | None:
+    """What an exception of the library, of its transport or of our reading means; None for a bug of ours. Without usage
+    where the reply may have begun."""
     import httpx2
 
-    def broke_off(type: str, words: str) -> CallFailure:
-        return CallFailure(type, words, None, booked.usage, booked.measured, booked.has_classes)
-
+    lost = f"the connection to the provider failed: {type(error).__name__} {error}"
     match error:
         case CallFailure():
             return error
-        case CallRefused():
-            return _refused(error)
-        case httpx2.InvalidURL():
-            words = f"model.base_url is not an address that can be asked: {error}"
-            return CallFailure("unavailable", words)  # nothing was sent
-        case httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
-            return CallFailure("unavailable", _lost(error))  # nothing was sent
+        case httpx2.InvalidURL() | httpx2.ConnectError() | httpx2.ConnectTimeout() | httpx2.UnsupportedProtocol():
+            return CallFailure("unavailable", lost)  # nothing was sent
         case httpx2.ReadTimeout():
-            return broke_off("unavailable", f"no new content from the provider for {idle_seconds:g} s; given up")
+            words = f"no new content from the provider for {idle_seconds:g} s; given up"
+            return CallFailure("unavailable", words, usage=None)
         case TimeoutError():
-            return broke_off("unavailable", "the provider's reply took too long; given up")
+            return CallFailure("unavailable", "the provider's reply took too long; given up", usage=None)
         case ProviderError():
             words = f"the provider broke off its reply: {error.type}: {error.message}"
-            return broke_off(type_of_failure(200, (error.type,), error.message), words)
+            return CallFailure(type_of_failure(200, (error.type,), error.message), words, usage=None)
         case httpx2.TransportError() | OSError():
-            return broke_off("unavailable", _lost(error))
+            return CallFailure("unavailable", lost, usage=None)
         case httpx2.HTTPError() | ValueError() | AssertionError() | RecursionError():
             words = f"the provider's reply cannot be used: {str(error).strip() or type(error).__name__}"
-            return broke_off("provider_error", words)
+            return CallFailure("provider_error", words, usage=None)
     return None
-
-
-def _refused(error: CallRefused) -> CallFailure:
-    if error.status < 400:
-        words = f"the provider answered with status {error.status}; redirects are not followed, see model.base_url"
-        return CallFailure("provider_error", words)
-    name = error.names[0] if error.names else "no type"
-    request_id = error.headers.get("request-id") or error.headers.get("x-request-id")
-    request = f" (request {request_id})" if request_id else ""
-    words = f"the provider refused with status {error.status}{request}, {name}: {error.message}"
-    kind = type_of_failure(error.status, error.names, error.message)
-    return CallFailure(kind, words, retry_after_seconds(error.headers, time.time()))
-
-
-def _lost(error: BaseException) -> str:
-    return f"the connection to the provider failed: {type(error).__name__} {error}"

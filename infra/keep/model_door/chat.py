@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from infra.keep.model_door.call import Body, Dialect
+from infra.keep.model_door.call import EVENTS, Body, Dialect
 from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, StreamedReply, event_in, usage_in
+from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
 from infra.shared.conversation import (
@@ -79,8 +79,8 @@ def result_text(result: ToolResult) -> str:
     return FAILED + result.content if result.is_error else result.content
 
 
-def texts_of(message: Message) -> list[str]:
-    return [block.text for block in message.content if isinstance(block, Text) and block.text.strip()]
+def text_of(message: Message) -> str:
+    return "\n\n".join(block.text for block in message.content if isinstance(block, Text) and block.text.strip())
 
 
 def images_beside(message: Message) -> list[Text | Image]:
@@ -101,8 +101,8 @@ def _user(message: Message) -> list[dict[str, Any]]:
         for block in message.content
         if isinstance(block, ToolResult)
     ]
-    texts, images = texts_of(message), images_beside(message)
-    content = [_part(part) for part in (*images, *map(Text, texts))] if images else _content(texts)
+    text, images = text_of(message), images_beside(message)
+    content = [_part(part) for part in (*images, *([Text(text)] if text else []))] if images else text
     return made + ([{"role": "user", "content": content}] if content else [])
 
 
@@ -122,15 +122,8 @@ def _assistant(message: Message) -> list[dict[str, Any]]:
         for block in message.content
         if isinstance(block, ToolUse)
     ]
-    texts = texts_of(message)
-    if not calls and not texts:
-        return []
-    return [{"role": "assistant", "content": _content(texts)} | ({"tool_calls": calls} if calls else {})]
-
-
-def _content(texts: list[str]) -> str | list[Text] | None:
-    """One text is a string, which every server takes; several keep their borders."""
-    return [Text(text) for text in texts] if len(texts) > 1 else texts[0] if texts else None
+    said = {"role": "assistant", "content": text_of(message) or None} | ({"tool_calls": calls} if calls else {})
+    return [said] if calls or said["content"] else []
 
 
 _REASONS = {"stop": END_TURN, "tool_calls": TOOL_USE, "length": MAX_TOKENS, "content_filter": REFUSAL}
@@ -166,12 +159,12 @@ def _grow(reply: StreamedReply, delta: dict[str, Any]) -> None:
         match call:
             case {"index": int(n)} if n >= 0 and isinstance(call.get("function") or {}, dict):
                 function = call.get("function") or {}
-                part = reply.parts.get(n) or reply.open(n, CALL)
+                part = reply.parts.get(n) or reply.open(n, Part(CALL))
                 id, name = (str(told or "") for told in (call.get("id"), function.get("name")))
-                for before, told in ((part.id, id and plain_id(id)), (part.name, name)):
-                    if told and before not in ("", told):
-                        raise BrokenReply(f"tool call {n} is {before!r} and then {told!r}")
-                part.id, part.name = part.id or (id and plain_id(id)), part.name or name
+                told = plain_id(id) if id else part.id, name or part.name
+                if not all(before in ("", now) for before, now in zip((part.id, part.name), told, strict=True)):
+                    raise BrokenReply(f"tool call {n} is {(part.id, part.name)} and then {told}")
+                part.id, part.name = told
                 reply.grow(n, function.get("arguments") or "")
             case _:
                 raise BrokenReply("a tool call has another shape")
@@ -179,15 +172,12 @@ def _grow(reply: StreamedReply, delta: dict[str, Any]) -> None:
 
 def usage_of(told: Any, prompt: str, completion: str) -> Usage | None:
     """OpenAI counts what is cached within the prompt; here each token stands in one class. None for figures that
-    contradict each other. Raises BrokenReply."""
-    try:
-        details = told.get(f"{prompt}_tokens_details") or {}
-        read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
-        fresh = told[f"{prompt}_tokens"] - read - written
-        counts = dict(zip(Usage.__struct_fields__, (fresh, told[f"{completion}_tokens"], written, read), strict=True))
-        return None if fresh < 0 <= min(read, written) else usage_in(counts)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise BrokenReply(f"a count of tokens is none: {error!r}") from None
+    contradict each other."""
+    details = told.get(f"{prompt}_tokens_details") or {}
+    read, written = details.get("cached_tokens") or 0, details.get("cache_write_tokens") or 0
+    fresh = told[f"{prompt}_tokens"] - read - written
+    counts = dict(zip(Usage.__struct_fields__, (fresh, told[f"{completion}_tokens"], written, read), strict=True))
+    return None if fresh < 0 <= min(read, written) else usage_in(counts)
 
 
 def fault_of(error: Any) -> ProviderError:
@@ -197,4 +187,4 @@ def fault_of(error: Any) -> ProviderError:
     return ProviderError(named, str(error.get("message") or "no message"))
 
 
-CHAT = Dialect("/chat/completions", "text/event-stream", "https://api.openai.com/v1", True, body, take)
+CHAT = Dialect("/chat/completions", EVENTS, "https://api.openai.com/v1", True, body, take)

@@ -3,60 +3,36 @@
 from __future__ import annotations
 
 import email.utils
+import json
 import math
 from collections.abc import Mapping, Sequence
 
+from infra.keep.model_door.model import CallFailure
 from infra.shared.secret_shapes import redacted_and_cut
 
 MAX_RETRY_AFTER_SECONDS = 300.0
 """Whatever the provider asks for; the runner's clock brings the next try anyway."""
 MAX_MESSAGE_CHARACTERS = 500
 
-_BY_STATUS = {
-    401: "authentication",
-    402: "budget_exhausted",
-    403: "authentication",
-    408: "unavailable",
-    413: "context_overflow",
-    429: "rate_limited",
-    503: "unavailable",
-    504: "unavailable",
-    529: "unavailable",
-}
-_BY_NAME = {
-    "authentication_error": "authentication",
-    "invalid_api_key": "authentication",
-    "permission_error": "authentication",
-    "billing_error": "budget_exhausted",
-    "billing_hard_limit_reached": "budget_exhausted",
-    "insufficient_quota": "budget_exhausted",
-    "context_length_exceeded": "context_overflow",
-    "request_too_large": "context_overflow",
-    "rate_limit_error": "rate_limited",
-    "rate_limit_exceeded": "rate_limited",
-    "requests": "rate_limited",
-    "tokens": "rate_limited",
-    "overloaded_error": "unavailable",
-    "server_overloaded": "unavailable",
-    "service_unavailable": "unavailable",
-    "timeout": "unavailable",
-    "timeout_error": "unavailable",
-    "api_error": "provider_error",
-    "server_error": "provider_error",
-    "invalid_request_error": "invalid_request",
-    "model_not_found": "invalid_request",
-    "not_found_error": "invalid_request",
-    "invalid_prompt": "invalid_request",
-    **dict.fromkeys(
-        (
-            *("invalid_image", "invalid_image_format", "invalid_base64_image", "image_too_large", "image_too_small"),
-            *("image_parse_error", "image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
-            "image_content_policy_violation",
-        ),
-        "invalid_request",
+_SAID: dict[str, tuple[int | str, ...]] = {
+    "authentication": (401, 403, "authentication_error", "invalid_api_key", "permission_error"),
+    "budget_exhausted": (402, "billing_error", "billing_hard_limit_reached", "insufficient_quota"),
+    "context_overflow": (413, "context_length_exceeded", "request_too_large"),
+    "rate_limited": (429, "rate_limit_error", "rate_limit_exceeded", "requests", "tokens"),
+    "unavailable": (
+        *(408, 503, 504, 529, "overloaded_error", "server_overloaded", "service_unavailable"),
+        *("timeout", "timeout_error"),
+    ),
+    "provider_error": ("api_error", "server_error"),
+    "invalid_request": (
+        *("invalid_request_error", "model_not_found", "not_found_error", "invalid_prompt"),
+        *("invalid_image", "invalid_image_format", "invalid_base64_image", "image_too_large", "image_too_small"),
+        *("image_parse_error", "image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
+        "image_content_policy_violation",
     ),
 }
-"""The names of Anthropic and OpenAI, and of those who took theirs over; none means two things."""
+"""Statuses, and the names of Anthropic and OpenAI and of those who took theirs over; none means two things."""
+_MEANS = {said: type for type, all_said in _SAID.items() for said in all_said}
 _OUT_OF_MONEY = ("credit balance", "spend limit", "spend_limit", "usage limit", "billing", "insufficient_quota")
 _TOO_LONG = (
     *("prompt is too long", "context limit", "context window", "too many tokens", "context length"),
@@ -73,20 +49,7 @@ class ProviderError(Exception):
 
     def __init__(self, type: str, message: str) -> None:
         super().__init__(message)
-        self.type = type
-        self.message = message
-
-
-class CallRefused(Exception):
-    """An answer that is not a reply."""
-
-    def __init__(self, status: int, names: Sequence[str], message: str, headers: Mapping[str, str]) -> None:
-        """`names`: what the provider calls the error, the most exact first."""
-        super().__init__(message)
-        self.status = status
-        self.names = names
-        self.message = message
-        self.headers = headers
+        self.type, self.message = type, message
 
 
 def type_of_failure(status: int, names: Sequence[str], words: str) -> str:
@@ -95,13 +58,36 @@ def type_of_failure(status: int, names: Sequence[str], words: str) -> str:
 
     An exhausted account and an overlong prompt come as plain 400s or 429s, so there the words have to tell."""
     said = " ".join((words, *names)).lower()
-    named = next((_BY_NAME[name] for name in names if name in _BY_NAME), None)
-    found = _BY_STATUS.get(status) or named or ("invalid_request" if 400 <= status < 500 else "provider_error")
+    otherwise = "invalid_request" if 400 <= status < 500 else "provider_error"
+    found = next((_MEANS[each] for each in (status, *names) if each in _MEANS), otherwise)
     if found in ("invalid_request", "rate_limited") and any(part in said for part in _OUT_OF_MONEY):
         return "budget_exhausted"
     if found == "invalid_request" and any(part in said for part in _TOO_LONG):
         return "context_overflow"
     return found
+
+
+def refusal(status: int, headers: Mapping[str, str], content: bytes, wall_now: float) -> CallFailure:
+    """An answer that is no reply: its error may be `{"error": "words"}` or `{"error": {"type", "code", "message"}}`;
+    some servers leave the frame out."""
+    if status < 400:
+        words = f"the provider answered with status {status}; redirects are not followed, see model.base_url"
+        return CallFailure("provider_error", words)
+    try:
+        raw = json.loads(content)
+    except (ValueError, RecursionError):
+        raw = None
+    error = raw.get("error", raw) if isinstance(raw, dict) else None
+    told = error if isinstance(error, dict) else {"message": error}
+    details = told.get("details")
+    exact = details.get("error_code") if isinstance(details, dict) else None
+    names = [name for name in (exact, told.get("code"), told.get("type")) if isinstance(name, str) and name]
+    message = told.get("message")
+    said = message if isinstance(message, str) and message else "no message"
+    request_id = headers.get("request-id") or headers.get("x-request-id")
+    request = f" (request {request_id})" if request_id else ""
+    words = f"the provider refused with status {status}{request}, {names[0] if names else 'no type'}: {said}"
+    return CallFailure(type_of_failure(status, names, said), words, retry_after_seconds(headers, wall_now))
 
 
 def retry_after_seconds(headers: Mapping[str, str], wall_now: float) -> float | None:
@@ -114,9 +100,7 @@ def retry_after_seconds(headers: Mapping[str, str], wall_now: float) -> float | 
             seconds = email.utils.parsedate_to_datetime(text).timestamp() - wall_now
         except (ValueError, TypeError, OverflowError):
             return None
-    if math.isnan(seconds):
-        return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    return None if math.isnan(seconds) else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
 
 
 def shortened(words: str, known: tuple[bytes, ...]) -> str:

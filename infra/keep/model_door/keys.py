@@ -34,24 +34,19 @@ NO_KEY = Key(None, None)
 
 def read_key(path: str) -> Key:
     """The key in `path`, when it can be trusted to be secret and to be one. Its name there is that of its variable."""
-    variable = variable_of(os.path.basename(path))
+    again = f"set {variable_of(os.path.basename(path))} and run 'minifram up' again"
     try:
         with opened_file(path) as file:
             mode, content = stat.S_IMODE(os.fstat(file.fileno()).st_mode), file.read(MAX_BYTES + 1)
     except NotPlain:
         return Key(None, f"{path} is not a regular file; put the key itself there")
     except OSError as error:
-        return Key(None, f"no key at {path} ({error.strerror}); set {variable} and run 'minifram up' again")
-    problem = _problem(path, variable, mode, content)
-    return Key(None, problem) if problem else Key(content.strip().decode("ascii"), None)
-
-
-def _problem(path: str, variable: str, mode: int, content: bytes) -> str | None:
-    if mode & 0o077:
-        return f"{path} has mode {mode:04o}, others can read the key; run 'chmod 600' on it and restart the agent"
+        return Key(None, f"no key at {path} ({error.strerror}); {again}")
     key = content.strip()
+    if mode & 0o077:
+        return Key(None, f"{path} has mode {mode:04o}, others can read the key; 'chmod 600' it and restart the agent")
     if not key:
-        return f"{path} is empty; set {variable} and run 'minifram up' again"
+        return Key(None, f"{path} is empty; {again}")
     if len(content) > MAX_BYTES or any(not 33 <= byte <= 126 for byte in key):
-        return f"{path} does not hold a key; expected one line of printable characters without spaces"
-    return None
+        return Key(None, f"{path} does not hold a key; expected one line of printable characters without spaces")
+    return Key(key.decode("ascii"), None)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from infra.keep.model_door.call import Body, Dialect, StreamedModel
+from infra.keep.model_door.call import EVENTS, Body, Dialect, StreamedModel
 from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, StreamedReply, event_in, usage_in
+from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, Part, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Place, Thoughts
 from infra.shared.conversation import (
     END_TURN,
@@ -29,6 +29,7 @@ from infra.shared.conversation import (
     Text,
     ToolResult,
     ToolUse,
+    Usage,
     images_of,
 )
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 MAX_MARKS = 4
-MARKED_MESSAGES = 2
 _MARK = b',"cache_control":{"type":"ephemeral"}}'
 _encode = msgspec.json.Encoder().encode
 
@@ -47,14 +47,13 @@ def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> B
     system = [_encode(Text(text)) for text in request.system if text.strip()]
     place = Place(thoughts, tools, *system)
     turns = [
-        (message.role, place.after(_encode(blocks), message.role == "assistant"))
+        (message.role, place.after(_encode(blocks), message.role))
         for message in request.messages
         if (blocks := _blocks(message))
     ]
     marked = {0, len(system) - 1} if system else set()
     left = MAX_MARKS - len(marked) - bool(request.tools)
-    users = [n for n, (role, _) in enumerate(turns) if role == "user"]
-    ends = set(users[-min(left, MARKED_MESSAGES) :])
+    ends = [n for n, (role, _) in enumerate(turns) if role == "user"][-left:]
     made: dict[str, Any] = {"model": model, "max_tokens": max_tokens, "stream": True}
     if request.tools:
         made["tools"] = msgspec.Raw(tools[:-2] + _MARK + b"]")
@@ -71,11 +70,10 @@ def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> B
 def _blocks(message: Message) -> list[Any]:
     """Results come first, as the provider demands; text of nothing but white space it refuses, so it is left out."""
     blocks = [block for block in message.content if type(block) is not Text or block.text.strip()]
-    if message.role == "user":
-        if len(blocks) > 1:
-            blocks.sort(key=lambda block: type(block) is not ToolResult)
-        return [_with_images(block) if images_of(block) else block for block in blocks]
-    return blocks
+    if message.role == "assistant":
+        return blocks
+    blocks.sort(key=lambda block: type(block) is not ToolResult)
+    return [_with_images(block) if images_of(block) else block for block in blocks]
 
 
 def _with_images(block: Any) -> Any:
@@ -91,12 +89,8 @@ def _with_images(block: Any) -> Any:
 
 
 _REASONS = {
-    "end_turn": END_TURN,
-    "stop_sequence": END_TURN,
-    "tool_use": TOOL_USE,
-    "max_tokens": MAX_TOKENS,
-    "model_context_window_exceeded": MAX_TOKENS,
-    "refusal": REFUSAL,
+    **{"end_turn": END_TURN, "stop_sequence": END_TURN, "tool_use": TOOL_USE, "max_tokens": MAX_TOKENS},
+    **{"model_context_window_exceeded": MAX_TOKENS, "refusal": REFUSAL},
 }
 _KINDS = {"text": TEXT, "tool_use": CALL, "thinking": THOUGHT, "redacted_thinking": THOUGHT}
 _PIECES = {
@@ -105,7 +99,10 @@ _PIECES = {
     (THOUGHT, "thinking_delta"): "thinking",
 }
 _IN_REPLY = ("content_block_start", "content_block_delta", "content_block_stop", "message_delta", "message_stop")
-_KNOWN = (*_IN_REPLY, "message_start", "error")
+_CLASSES = {
+    **{"input_tokens": "input_tokens", "output_tokens": "output_tokens"},
+    **{"cache_write_tokens": "cache_creation_input_tokens", "cache_read_tokens": "cache_read_input_tokens"},
+}
 
 
 def take(reply: StreamedReply, data: bytes) -> None:
@@ -115,25 +112,26 @@ def take(reply: StreamedReply, data: bytes) -> None:
     match event:
         case {"type": "error", "error": {"type": str(kind), "message": str(words)}}:
             raise ProviderError(kind, words)
-        case {"type": str(kind)} if kind in _IN_REPLY and (reply.done or not reply.began):
-            raise BrokenReply(f"{kind} came before the reply, or behind its end")
+        case {"type": str(kind)} if kind in _IN_REPLY and not reply.began:
+            raise BrokenReply(f"{kind} came before the reply")
         case {"type": "message_start", "message": {"model": str(model), "usage": dict(usage)}}:
             reply.begin(model)
             reply.count(_usage(usage), is_last=False)
         case {"type": "content_block_start", "index": int(n), "content_block": dict(block)}:
-            kind = str(block.get("type"))
+            kind = str(block["type"])
             if block.get("input"):
                 raise BrokenReply("a tool call begins with its arguments; expected them in pieces")
-            wire = {"type": kind, "signature": "", "data": block.get("data")}
-            reply.open(n, _KINDS.get(kind, kind), *_named(block), wire=wire)
+            wire = {"type": kind, "signature": block.get("signature") or "", "data": block.get("data")}
+            id, name = str(block.get("id") or ""), str(block.get("name") or "")
+            reply.open(n, Part(_KINDS.get(kind, kind), id, name, wire))
             if kind in ("text", "thinking"):
                 reply.grow(n, block.get(kind) or "")
-            _sign(reply, n, block)
         case {"type": "content_block_delta", "index": int(n), "delta": dict(delta)}:
             part = reply.parts.get(n)
-            name = _PIECES.get((part.kind if part else "", str(delta.get("type"))))
-            reply.grow(n, delta.get(name, "") if name else "")
-            _sign(reply, n, delta)
+            piece = _PIECES.get((part.kind if part else "", delta["type"]))
+            reply.grow(n, delta.get(piece, "") if piece else "")
+            if part and delta["type"] == "signature_delta":
+                part.wire["signature"] += delta["signature"]
         case {"type": "content_block_stop", "index": int(n)}:
             reply.close(n)
         case {"type": "message_delta", "delta": dict(delta)}:
@@ -142,29 +140,14 @@ def take(reply: StreamedReply, data: bytes) -> None:
             reply.count(_usage(counted), is_last=bool(reply.reason) and counted.get("output_tokens") is not None)
         case {"type": "message_stop"}:
             reply.end()
-        case {"type": str(kind)} if kind not in _KNOWN:
+        case {"type": str(kind)} if kind not in (*_IN_REPLY, "message_start", "error"):
             pass
         case _:
-            raise BrokenReply(f"an event cannot be read: it has another shape than {event.get('type')!r} has")
+            raise BrokenReply(f"an event has another shape than {event.get('type')!r} has")
 
 
-def _named(block: dict[str, Any]) -> tuple[str, str]:
-    id, name = (block.get(key) or "" for key in ("id", "name"))
-    return id if isinstance(id, str) else "", name if isinstance(name, str) else ""
-
-
-def _sign(reply: StreamedReply, n: int, told: dict[str, Any]) -> None:
-    if signature := told.get("signature"):
-        reply.grow(n, "")
-        reply.parts[n].wire["signature"] += str(signature)
-
-
-def _usage(told: Any) -> Any:
-    if not isinstance(told, dict):
-        raise BrokenReply("an event cannot be read: its usage is none")
-    names = {"input_tokens": "input_tokens", "output_tokens": "output_tokens"}
-    names |= {"cache_write_tokens": "cache_creation_input_tokens", "cache_read_tokens": "cache_read_input_tokens"}
-    return usage_in({ours: told.get(theirs) for ours, theirs in names.items()})
+def _usage(told: dict[str, Any]) -> Usage:
+    return usage_in({ours: told.get(theirs) for ours, theirs in _CLASSES.items()})
 
 
 def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
@@ -183,7 +166,7 @@ def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
     return _encode(completion.content), _encode(whole)
 
 
-MESSAGES = Dialect("", "text/event-stream", "https://api.anthropic.com", True, body, take, turn)
+MESSAGES = Dialect("", EVENTS, "https://api.anthropic.com", True, body, take, turn)
 
 
 class ClaudeModel(StreamedModel):
@@ -205,20 +188,16 @@ class ClaudeModel(StreamedModel):
 
     @asynccontextmanager
     async def send(self, client: AsyncAnthropic, content: bytes) -> AsyncIterator[httpx2.Response]:
+        import anthropic
         import httpx2
 
-        # `messages.create` ends in this too, once it has copied the whole conversation and looked through it.
         is_stream = True
-        response = await client.post("/v1/messages", cast_to=httpx2.Response, content=content, stream=is_stream)
+        try:
+            # `messages.create` ends in this too, once it has copied the whole conversation and looked through it.
+            response = await client.post("/v1/messages", cast_to=httpx2.Response, content=content, stream=is_stream)
+        except anthropic.AnthropicError as error:  # it says `Connection error.` to whatever our connection raised
+            raise error.__cause__ or BrokenReply(str(error)) from None
         try:
             yield response
         finally:
             await response.aclose()
-
-    def cause_of(self, error: Exception) -> Exception:
-        """The SDK says `Connection error.` to whatever our connection raised."""
-        import anthropic
-
-        if isinstance(error, anthropic.AnthropicError):
-            return error.__cause__ if isinstance(error.__cause__, Exception) else BrokenReply(str(error))
-        return error

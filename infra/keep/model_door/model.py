@@ -49,10 +49,8 @@ class Answer(NamedTuple):
 class Call(Protocol):
     """One call, ready to be made, once."""
 
-    @property
-    def most(self) -> Usage:
-        """The tokens it can use at most, counted without asking the provider: that is what is reserved."""
-        ...
+    most: Usage
+    """The tokens it can use at most, counted without asking the provider: that is what is reserved."""
 
     async def make(self) -> Answer:
         """Raises CallFailure, and nothing else that is expected."""
@@ -62,16 +60,10 @@ class Call(Protocol):
 class Model(Protocol):
     """A provider's model."""
 
-    @property
-    def provider(self) -> str: ...
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def sees(self) -> bool:
-        """It takes images; another is told their kind and size."""
-        ...
+    provider: str
+    name: str
+    sees: bool
+    """It takes images; another is told their kind and size."""
 
     @property
     def problem(self) -> str | None:

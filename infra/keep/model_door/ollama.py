@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 
-from infra.keep.model_door.call import Body, Dialect
-from infra.keep.model_door.chat import functions, images_beside, result_text, system_message, texts_of
-from infra.keep.model_door.errors import BrokenReply, ProviderError
-from infra.keep.model_door.reply import CALL, MOST_EVENT_BYTES, TEXT, THOUGHT, StreamedReply
+from infra.keep.model_door.call import LINES, Body, Dialect
+from infra.keep.model_door.chat import functions, images_beside, result_text, system_message, text_of
+from infra.keep.model_door.errors import ProviderError
+from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, Part, StreamedReply
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
-    MOST_TOKENS,
+    Count,
     Image,
     Message,
     Request,
@@ -53,10 +53,10 @@ def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
         if isinstance(block, ToolResult)
     ]
     beside = images_beside(message)
-    texts = [part.text for part in beside if isinstance(part, Text)] + texts_of(message)
+    texts = [part.text for part in beside if isinstance(part, Text)] + [text_of(message)]
     images = [part.data for part in beside if isinstance(part, Image)]
-    said = {"role": "user", "content": "\n\n".join(texts)} | ({"images": images} if images else {})
-    return made + ([said] if texts or images else [])
+    said = {"role": "user", "content": "\n\n".join(filter(None, texts))} | ({"images": images} if images else {})
+    return made + ([said] if images or said["content"] else [])
 
 
 def _assistant(message: Message) -> list[dict[str, Any]]:
@@ -64,14 +64,11 @@ def _assistant(message: Message) -> list[dict[str, Any]]:
         {"id": block.id, "function": {"index": place, "name": block.name, "arguments": block.input}}
         for place, block in enumerate(block for block in message.content if isinstance(block, ToolUse))
     ]
-    texts = texts_of(message)
-    if not calls and not texts:
-        return []
-    return [{"role": "assistant", "content": "\n\n".join(texts)} | ({"tool_calls": calls} if calls else {})]
+    said = {"role": "assistant", "content": text_of(message)} | ({"tool_calls": calls} if calls else {})
+    return [said] if calls or said["content"] else []
 
 
 _REASONS = {"stop": END_TURN, "length": MAX_TOKENS}
-_Count = Annotated[int, msgspec.Meta(ge=0, le=MOST_TOKENS)]
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -96,30 +93,24 @@ class _Line(msgspec.Struct, frozen=True):
     message: _Message = _Message()
     done: bool = False
     done_reason: str = ""
-    prompt_eval_count: _Count | None = None
-    eval_count: _Count | None = None
+    prompt_eval_count: Count | None = None
+    eval_count: Count | None = None
     error: Any = None
 
 
 def take(reply: StreamedReply, data: bytes) -> None:
-    """One line. Calls come whole; older servers give them no ids, so they get new ones. Raises BrokenReply and
-    ProviderError."""
-    try:
-        if len(data) > MOST_EVENT_BYTES:
-            raise BrokenReply(f"a line is over {MOST_EVENT_BYTES} bytes")
-        line = msgspec.json.decode(data, type=_Line)
-        calls = [(call, bytes(call.function.arguments).decode()) for call in line.message.tool_calls or ()]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BrokenReply(f"a line cannot be read: {error}") from None
+    """One line. Calls come whole; older servers give them no ids, so they get new ones. Raises ProviderError."""
+    line = msgspec.json.decode(data, type=_Line)
     if line.error:
         raise ProviderError("error", str(line.error))
     reply.model = line.model or reply.model
     reply.say(THOUGHT, line.message.thinking)
     reply.say(TEXT, line.message.content)
-    for call, arguments in calls:
+    for call in line.message.tool_calls or ():
         id = plain_id(call.id) if call.id else f"call_{uuid.uuid4().hex[:24]}"
-        reply.open((len(reply.parts), id), CALL, id, call.function.name)
-        reply.grow((len(reply.parts) - 1, id), arguments)
+        place = len(reply.parts)
+        reply.open(place, Part(CALL, id, call.function.name))
+        reply.grow(place, bytes(call.function.arguments).decode())
     if line.done:
         if line.prompt_eval_count is not None and line.eval_count is not None:
             reply.count(Usage(line.prompt_eval_count, line.eval_count), is_last=True)
@@ -127,4 +118,4 @@ def take(reply: StreamedReply, data: bytes) -> None:
         reply.end(closes=True)
 
 
-OLLAMA = Dialect("/api/chat", "application/x-ndjson", "http://127.0.0.1:11434", False, body, take)
+OLLAMA = Dialect("/api/chat", LINES, "http://127.0.0.1:11434", False, body, take)

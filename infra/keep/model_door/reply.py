@@ -6,7 +6,8 @@ its turn by itself, each whole, because a cut or damaged call can look complete.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -23,15 +24,17 @@ TEXT, REFUSAL_TEXT, CALL, THOUGHT = "text", "refusal", "call", "thought"
 """Kinds of parts; of any other nothing is passed on."""
 
 
+@dataclass
 class Part:
     """A piece of the reply that grows."""
 
-    def __init__(self, kind: str, id: str = "", name: str = "", wire: Mapping[str, Any] | None = None) -> None:
-        """`wire`: what of a thought goes back to the provider as it came."""
-        self.kind, self.id, self.name = kind, id, name
-        self.wire = dict(wire or {})
-        self.pieces: list[str] = []
-        self.is_open = True
+    kind: str
+    id: str = ""
+    name: str = ""
+    wire: dict[str, Any] = field(default_factory=dict)
+    """What of a thought goes back to the provider as it came."""
+    pieces: list[str] = field(default_factory=list)
+    is_open: bool = True
 
     @property
     def text(self) -> str:
@@ -60,20 +63,20 @@ class StreamedReply:
             raise BrokenReply("the reply began twice")
         self.began, self.model = True, model or self.model
 
-    def open(self, key: object, kind: str, id: str = "", name: str = "", wire: Mapping[str, Any] | None = None) -> Part:
-        """A part begins."""
+    def open(self, key: object, part: Part) -> Part:
         if key in self.parts or len(self.parts) >= MOST_PARTS:
             raise BrokenReply(f"part {key} began twice, or is one of over {MOST_PARTS}")
-        self._check_unended()
-        self.parts[key] = Part(kind, id, name, wire)
-        return self.parts[key]
+        if self.reason:
+            raise BrokenReply("more of the reply came behind its end")
+        self.parts[key] = part
+        return part
 
     def grow(self, key: object, piece: Any) -> None:
         part = self._open_part(key)
         if not isinstance(piece, str):
             raise BrokenReply(f"a piece of part {key} is no text")
-        if piece:
-            self._check_unended()
+        if piece and self.reason:
+            raise BrokenReply("more of the reply came behind its end")
         part.pieces.append(piece)
         self.bytes += len(piece.encode(errors="replace"))
         if self.bytes > MOST_BYTES:
@@ -83,7 +86,7 @@ class StreamedReply:
         """Of a dialect that does not tell where a part begins: all of one kind is one part."""
         if piece:
             if kind not in self.parts:
-                self.open(kind, kind)
+                self.open(kind, Part(kind))
             self.grow(kind, piece)
 
     def close(self, key: object) -> None:
@@ -113,7 +116,7 @@ class StreamedReply:
             part.is_open = False
         self.done = True
 
-    def completion(self, known_ids: Iterable[str]) -> Completion:
+    def completion(self, known_ids: Collection[str]) -> Completion:
         """The whole reply; `known_ids`: the tool calls of the conversation so far. Raises BrokenReply when it did not
         end properly, or its calls cannot be trusted."""
         if not (self.done and self.reason):
@@ -126,10 +129,12 @@ class StreamedReply:
             if part.kind in (TEXT, REFUSAL_TEXT) and part.text.strip():
                 content.append(Text(part.text))
             elif part.kind == CALL and ended:
-                content.append(_call(part))
+                if not (part.id and part.name):
+                    raise BrokenReply("a tool call has no id or no name")
+                content.append(ToolUse(part.id, part.name, arguments_of(part.text, part.name)))
         calls = [block for block in content if isinstance(block, ToolUse)]
         if calls:
-            check_ids(calls, frozenset(plain_id(id) for id in known_ids) | frozenset(known_ids))
+            check_ids(calls, {*known_ids, *map(plain_id, known_ids)})
         return Completion(tuple(content), self._why(content, calls), self.model, self.told)
 
     def _why(self, content: list[Text | ToolUse], calls: list[ToolUse]) -> str:
@@ -149,39 +154,24 @@ class StreamedReply:
             raise BrokenReply(f"an event is for part {key}, which is not open")
         return part
 
-    def _check_unended(self) -> None:
-        if self.done or self.reason:
-            raise BrokenReply("more of the reply came behind its end")
-
-
-def _call(part: Part) -> ToolUse:
-    if not part.id or not part.name:
-        raise BrokenReply("a tool call has no id or no name")
-    return ToolUse(part.id, part.name, arguments_of(part.text, part.name))
-
 
 def heed(take: Callable[[StreamedReply, bytes], None], reply: StreamedReply, data: bytes) -> None:
     """One event, by a dialect that takes each value for what its format says it is. Raises BrokenReply and
     ProviderError."""
-    try:
-        take(reply, data)
-    except (TypeError, AttributeError, KeyError) as error:
-        raise BrokenReply(f"an event has another shape than its format says: {error}") from None
-
-
-def event_in(data: bytes) -> Any:
-    """A JSON object. Raises BrokenReply."""
+    if reply.done:
+        raise BrokenReply("an event came behind the end of the reply")
     if len(data) > MOST_EVENT_BYTES:
         raise BrokenReply(f"an event is over {MOST_EVENT_BYTES} bytes")
     try:
-        return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        take(reply, data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TypeError, AttributeError, KeyError) as error:
         raise BrokenReply(f"an event cannot be read: {error}") from None
 
 
+def event_in(data: bytes) -> Any:
+    return msgspec.json.decode(data, type=dict[str, Any])
+
+
 def usage_in(counts: Mapping[str, Any]) -> Usage:
-    """By our names; one that is None or left out is 0. Raises BrokenReply."""
-    try:
-        return msgspec.convert({name: count for name, count in counts.items() if count is not None}, Usage)
-    except msgspec.ValidationError as error:
-        raise BrokenReply(f"a count of tokens is none: {error}") from None
+    """By our names; one that is None or left out is 0."""
+    return msgspec.convert({name: count for name, count in counts.items() if count is not None}, Usage)

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from infra.keep.model_door.call import Body, Dialect
+from infra.keep.model_door.call import EVENTS, Body, Dialect
 from infra.keep.model_door.chat import fault_of, joined_system, result_text, usage_of
 from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in
@@ -50,12 +50,12 @@ def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> B
     ]
     place = Place(thoughts, _encode(tools), system.encode())
     turns = [
-        place.after(_encode(_said(message) if message.role == "assistant" else _user(message)), message.role != "user")
+        place.after(_encode(_said(message) if message.role == "assistant" else _user(message)), message.role)
         for message in request.messages
     ]
     items = b",".join(turn[1:-1] for turn in turns if len(turn) > len(b"[]"))
-    made: dict[str, Any] = {"model": model, "input": msgspec.Raw(b"[" + items + b"]"), "stream": True, "store": False}
-    made |= {"max_output_tokens": max_tokens}
+    made: dict[str, Any] = {"model": model, "input": msgspec.Raw(b"[" + items + b"]"), "max_output_tokens": max_tokens}
+    made |= {"stream": True, "store": False}
     made |= {"instructions": system} if system else {}
     made |= {"tools": tools} if tools else {}
     made |= {} if _DOES_NOT_REASON.match(model) else {"include": ["reasoning.encrypted_content"]}
@@ -114,7 +114,7 @@ _DELTAS = (
 )
 _KNOWN = (
     *(*_DELTAS, "response.created", "response.output_item.added", "response.output_item.done"),
-    *("response.completed", "response.incomplete", "response.failed", "error"),
+    *("response.completed", "response.incomplete", "response.failed"),
 )
 
 
@@ -124,53 +124,47 @@ def take(reply: StreamedReply, data: bytes) -> None:
     if data == b"[DONE]":
         return
     event = event_in(data)
-    if reply.done and event.get("type") in _KNOWN:
-        raise BrokenReply("an event came behind the end of the response")
     match event:
         case {"type": "error"}:
-            raise fault_of(event.get("error") or {key: event[key] for key in event if key != "type"})
+            raise fault_of(event.get("error") or event | {"type": ""})
         case {"type": "response.created", "response": dict(response)}:
             reply.begin(str(response.get("model") or ""))
         case {"type": "response.failed", "response": dict(response)}:
             reply.count(_usage(response), is_last=True)
             raise fault_of(response.get("error") or {})
         case {"type": "response.output_item.added", "output_index": int(n), "item": {"type": str()}}:
-            reply.open(n, "item")
+            reply.open(n, Part("item"))
         case {"type": str(kind), "output_index": int(n), "delta": piece} if kind in _DELTAS:
             reply.grow(n, piece)
         case {"type": "response.output_item.done", "output_index": int(n), "item": dict(item)}:
-            _done(reply, n, item)
+            reply.whole(n, *_read(item))
+            if item.get("status") in (None, "completed"):
+                reply.close(n)
         case {"type": "response.completed", "response": dict(response)}:
             if response.get("status") not in (None, "completed"):
                 raise BrokenReply(f"the response is completed, and its status is {response.get('status')!r}")
             if response.get("error") or (response.get("incomplete_details") or {}).get("reason"):
                 raise BrokenReply("the response is completed, and says why it is not")
             _end(reply, response, "completed")
-        case {"type": "response.incomplete", "response": {"incomplete_details": {"reason": str(why)}}}:
-            _end(reply, event["response"], why)
+        case {"type": "response.incomplete", "response": dict(response)} if response.get("incomplete_details"):
+            for n, item in enumerate(response.get("output") or ()):
+                part = reply.parts.get(n) or reply.open(n, Part("item"))
+                if part.is_open:  # cut: it is told here alone
+                    reply.whole(n, *_read(item))
+            _end(reply, response, response["incomplete_details"]["reason"])
         case {"type": str(kind)} if kind not in _KNOWN:
             pass
         case _:
             raise BrokenReply(f"an event has another shape than {event.get('type')!r} has")
 
 
-def _done(reply: StreamedReply, n: int, item: dict[str, Any]) -> None:
-    reply.whole(n, *_read(item))
-    if item.get("status") in (None, "completed"):
-        reply.close(n)
-    elif item.get("status") != "incomplete":
-        raise BrokenReply(f"an item is done, and its status is {item.get('status')!r}")
-
-
 def _read(item: dict[str, Any]) -> tuple[Part, str]:
     """A finished item, and its text."""
     match item:
-        case {"type": "message", "content": [*parts]} if all(isinstance(part, dict) for part in parts):
-            refuses = any(part.get("refusal") for part in parts)
-            words = [part.get("text") or part.get("refusal") or "" for part in parts]
-            if all(isinstance(word, str) for word in words):
-                phase = {"phase": item["phase"]} if item.get("phase") else {}
-                return Part(REFUSAL_TEXT if refuses else TEXT, wire=phase), "".join(words)
+        case {"type": "message", "content": [*parts]}:
+            words = "".join(part.get("text") or part.get("refusal") or "" for part in parts)
+            phase = {"phase": item["phase"]} if item.get("phase") else {}
+            return Part(REFUSAL_TEXT if any(part.get("refusal") for part in parts) else TEXT, wire=phase), words
         case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str(arguments)}:
             return Part(CALL, id and plain_id(id), name), arguments
         case {"type": "reasoning"}:
@@ -193,18 +187,9 @@ def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
 
 def _end(reply: StreamedReply, response: dict[str, Any], reason: str) -> None:
     reply.model = str(response.get("model") or reply.model)
-    for n, item in enumerate(response.get("output") or ()):
-        known = reply.parts.get(n)
-        if known is None or (known.is_open and reason != "completed"):  # one that was cut is told here alone
-            reply.whole(n, *_read(item)) if known else _new(reply, n, item)
     reply.count(_usage(response), is_last=True)
     reply.stop(reason, _REASONS)
     reply.end()
-
-
-def _new(reply: StreamedReply, n: int, item: dict[str, Any]) -> None:
-    reply.open(n, "item")
-    _done(reply, n, item)
 
 
 def _usage(response: dict[str, Any]) -> Usage | None:
@@ -228,4 +213,4 @@ def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
     return _encode(_said(Message("assistant", completion.content))), _encode(whole)
 
 
-RESPONSES = Dialect("/responses", "text/event-stream", "https://api.openai.com/v1", True, body, take, turn)
+RESPONSES = Dialect("/responses", EVENTS, "https://api.openai.com/v1", True, body, take, turn)

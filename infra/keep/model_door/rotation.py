@@ -65,7 +65,8 @@ async def first_answer(
     attempt: Callable[[Offer], Awaitable[_T]],
     note: Callable[[Offer, CallFailure | None], None],
 ) -> _T:
-    """The first answer that an `attempt` gives. `note` is told how each try ended. Raises CallFailure."""
+    """The first answer that an `attempt` gives. `note` is told how each try ended. Raises CallFailure: the last when it
+    ended the call by itself, else the first one, with what the other models said."""
     began = time.monotonic()
     failed: list[FailedTry] = []
     while following := next_try(failed, len(offers), time.monotonic() - began):
@@ -79,12 +80,6 @@ async def first_answer(
         else:
             note(offer, None)
             return answer
-    raise told(offers, failed)
-
-
-def told(offers: Sequence[Offer], failed: Sequence[FailedTry]) -> CallFailure:
-    """The failure of a call that all have failed: the last when it ended the call by itself, else the first one, with
-    what the other models said."""
     ended_it = failed[-1].failure.type not in PASSING | {REFUSED_KEY}
     place, chosen = failed[-1] if ended_it else failed[0]
     others = {
@@ -94,4 +89,4 @@ def told(offers: Sequence[Offer], failed: Sequence[FailedTry]) -> CallFailure:
     }
     if others:
         chosen.message += f" (and of the other models: {'; '.join(others)})"[:MAX_OTHERS_CHARACTERS]
-    return chosen
+    raise chosen

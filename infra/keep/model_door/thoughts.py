@@ -8,9 +8,7 @@ as at a restart, costs quality of thought and nothing else."""
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 
-MAX_TURNS = 500
 MAX_BYTES = 8_000_000
 
 
@@ -18,7 +16,7 @@ class Thoughts:
     """Turns with their thoughts, by what stood before them and how the runner sees them; the oldest go first."""
 
     def __init__(self) -> None:
-        self._turns: OrderedDict[bytes, bytes] = OrderedDict()
+        self._turns: dict[bytes, bytes] = {}
         self._size = 0
 
     def remember(self, before: bytes, shown: bytes, whole: bytes) -> None:
@@ -28,15 +26,11 @@ class Thoughts:
         key = _key(before, shown)
         self._size += len(whole) - len(self._turns.pop(key, b""))
         self._turns[key] = whole
-        while len(self._turns) > MAX_TURNS or self._size > MAX_BYTES:
-            self._size -= len(self._turns.popitem(last=False)[1])
+        while self._size > MAX_BYTES:
+            self._size -= len(self._turns.pop(next(iter(self._turns))))
 
     def recalled(self, before: bytes, shown: bytes) -> bytes:
         return self._turns.get(_key(before, shown), shown)
-
-    @property
-    def any(self) -> bool:
-        return bool(self._turns)
 
 
 class Place:
@@ -46,12 +40,11 @@ class Place:
         self._thoughts = thoughts
         self._digest = hashlib.sha256(b"\n".join(before))
 
-    def after(self, content: bytes, is_the_model_s: bool) -> bytes:
+    def after(self, content: bytes, role: str) -> bytes:
         """`content` as it is sent: a turn of the model's with the thoughts that it came with."""
-        if is_the_model_s and self._thoughts.any:
+        if role == "assistant":
             content = self._thoughts.recalled(self.digest, content)
-        self._digest.update(b"\n")
-        self._digest.update(content)
+        self._digest.update(b"\n" + content)
         return content
 
     @property

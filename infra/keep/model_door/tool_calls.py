@@ -21,7 +21,7 @@ ID_LENGTH = 40
 """What OpenAI takes of a call's id."""
 
 
-def check_ids(calls: Iterable[ToolUse], known: frozenset[str]) -> None:
+def check_ids(calls: Iterable[ToolUse], known: set[str]) -> None:
     """Raises BrokenReply for an id that is none, or was used before."""
     seen = set(known)
     for call in calls:
@@ -40,12 +40,15 @@ def plain_id(id: str) -> str:
 
 
 def arguments_of(text: str, name: str) -> dict[str, Any]:
-    """The arguments of a call, from their JSON; no text at all stands for none. Raises BrokenReply."""
-    return checked_arguments(strict_json(text, name) if text.strip() else {}, name)
-
-
-def checked_arguments(found: Any, name: str) -> dict[str, Any]:
-    """Raises BrokenReply for what is not an object, or nested deeper than anybody after the door goes down."""
+    """The arguments of a call, from their JSON; no text at all stands for none. Raises BrokenReply for what JSON
+    readers let pass (a key twice, NaN, 1e999, half a character), and for more levels than anybody after the door goes
+    down."""
+    try:
+        found = json.loads(text if text.strip() else "{}", object_pairs_hook=_unrepeated, parse_constant=_no_constant)
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        why = "half a character" if isinstance(error, UnicodeEncodeError) else str(error)
+        raise BrokenReply(f"the arguments of a call of {name!r} are not JSON: {why}") from None
     if not isinstance(found, dict):
         raise BrokenReply(f"the arguments of a call of {name!r} are not a JSON object")
     if is_too_deep(found):
@@ -53,18 +56,7 @@ def checked_arguments(found: Any, name: str) -> dict[str, Any]:
     return found
 
 
-def strict_json(text: str, name: str) -> Any:
-    """Raises BrokenReply for what JSON readers let pass: a key twice, NaN, 1e999, half a character."""
-    try:
-        value = json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
-        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
-    except (ValueError, RecursionError) as error:
-        why = "half a character" if isinstance(error, UnicodeEncodeError) else str(error)
-        raise BrokenReply(f"the arguments of a call of {name!r} are not JSON: {why}") from None
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
         raise ValueError("a key stands twice in one object")

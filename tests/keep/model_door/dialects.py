@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, StreamedModel
+from infra.keep.model_door.call import Dialect as Format
 from infra.keep.model_door.chat import CHAT
 from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.messages import MESSAGES, ClaudeModel
@@ -19,6 +20,7 @@ from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
 
 MAX_TOKENS = 1000
+IDLE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,13 @@ class Counted:
     cache_write: int = 0
 
 
-class Dialect(Protocol):
+class Dialect:
     """One provider's format."""
 
     provider: str
     content_type: str
+    dialect: Format
+    name: str
     whole: str
     """The reason of a turn that the model ended with words."""
     called: str
@@ -54,51 +58,49 @@ class Dialect(Protocol):
     alive: bytes
     """What says that the connection lives, and nothing else."""
     path: str
+    key = Key(KEY, None)
+    made_by: type[StreamedModel] = StreamedModel
 
     def model(
         self,
-        url: str,
-        idle_seconds: float,
-        most_bytes: int = MAX_BYTES,
-        max_tokens: int = MAX_TOKENS,
-        call_seconds: float = CALL_SECONDS,
-    ) -> StreamedModel: ...
-
-    def reply(
-        self, texts: Sequence[str], calls: Sequence[Called] = (), reason: str = "", counted: Counted | None = ...
-    ) -> tuple[bytes, ...]:
-        """The pieces of a reply; `counted` None leaves the usage out."""
-        ...
-
-    def error(self, message: str) -> bytes:
-        """In the middle of a stream."""
-        ...
-
-    def refusal(self, message: str) -> bytes:
-        """The body of an answer that is no 200."""
-        ...
-
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        """What a request says, in order: ("system"|"user"|"said", text), ("call", id, name, input), ("result"|"failed",
-        id, text), ("tool", name)."""
-        ...
-
-
-class Anthropic:
-    provider, content_type, path = "anthropic", "text/event-stream", "/v1/messages"
-    whole, called, cut = "end_turn", "tool_use", "max_tokens"
-    alive = wire.sse("ping", {"type": "ping"})
-
-    def model(
-        self,
-        url: str,
-        idle_seconds: float,
+        url: str = "http://127.0.0.1:9",
+        idle_seconds: float = IDLE_SECONDS,
         most_bytes: int = MAX_BYTES,
         max_tokens: int = MAX_TOKENS,
         call_seconds: float = CALL_SECONDS,
     ) -> StreamedModel:
-        choice = Choice("anthropic", "claude-opus-5-5", url, max_tokens, vision=True)
-        return ClaudeModel(choice, MESSAGES, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
+        choice = Choice(self.provider, self.name, url, max_tokens, vision=True)
+        return self.made_by(choice, self.dialect, idle_seconds, self.key, most_bytes, call_seconds)
+
+    def reply(
+        self,
+        texts: Sequence[str],
+        calls: Sequence[Called] = (),
+        reason: str = "",
+        counted: Counted | None = Counted(),
+    ) -> tuple[bytes, ...]:
+        """The pieces of a reply; `counted` None leaves the usage out."""
+        raise NotImplementedError
+
+    def error(self, message: str) -> bytes:
+        """In the middle of a stream."""
+        raise NotImplementedError
+
+    def refusal(self, message: str) -> bytes:
+        """The body of an answer that is no 200."""
+        return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
+
+    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
+        """What a request says, in order: ("system"|"user"|"said", text), ("call", id, name, input), ("result"|"failed",
+        id, text), ("tool", name)."""
+        raise NotImplementedError
+
+
+class Anthropic(Dialect):
+    provider, content_type, path = "anthropic", "text/event-stream", "/v1/messages"
+    dialect, name, made_by = MESSAGES, "claude-opus-5-5", ClaudeModel
+    whole, called, cut = "end_turn", "tool_use", "max_tokens"
+    alive = wire.sse("ping", {"type": "ping"})
 
     def reply(
         self,
@@ -145,23 +147,13 @@ class Anthropic:
         return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
 
 
-class Responses:
+class Responses(Dialect):
     """OpenAI's Responses API: a response is announced, its items grow one by one, and its end tells all of it."""
 
     provider, content_type, path = "openai", "text/event-stream", "/responses"
+    dialect, name = RESPONSES, "gpt-6.1-terra"
     whole, called, cut = "completed", "completed", "max_output_tokens"
     alive = b": keep-alive\n\n"
-
-    def model(
-        self,
-        url: str,
-        idle_seconds: float,
-        most_bytes: int = MAX_BYTES,
-        max_tokens: int = MAX_TOKENS,
-        call_seconds: float = CALL_SECONDS,
-    ) -> StreamedModel:
-        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, vision=True)
-        return StreamedModel(choice, RESPONSES, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
 
     def reply(
         self,
@@ -237,9 +229,6 @@ class Responses:
         told = {"type": "error", "code": "server_error", "message": message, "param": None, "sequence_number": 9}
         return wire.sse("error", told)
 
-    def refusal(self, message: str) -> bytes:
-        return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
-
     def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
         made: list[tuple[str, ...]] = [("system", body["instructions"])] if "instructions" in body else []
         for item in body["input"]:
@@ -255,23 +244,13 @@ class Responses:
         return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
 
 
-class Chat:
+class Chat(Dialect):
     """OpenAI's Chat Completions."""
 
     provider, content_type, path = "openai", "text/event-stream", "/chat/completions"
+    dialect, name = CHAT, "gpt-6.1-terra"
     whole, called, cut = "stop", "tool_calls", "length"
     alive = b": keep-alive\n\n"
-
-    def model(
-        self,
-        url: str,
-        idle_seconds: float,
-        most_bytes: int = MAX_BYTES,
-        max_tokens: int = MAX_TOKENS,
-        call_seconds: float = CALL_SECONDS,
-    ) -> StreamedModel:
-        choice = Choice("openai", "gpt-6.1-terra", url, max_tokens, vision=True)
-        return StreamedModel(choice, CHAT, idle_seconds, Key(KEY, None), most_bytes, call_seconds)
 
     def reply(
         self,
@@ -312,9 +291,6 @@ class Chat:
     def error(self, message: str) -> bytes:
         return b"data: " + json.dumps({"error": {"message": message, "type": "server_error"}}).encode() + b"\n\n"
 
-    def refusal(self, message: str) -> bytes:
-        return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
-
     def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
         made: list[tuple[str, ...]] = []
         for message in body["messages"]:
@@ -331,21 +307,11 @@ class Chat:
         return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
 
 
-class Ollama:
+class Ollama(Dialect):
     provider, content_type, path = "ollama", "application/x-ndjson", "/api/chat"
+    dialect, name, key = OLLAMA, "qwen3", NO_KEY
     whole, called, cut = "stop", "stop", "length"
     alive = b"\n"
-
-    def model(
-        self,
-        url: str,
-        idle_seconds: float,
-        most_bytes: int = MAX_BYTES,
-        max_tokens: int = MAX_TOKENS,
-        call_seconds: float = CALL_SECONDS,
-    ) -> StreamedModel:
-        choice = Choice("ollama", "qwen3", url, max_tokens, vision=True)
-        return StreamedModel(choice, OLLAMA, idle_seconds, NO_KEY, most_bytes, call_seconds)
 
     def reply(
         self,

@@ -15,10 +15,6 @@ import pytest
 
 from infra.cell.doors import ModelFailure
 from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    TOOL_USE,
     Completion,
     Message,
     Text,
@@ -35,10 +31,8 @@ from tests.keep.model_door.wire import (
     Status,
     Think,
     Use,
-    Whole,
     Wire,
     error_event,
-    sse,
 )
 
 IDLE_SECONDS = 3.0
@@ -77,26 +71,6 @@ def last_settled(door: DoorProcess) -> dict[str, Any]:
 # --- what works
 
 
-def test_a_turn_with_parallel_calls_and_its_results_go_both_ways(door: DoorProcess, wire: Wire) -> None:
-    """Text, two calls, two results of which one is an error, and the end."""
-    said = ask(door, wire, CALLS)
-    first, second = (block for block in said.content if isinstance(block, ToolUse))
-    results = (ToolResult(first.id, "gone"), ToolResult(second.id, "no such file", is_error=True))
-
-    end = ask(door, wire, HELLO, Message("assistant", said.content), Message("user", results))
-
-    assert said.stop_reason == TOOL_USE
-    assert [block.input for block in (first, second)] == [{"command": "rm -rf build"}, {"command": "ls"}]
-    assert (end.content, end.stop_reason, end.model) == ((Text("hello"),), END_TURN, "claude-opus-5-5")
-    sent = wire.requests[-1].body
-    assert sent["stream"] is True
-    assert sent["model"] == "claude-opus-5-5"
-    assert [block["type"] for block in sent["messages"][1]["content"]] == ["text", "tool_use", "tool_use"]
-    assert [block.get("is_error", False) for block in sent["messages"][2]["content"]] == [False, True]
-    assert json.dumps(sent).count("cache_control") == 4
-    assert sent["system"][0]["text"] == "You are an agent."
-
-
 def test_thoughts_go_back_to_the_provider_and_not_to_the_runner(door: DoorProcess, wire: Wire) -> None:
     """A turn's thoughts come back with its results as long as nothing before them has changed."""
     said = ask(door, wire, Answer((Think("signed-thought"), Use("bash", {"command": "ls"}))))
@@ -114,29 +88,6 @@ def test_thoughts_go_back_to_the_provider_and_not_to_the_runner(door: DoorProces
     assert [block["type"] for block in wire.requests[-1].body["messages"][1]["content"]] == ["tool_use"]
 
 
-@pytest.mark.parametrize(
-    ("answer", "reason", "content"),
-    [
-        (Answer(CALLS.blocks, stop_reason="max_tokens"), MAX_TOKENS, (Text("I act."),)),
-        (
-            Answer((Say("I"), Use("bash", {}, raw='{"command": "rm')), stop_reason="max_tokens"),
-            MAX_TOKENS,
-            (Text("I"),),
-        ),
-        (Answer((), stop_reason="refusal"), REFUSAL, ()),
-        (Answer((Say("No."),), stop_reason="refusal"), REFUSAL, (Text("No."),)),
-    ],
-)
-def test_calls_of_a_turn_that_ended_otherwise_are_dropped(
-    door: DoorProcess, wire: Wire, answer: Answer, reason: str, content: tuple[Text, ...]
-) -> None:
-    """A cut call, or one beside a refusal, is none; the text is kept and the usage is what the provider said."""
-    said = ask(door, wire, answer)
-
-    assert (said.content, said.stop_reason) == (content, reason)
-    assert last_settled(door)["measured"] is True
-
-
 # --- faults
 
 CUT_ARGUMENTS = Use("bash", {}, raw='{"command": "rm -rf build"')
@@ -144,31 +95,19 @@ CUT_ARGUMENTS = Use("bash", {}, raw='{"command": "rm -rf build"')
 FAULTS: dict[str, tuple[Reaction, str, bool]] = {
     # name: what the server does, the failure's type, whether the provider has said what it charges
     "out of credit": (Status(400, "invalid_request_error", "Your credit balance is too low"), "budget_exhausted", True),
-    "billing": (Status(402, "billing_error", "pay"), "budget_exhausted", True),
     "spend limit": (
         Status(429, "rate_limit_error", "no", details={"error_code": "enforced_spend_limit_reached"}),
         "budget_exhausted",
         True,
     ),
-    "overloaded": (Status(529, "overloaded_error", "busy"), "unavailable", True),
     "overloaded after 200": (
         Broken(CALLS, 9, extra=error_event("overloaded_error", "busy")), "unavailable", False,
     ),
-    "error at the end": (Broken(CALLS, -1, extra=error_event("api_error", "oops")), "provider_error", True),
-    "ends before message_delta": (Broken(CALLS, -2), "provider_error", False),
     "ends before message_stop": (Broken(CALLS, -1), "provider_error", True),
     "no message_delta": (Broken(CALLS, drop=("message_delta",)), "provider_error", False),
-    "no message_start": (Broken(CALLS, drop=("message_start",)), "provider_error", False),
     "no block starts": (Broken(CALLS, drop=("content_block_start",)), "provider_error", False),
     "no block stops": (Broken(CALLS, drop=("content_block_stop",)), "provider_error", True),
-    "cut in a call": (Broken(CALLS, 9, then="cut"), "unavailable", False),
-    "an event of another shape": (
-        Broken(CALLS, 3, extra=sse("content_block_delta", {"type": "content_block_delta", "index": "one"})),
-        "provider_error",
-        False,
-    ),
     "one good and one cut call": (Answer((Use("bash", {"a": 1}), CUT_ARGUMENTS)), "provider_error", True),
-    "an empty stream": (Whole("text/event-stream", b""), "provider_error", False),
 }  # fmt: skip
 
 
@@ -187,30 +126,6 @@ def test_a_fault_is_a_typed_failure_and_no_call_comes_of_it(door: DoorProcess, w
         assert line["usd"] > 0
         assert line["input_tokens"] > 0
     assert ask(door, wire, HELLO).content == (Text("hello"),)
-
-
-@pytest.mark.parametrize(("header", "seconds"), [("2", 2.0), ("61", 61.0), ("1e9", 300.0), ("soon", None)])
-def test_the_provider_s_wait_reaches_the_runner_bounded(
-    door: DoorProcess, wire: Wire, header: str, seconds: float | None
-) -> None:
-    """The SDK itself waits for nothing; one request was made."""
-    count = len(wire.requests)
-    with pytest.raises(ModelFailure) as caught:
-        ask(door, wire, Status(429, "rate_limit_error", "slow", headers=(("retry-after", header),)))
-
-    assert caught.value.retry_after_seconds == seconds
-    assert len(wire.requests) == count + 1
-
-
-def test_no_redirect_is_followed(door: DoorProcess, wire: Wire) -> None:
-    """Neither with a new address nor on the same server: no second request is made."""
-    with Wire(lambda request: HELLO) as trap:
-        for code in (301, 302, 303, 307, 308):
-            count = len(wire.requests)
-            with pytest.raises(ModelFailure, match=f"status {code}"):
-                ask(door, wire, Status(code, headers=(("location", f"{trap.url}/v1/messages"),), body=b""))
-            assert len(wire.requests) == count + 1
-        assert trap.requests == []
 
 
 # --- money and secrets, after all that

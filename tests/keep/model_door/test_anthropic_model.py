@@ -10,21 +10,18 @@ import pytest
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.model import NOTHING, CallFailure
-from infra.keep.model_settings import Choice, ModelSettings
-from infra.shared.conversation import END_TURN, Completion, Text
+from infra.keep.model_settings import Choice
+from infra.shared.conversation import END_TURN, Completion
 from tests.keep.model_door.doors import KEY, a_request
-from tests.keep.model_door.wire import Answer, Reaction, Say, Think, Wire
-
-IDLE_SECONDS = 0.6
+from tests.keep.model_door.wire import Answer, Reaction, Say, Wire
 
 
-def a_model(url: str, idle_seconds: float, key: Key) -> ClaudeModel:
-    choice = Choice("anthropic", "claude-opus-5-5", url, ModelSettings().max_tokens)
-    return ClaudeModel(choice, MESSAGES, idle_seconds, key)
+def a_model(url: str, key: Key) -> ClaudeModel:
+    return ClaudeModel(Choice("anthropic", "claude-opus-5-5", url, 1000), MESSAGES, 10.0, key)
 
 
-def ask(url: str, idle_seconds: float = 10.0) -> Completion:
-    model = a_model(url, idle_seconds, Key(KEY, None))
+def ask(url: str) -> Completion:
+    model = a_model(url, Key(KEY, None))
 
     async def call() -> Completion:
         try:
@@ -33,17 +30,6 @@ def ask(url: str, idle_seconds: float = 10.0) -> Completion:
             await (await model.load()).close()
 
     return asyncio.run(call())
-
-
-def hear(reaction: Reaction, idle_seconds: float = 10.0) -> Completion:
-    with Wire(lambda request: reaction) as wire:
-        return ask(wire.url, idle_seconds)
-
-
-def test_a_model_that_thinks_in_silence_is_waited_for() -> None:
-    """Its thoughts are withheld, and meanwhile it says only that it lives."""
-    thoughtful = Answer((Think("sig"), Say("At last.")), pause=(2, IDLE_SECONDS * 2))
-    assert hear(thoughtful, IDLE_SECONDS).content == (Text("At last."),)
 
 
 def test_a_provider_that_cannot_be_reached_costs_nothing() -> None:
@@ -57,7 +43,8 @@ def test_a_provider_that_cannot_be_reached_costs_nothing() -> None:
 
     assert (caught.value.type, caught.value.usage) == ("unavailable", NOTHING)
     assert "ConnectError" in caught.value.message
-    assert hear(Answer((Say("x"),))).stop_reason == END_TURN
+    with Wire(lambda request: Answer((Say("x"),))) as wire:
+        assert ask(wire.url).stop_reason == END_TURN
 
 
 def test_a_server_that_does_not_speak_tls_is_unavailable() -> None:
@@ -79,7 +66,7 @@ def test_a_server_that_does_not_speak_tls_is_unavailable() -> None:
 )
 def test_a_call_that_cannot_work_is_not_prepared(key: Key, url: str, type: str) -> None:
     """Neither the SDK nor the budget has anything to do with it."""
-    model = a_model(url, 10.0, key)
+    model = a_model(url, key)
 
     with pytest.raises(CallFailure) as caught:
         model.prepare(a_request())

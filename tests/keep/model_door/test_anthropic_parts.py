@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from infra.keep.model_door.errors import BrokenReply, ProviderError, retry_after_seconds, type_of_failure
+from infra.keep.model_door.errors import BrokenReply, retry_after_seconds, type_of_failure
 from infra.keep.model_door.messages import MAX_MARKS, body, take, turn
 from infra.keep.model_door.reply import StreamedReply
-from infra.keep.model_door.thoughts import MAX_TURNS, Thoughts
+from infra.keep.model_door.thoughts import MAX_BYTES, Thoughts
 from infra.keep.model_settings import problem_with_base_url
 from infra.shared.conversation import (
     END_TURN,
@@ -38,37 +38,6 @@ def sent(request: Request, model: str, max_tokens: int, thoughts: Thoughts | Non
     return made
 
 
-def test_a_conversation_becomes_a_messages_request() -> None:
-    """Blocks map one to one; results go before text, as the provider demands; blank text is left out."""
-    later = (
-        Message("assistant", (Text("I look."), Text("  \n"), ToolUse("toolu_1", "bash", {"command": "ls"}))),
-        Message("user", (Text("Hurry."), ToolResult("toolu_1", "a b", is_error=True))),
-    )
-
-    made = sent(a_request(messages=later), "claude-opus-5-5", 100)
-
-    assert (made["model"], made["max_tokens"]) == ("claude-opus-5-5", 100)
-    assert [block["text"][:6] for block in made["system"]] == ["You ar", "# COMM"]
-    assert _unmarked(made["messages"]) == [
-        {"role": "user", "content": [{"type": "text", "text": "Continue."}]},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "text", "text": "I look."},
-                {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a b", "is_error": True},
-                {"type": "text", "text": "Hurry."},
-            ],
-        },
-    ]
-    assert "tools" not in sent(a_request()._replace(tools=(), system=()), "m", 1)
-
-
 def test_the_cache_marks_stand_on_the_stable_prefixes() -> None:
     """The last tool, SYSTEM.md, the last system text, and the end of the last user message; four in all."""
     later = (Message("assistant", (Text("a"),)), Message("user", (Text("b"), Text("c"))))
@@ -80,6 +49,7 @@ def test_the_cache_marks_stand_on_the_stable_prefixes() -> None:
     assert [[_is_marked(block) for block in message["content"]] for message in made["messages"]] == [
         [False], [False], [False, True],
     ]  # fmt: skip
+    assert not {"tools", "system"} & set(sent(a_request()._replace(tools=(), system=()), "m", 1))
 
 
 @given(requests)
@@ -95,16 +65,6 @@ def test_there_are_never_too_many_marks_and_the_bound_holds(request: Request) ->
 
 def _is_marked(block: dict[str, Any]) -> bool:
     return "cache_control" in block
-
-
-def _unmarked(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [
-        {
-            **message,
-            "content": [{k: v for k, v in block.items() if k != "cache_control"} for block in message["content"]],
-        }
-        for message in messages
-    ]
 
 
 # --- replies
@@ -144,13 +104,6 @@ def test_each_stop_reason_has_one_of_ours(wire_reason: str, reason: str) -> None
     assert reason != REFUSAL or hear(Answer((), stop_reason=wire_reason)).content == ()
 
 
-@pytest.mark.parametrize("reason", ["pause_turn", "some_future_reason"])
-def test_an_unknown_stop_reason_fails_the_reply(reason: str) -> None:
-    """Nobody knows whether such a turn is over."""
-    with pytest.raises(BrokenReply, match="it stops because of"):
-        hear(Answer((Say("x"),), stop_reason=reason))
-
-
 def test_a_second_reason_is_damage_and_a_count_before_it_is_not_the_last() -> None:
     """A cut call is not let through because another reason comes after it; counts are believed upwards only."""
     start = {"message": {"model": "m", "usage": {"input_tokens": 5, "output_tokens": 1}}}
@@ -179,35 +132,10 @@ def test_unknown_kinds_of_events_blocks_and_deltas_are_passed_over() -> None:
     assert not taken(StreamedReply("m"), "some_future_event", {"x": 1}).began
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        "{",
-        "[]",
-        "null",
-        '{"type": 5}',
-        '{"type": "message_start"}',
-        '{"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": -1}}}',
-        '{"type": "content_block_stop", "index": 0}',
-    ],
-)
-def test_an_event_that_cannot_be_read_fails_the_reply(data: str) -> None:
-    """Damage in a known event is never passed over."""
-    with pytest.raises(BrokenReply):
-        take(StreamedReply("m"), data.encode())
-
-
 def test_a_call_that_begins_with_its_arguments_fails_the_reply() -> None:
     """Nobody sends them there, and what was read once no longer tells a key that stood there twice."""
     with pytest.raises(BrokenReply, match="begins with its arguments"):
         hear(Answer((Other({"type": "tool_use", "id": "a", "name": "bash", "input": {"a": 1}}),), "tool_use"))
-
-
-def test_an_error_event_fails_the_reply_with_the_provider_s_words() -> None:
-    """Also as the first event."""
-    with pytest.raises(ProviderError) as caught:
-        taken(StreamedReply("m"), "error", {"error": {"type": "overloaded_error", "message": "Overloaded"}})
-    assert (caught.value.type, caught.value.message) == ("overloaded_error", "Overloaded")
 
 
 # --- errors
@@ -216,27 +144,24 @@ def test_an_error_event_fails_the_reply_with_the_provider_s_words() -> None:
 @pytest.mark.parametrize(
     ("status", "type", "words", "expected"),
     [
-        (400, "invalid_request_error", "messages: at least one", "invalid_request"),
         (400, "invalid_request_error", "prompt is too long: 1000001 tokens > 1000000 maximum", "context_overflow"),
         (400, "invalid_request_error", "input length and max_tokens exceed context limit", "context_overflow"),
         (400, "invalid_request_error", "Your credit balance is too low", "budget_exhausted"),
         (400, "invalid_request_error", "You have reached your specified API usage limits", "budget_exhausted"),
-        (401, "authentication_error", "invalid x-api-key", "authentication"),
         (402, "billing_error", "pay", "budget_exhausted"),
         (403, "permission_error", "no", "authentication"),
         (404, "not_found_error", "model: claude-x", "invalid_request"),
         (413, "request_too_large", "too large", "context_overflow"),
-        (422, None, "", "invalid_request"),
-        (429, "rate_limit_error", "slow down", "rate_limited"),
         (429, "rate_limit_error", "limit enforced_spend_limit_reached", "budget_exhausted"),
-        (500, "api_error", "oops", "provider_error"),
         (502, None, "", "provider_error"),
-        (503, None, "", "unavailable"),
         (529, "overloaded_error", "Overloaded", "unavailable"),
         (200, "overloaded_error", "Overloaded", "unavailable"),
         (200, "api_error", "oops", "provider_error"),
         (200, "rate_limit_error", "slow", "rate_limited"),
         (200, "some_future_error", "?", "provider_error"),
+        (200, "server_error", "no", "provider_error"),
+        (200, "invalid_prompt", "no", "invalid_request"),
+        (200, "image_too_large", "no", "invalid_request"),
     ],
 )
 def test_each_refusal_of_the_provider_has_a_type_of_ours(
@@ -273,12 +198,8 @@ def test_the_wait_that_is_asked_for_is_bounded(header: str, seconds: float | Non
 @pytest.mark.parametrize(
     "url",
     [
-        "https://api.anthropic.com",
-        "https://gateway.example/v1",
-        "http://127.0.0.1:8080",
-        "http://localhost:1",
-        "http://[::1]:1",
-        "http://127.1:1",
+        *("https://api.anthropic.com", "https://gateway.example/v1"),
+        *("http://127.0.0.1:8080", "http://localhost:1", "http://[::1]:1", "http://127.1:1"),
     ],
 )
 def test_a_good_address_is_taken(url: str) -> None:
@@ -289,18 +210,9 @@ def test_a_good_address_is_taken(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "api.anthropic.com",
-        "http://api.anthropic.com",
-        "ftp://127.0.0.1",
-        "http://127.0.0.1:1/\x00",
-        "https://api.anthropic.com\\@elsewhere.example",
-        "https://",
-        "https://me:pw@host",
-        "https://h/?a=b",
-        "https://h:x",
-        "http://127.0.0.1.example",
-        "http://93.1",
-        "http://0177.0.0.1",
+        *("api.anthropic.com", "http://api.anthropic.com", "ftp://127.0.0.1", "http://127.0.0.1:1/\x00"),
+        *("https://api.anthropic.com\\@elsewhere.example", "https://", "https://me:pw@host", "https://h/?a=b"),
+        *("https://h:x", "http://127.0.0.1.example", "http://93.1", "http://0177.0.0.1"),
     ],
 )
 def test_an_address_that_could_leak_the_key_is_refused(url: str) -> None:
@@ -340,7 +252,7 @@ def test_thoughts_come_back_only_to_the_same_turn_at_the_same_place() -> None:
 
 def test_old_thoughts_are_forgotten() -> None:
     """Memory is bounded; the oldest go first."""
-    thoughts = Thoughts()
-    for number in range(MAX_TURNS + 1):
-        thoughts.remember(b"here", b"%d" % number, b"whole")
-    assert [thoughts.recalled(b"here", shown) for shown in (b"0", b"1", b"500")] == [b"0", b"whole", b"whole"]
+    thoughts, whole = Thoughts(), b"x" * (MAX_BYTES // 2)
+    for shown in (b"0", b"1", b"2"):
+        thoughts.remember(b"here", shown, whole)
+    assert [thoughts.recalled(b"here", shown) for shown in (b"0", b"1", b"2")] == [b"0", whole, whole]

@@ -9,15 +9,13 @@ import os
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import FREE, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.app import ModelDoor
-from infra.keep.model_door.call import Booked, failure_of
-from infra.keep.model_door.model import NOTHING, Answer, CallFailure
+from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.models import Offer
 from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
 from tests.keep.model_door.doors import a_request
@@ -94,13 +92,3 @@ def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> 
             asyncio.run(ModelDoor([Offer(Hand(failure), FREE)], accounts, os.devnull).complete(a_request()))
         line = last_line(directory)
         assert (line["usd"], line["measured"]) == (usd, False)
-
-
-def test_an_address_that_the_client_refuses_is_a_failure() -> None:
-    """Nothing was sent, and the next model may be asked."""
-    try:
-        httpx2.URL("http://a" + "b" * 70_000)
-    except httpx2.InvalidURL as error:
-        failure = failure_of(error, 1.0, Booked(MOST, False, False))
-    assert failure is not None
-    assert (failure.type, failure.usage) == ("unavailable", NOTHING)

@@ -7,7 +7,6 @@ import base64
 import contextlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from infra.keep.ledger.lines import Cost, Ledger
 from infra.keep.ledger.prices import Rates, Tariff, cost, most_image_tokens
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.app import ModelDoor
-from infra.keep.model_door.call import StreamedModel
 from infra.keep.model_door.model import Answer, Call, CallFailure
 from infra.keep.model_door.models import Offer
 from infra.shared.conversation import (
@@ -37,30 +35,17 @@ from infra.shared.conversation import (
     Usage,
     to_plain,
 )
-from tests.keep.model_door.dialects import DIALECTS, Anthropic, Chat, Counted, Dialect, Ollama, Responses
+from tests.keep.model_door.dialects import Anthropic, Chat, Counted, Dialect, Ollama, Responses
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
+from tests.keep.model_door.test_conformance import asked, every_dialect
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
 DOT = Image("image/png", base64.b64encode(PNG).decode())
 LARGE = Image("image/png", base64.b64encode(PNG + b"\0" * 3_000_000).decode())
-IDLE_SECONDS = 10.0
-
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: type(dialect).__name__)
-
-
-def in_loop(model: StreamedModel, act: Callable[[], Any]) -> Any:
-    async def call() -> Any:
-        try:
-            return await act()
-        finally:
-            client = await model.load()
-            await (client.aclose() if hasattr(client, "aclose") else client.close())
-
-    return asyncio.run(call())
 
 
 def images_in(value: Any) -> list[Any]:
@@ -84,8 +69,8 @@ SHOWN = (
 def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
     """One of a user's message and one of a result, which follows it where results can hold none."""
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
-        model = dialect.model(peer.url, IDLE_SECONDS)
-        in_loop(model, lambda: model.prepare(a_request(messages=SHOWN)).make())
+        model = dialect.model(peer.url)
+        asyncio.run(asked(model, a_request(messages=SHOWN)))
         body = peer.requests[0].body
     assert len(images_in(body)) == 2
     last: dict[str, Any] = (body["input"] if "input" in body else body["messages"])[-1]
@@ -115,9 +100,9 @@ def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
 def test_a_model_that_sees_nothing_is_told_what_there_was(dialect: Dialect) -> None:
     """Kind and size, no data."""
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
-        model = dialect.model(peer.url, IDLE_SECONDS)
+        model = dialect.model(peer.url)
         model.sees = False
-        in_loop(model, lambda: model.prepare(a_request(messages=SHOWN)).make())
+        asyncio.run(asked(model, a_request(messages=SHOWN)))
         said = dialect.sent(peer.requests[0].body)
     words = f"[image: image/png, {len(PNG)} bytes]"
     assert ("result", "call_1", f"dot.png\n{words}") in said
@@ -128,20 +113,20 @@ def test_a_model_that_sees_nothing_is_told_what_there_was(dialect: Dialect) -> N
 @every_dialect
 def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: Dialect) -> None:
     """Four megabytes are no four million tokens; and a small count behind them is a count."""
-    model = dialect.model("http://127.0.0.1:9", IDLE_SECONDS)
+    model = dialect.model()
     plain = model.prepare(a_request()).most
     seen = model.prepare(a_request(messages=(Message("user", (LARGE,)),))).most
     most = most_image_tokens("any other model")
     assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counted(1600, 2)))) as peer:
-        model = dialect.model(peer.url, IDLE_SECONDS)
-        answer = in_loop(model, lambda: model.prepare(a_request(messages=(Message("user", (LARGE,)),))).make())
+        model = dialect.model(peer.url)
+        answer = asyncio.run(asked(model, a_request(messages=(Message("user", (LARGE,)),))))
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
 
 
 def test_a_model_that_counts_images_as_more_has_more_reserved() -> None:
     """gpt-4o-mini: eight tiles at most, 2,833 + 8 * 5,667 tokens."""
-    model = Chat().model("http://127.0.0.1:9", IDLE_SECONDS)
+    model = Chat().model()
     model.name = "gpt-4o-mini-2024-07-18"
     reserved = model.prepare(a_request(messages=(Message("user", (DOT,)),))).most
     assert reserved.input_tokens > 2_833 + 8 * 5_667
@@ -171,7 +156,7 @@ def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> N
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), reason=next(replies)))) as peer:
         model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
         with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
-            assert door.model.vision(PNG, "What is it?", IDLE_SECONDS, "run-7") == "A dot."
+            assert door.model.vision(PNG, "What is it?", 10.0, "run-7") == "A dot."
             opened, settled = door.ledger()
             assert door.model.vision(PNG, "?") == "A dot.\n[cut at the limit of tokens]"
             with pytest.raises(ModelFailure, match="the model refused: A dot"):

@@ -7,8 +7,6 @@ answer, so that each differs from a reply that works in one thing only."""
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 import time
 from collections.abc import Callable
@@ -75,8 +73,6 @@ class Answer:
     """None: made up from the size of the request, with cache fields."""
     pings: int = 1
     """Sent after the first event."""
-    pause: tuple[int, float] | None = None
-    """After so many events, only pings for so many seconds."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +82,6 @@ class Broken:
     answer: Answer
     events: int | None = None
     """So many events are sent; None: all of them."""
-    then: str = "end"
-    """`end`: the stream ends cleanly. `cut`: the connection closes in mid chunk. `reset`: it is reset. `silence`:
-    nothing more. `pings`, `bytes`: a ping event, or one byte of a comment, every 50 ms for ever."""
     extra: bytes = b""
     """Sent after the events, as they are."""
     drop: tuple[str, ...] = ()
@@ -97,13 +90,12 @@ class Broken:
 
 @dataclass(frozen=True)
 class Status:
-    """An answer that is no 200, in Anthropic's error format unless `body` says otherwise."""
+    """An answer that is no 200, in Anthropic's error format."""
 
     code: int
     type: str = "api_error"
     message: str = "something went wrong"
     headers: tuple[tuple[str, str], ...] = ()
-    body: bytes | None = None
     details: dict[str, Any] | None = None
 
 
@@ -115,12 +107,7 @@ class Whole:
     body: bytes
 
 
-@dataclass(frozen=True)
-class Silence:
-    """The request is read and nothing is ever answered."""
-
-
-Reaction = list[Block] | Answer | Broken | Status | Whole | Silence
+Reaction = list[Block] | Answer | Broken | Status | Whole
 
 
 @dataclass(frozen=True)
@@ -219,7 +206,6 @@ class Wire:
     """What `reply` itself raised; leaving the `with` block raises the first one again."""
 
     def __post_init__(self) -> None:
-        self._closing = threading.Event()
         self._lock = threading.Lock()
         wire = self
 
@@ -237,7 +223,6 @@ class Wire:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._closing.set()
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -300,9 +285,6 @@ class _Handler(BaseHTTPRequestHandler):
                 self._status(reaction)
             case Whole():
                 self._plain(200, reaction.content_type, reaction.body)
-            case Silence():
-                self.owner._closing.wait(60)
-                self.close_connection = True
         self.owner.answered.append(time.monotonic())
 
     def log_message(self, format: str, *args: object) -> None:
@@ -314,7 +296,7 @@ class _Handler(BaseHTTPRequestHandler):
             error["details"] = status.details
         body = json.dumps({"type": "error", "error": error, "request_id": "req_wire"}).encode()
         headers = (("request-id", "req_wire"), *status.headers)
-        self._plain(status.code, "application/json", body if status.body is None else status.body, headers)
+        self._plain(status.code, "application/json", body, headers)
 
     def _plain(self, code: int, content_type: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> None:
         self.send_response(code)
@@ -333,7 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         every = events(answer, request, number)
-        is_whole = broken.events is None and not broken.drop and not broken.extra and broken.then == "end"
+        is_whole = broken.events is None and not broken.drop and not broken.extra
         for place, (name, data) in enumerate(every[: broken.events]):
             if name in broken.drop:
                 continue
@@ -342,34 +324,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(sse(name, {"type": name, **data}))
             for _ in range(answer.pings if place == 0 else 0):
                 self._chunk(sse("ping", {"type": "ping"}))
-            if answer.pause and place + 1 == answer.pause[0]:
-                self._endless(sse("ping", {"type": "ping"}), answer.pause[1])
         if broken.extra:
             self._chunk(broken.extra)
-        self._finish(broken.then)
-
-    def _finish(self, then: str) -> None:
-        endless = {"pings": sse("ping", {"type": "ping"}), "bytes": b":"}
-        if then == "end":
-            self.wfile.write(b"0\r\n\r\n")
-            return
-        self.close_connection = True
-        if then == "cut":
-            self.wfile.write(b"400\r\nevent: content_block_delta\nda")
-        elif then == "reset":
-            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            self.connection.close()
-        elif then == "silence":
-            self.owner._closing.wait(60)
-        elif then in endless:
-            self._endless(endless[then], 60)
-        else:
-            raise AssertionError(f"unknown end {then!r}")
-
-    def _endless(self, content: bytes, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not self.owner._closing.wait(0.05) and time.monotonic() < deadline:
-            self._chunk(content)
+        self.wfile.write(b"0\r\n\r\n")
 
     def _chunk(self, content: bytes) -> None:
         self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
