@@ -79,6 +79,10 @@ def _refused(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -
     found = [
         refused for push in pushes for refused in refusals(push, world, (*examined.RULES, *mind.rules_for(push.ref)))
     ]
+    if not found and there.strays(pushes):
+        found = [
+            Refused("move", pushes[0].ref, "", "the push brings files that none of its commits has; leave them out")
+        ]
     if found and all(each.id == examined.EXAMINATION for each in found):
         _ask_for_examinations(there.kept, pushes)
     return found

@@ -70,6 +70,15 @@ class Repository(NamedTuple):
     """With what was pushed."""
     kept: Git
     """As it is without."""
+    waiting: Git | None
+    """The push alone; None when it brings no objects."""
+
+    def strays(self, pushes: Iterable[Push]) -> bool:
+        """Whether it brings files that no commit of it has: they would count as let in when one comes for them."""
+        all_of_them = ("cat-file", "--batch-all-objects", "--batch-check", "--buffer", "--unordered")
+        listed = self.waiting(*all_of_them).splitlines() if self.waiting else []
+        strays = {line[:40] for line in listed if line[41:45] == "blob"}.difference(*(push.brought for push in pushes))
+        return any(type == "missing" for type, _ in _checked(self.kept, strays).values())
 
 
 def repository(directory: str, environment: Mapping[str, str], memory_bytes: int) -> Repository:
@@ -77,7 +86,8 @@ def repository(directory: str, environment: Mapping[str, str], memory_bytes: int
     incoming = {name: environment[name] for name in QUARANTINE if environment.get(name)}
     limits = LIMITS._replace(memory_bytes=memory_bytes)
     kept = Git(directory, env={"GIT_DIR": directory}, limits=limits).within(INSPECTION_SECONDS)
-    return Repository(kept.with_env(**incoming), kept)
+    waiting = {"GIT_OBJECT_DIRECTORY": incoming["GIT_OBJECT_DIRECTORY"]} if "GIT_OBJECT_DIRECTORY" in incoming else {}
+    return Repository(kept.with_env(**incoming), kept, kept.with_env(**waiting) if waiting else None)
 
 
 class Commit(NamedTuple):
@@ -106,7 +116,7 @@ class Push:
 
     def __init__(self, repository: Repository, update: RefUpdate, blob_bytes: int, known: tuple[bytes, ...]) -> None:
         """`known` are exact secrets."""
-        self.git, self.kept = repository
+        self.git, self.kept, _ = repository
         self.ref, self.old, self.new = update.ref, update.old, update.new or ""
         self._blob_bytes, self._known = blob_bytes, known
 
@@ -132,7 +142,7 @@ class Push:
 
     @functools.cached_property
     def is_of_a_commit(self) -> bool:
-        return b"\ntype commit\n" in self.tag or self.git("cat-file", "-t", self.new) == "commit"
+        return self.tag.split(b"\n")[1:2] == [b"type commit"] or self.git("cat-file", "-t", self.new) == "commit"
 
     @functools.cached_property
     def descends(self) -> bool:
@@ -187,7 +197,7 @@ class Push:
         return {id: text for id, _, text in self._contents([each.id for each in self.commits])}
 
     @functools.cached_property
-    def _brought(self) -> Mapping[str, tuple[str, str]]:
+    def brought(self) -> Mapping[str, tuple[str, str]]:
         """New files by id: the oldest commit that holds one, and its path there. What the repository has already was
         let in by the PM, or is judged on its own branch."""
         places = {
@@ -201,12 +211,12 @@ class Push:
 
     @functools.cached_property
     def _sizes(self) -> Mapping[str, int]:
-        return {id: size for id, (_, size) in _checked(self.git, self._brought).items()}
+        return {id: size for id, (_, size) in _checked(self.git, self.brought).items()}
 
     @functools.cached_property
     def large(self) -> tuple[tuple[str, int], ...]:
         """Path and bytes of new files over the limit."""
-        over = ((self._brought[id][1], size) for id, size in self._sizes.items() if size > self._blob_bytes)
+        over = ((self.brought[id][1], size) for id, size in self._sizes.items() if size > self._blob_bytes)
         return tuple(over)
 
     @functools.cached_property
@@ -220,7 +230,7 @@ class Push:
                 names = self._secrets(path.encode(errors="surrogateescape"))
                 hits += [CarriedSecret(hit.kind, f"in the name of {path!r}", commit.id, path) for hit in names]
         for id, _, text in self._contents(id for id, size in self._sizes.items() if size <= self._blob_bytes):
-            commit_id, path = self._brought[id]
+            commit_id, path = self.brought[id]
             hits += self._in(text, f"in {path!r}, line {{line}}", commit_id, path, path)
         return tuple(dict.fromkeys(hits))
 

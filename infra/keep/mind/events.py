@@ -6,6 +6,7 @@ Nothing is synced: a power cut may take the last half minute of events, and the 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import threading
 from collections.abc import Sequence
@@ -41,10 +42,11 @@ class EventLog:
         event, and OSError."""
         with self._lock:
             at, last = timestamp(now), self._last
+            origins = functools.cache(lambda run: self._origins(run, now))  # of all events of a step: the trace is long
             lines = list[bytes]()
             for last, fields in enumerate(told, self._last + 1):
                 event = msgspec.convert(redacted_value(fields), MindEvent)
-                metadata = msgspec.structs.replace(event.metadata, origins=self._origins(event.run_id, now))
+                metadata = msgspec.structs.replace(event.metadata, origins=origins(event.run_id))
                 event = msgspec.structs.replace(event, timestamp=at, seq=last, metadata=metadata)
                 lines.append(msgspec.json.encode(event) + b"\n")
             _append(f"{self._places.events}/{name_of(at)}", b"".join(lines))

@@ -114,7 +114,7 @@ def test_snapshots_and_rescues_stay_where_they_are(world: World) -> None:
     blob = git("hash-object", "-w", "--stdin", stdin=BIG)
     git("tag", "-a", "-m", "good", "forged", GIT_COMMITTER_NAME="PM", GIT_COMMITTER_EMAIL="pm@example.invalid")
     git("tag", "-a", "-m", "before the change", "fine")
-    git("tag", "-a", "-m", "of a tag", "of-a-tag", "fine")
+    git("tag", "-a", "-m", "of a tag", "-m", "x\ntype commit\nx", "of-a-tag", "fine")
     made = ("refs/tags/snapshot/plain", "refs/heads/rescue/1")
     world.judges(
         {

@@ -262,3 +262,11 @@ def test_secrets_that_cannot_be_read_keep_the_door_shut(world: World) -> None:
     assert "the git door could not look at this push" in world.agent.refused("HEAD:refs/heads/work")
     os.unlink(world.places.secrets)
     world.agent.push("HEAD:refs/heads/work")
+
+
+def test_what_no_commit_needs_does_not_come_in(world: World) -> None:
+    """What the repository has counts as let in: else a file could come by itself first, and its commit afterwards."""
+    clean = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
+    packed = pack([plain(COMMIT, clean), plain(BLOB, b"key = " + KEY.encode())])
+    assert "files that none of its commits has" in push(world, "refs/heads/x", id_of("commit", clean), packed)
+    assert "ok refs/heads/x" in push(world, "refs/heads/x", id_of("commit", clean), pack([plain(COMMIT, clean)]))
