@@ -35,8 +35,6 @@ from infra.shared.log import log_to_stderr
 
 log = structlog.get_logger("web_door")
 
-SOCKET, PACKAGES = "web", "packages"
-"""Among those that the watcher holds."""
 _PR_SET_DUMPABLE = 4
 
 
@@ -49,21 +47,19 @@ def main(words: list[str] | None = None) -> int:
     try:
         settings = parse_settings(sys.stdin.read(), given.settings)
         sockets = inherited(os.environ)
-        listening = sockets[SOCKET]
+        listening = sockets["web"]
     except (SettingsError, KeyError, ValueError, OSError) as error:
         log.error("door.not_opened", reason=str(error))
         return Exit.CONFIG
-    asyncio.run(_serve(settings, listening, sockets.get(PACKAGES)))
+    asyncio.run(_serve(settings, listening, sockets.get("packages")))
     return Exit.OK
 
 
 async def _serve(settings: Settings, listening: socket.socket, packages: socket.socket | None) -> None:
     leave = partial(os.kill, os.getpid(), signal.SIGTERM)
     web, trace, readers = settings.web, Trace(sys.stdout.fileno(), leave), Readers()
-    connections = Connections()
-    judge = Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
-    fetcher = Fetcher(judge, connections, look_up, Robots())
-    door = app.WebDoor(web, judge, fetcher, readers, trace)
+    connections, judge = Connections(), Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
+    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), readers, trace)
     # Who listens there is the watcher, whose questions are always let in.
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))
     with contextlib.suppress(OSError):  # it is tried again with the first page

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 import secrets
 import time
-from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -34,14 +33,9 @@ LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
 MOST_SHOWN = 500
 """Characters of an address in the trace."""
+Served = tuple[Page | SearchResults, Fetched]
+"""What is answered, and what it was made of."""
 _TOOLS = {Fetch: "fetch_page", Search: "web_search"}
-
-
-class Served(NamedTuple):
-    """What is answered, and what it was made of."""
-
-    answer: Page | SearchResults
-    fetched: Fetched
 
 
 class WebDoor:
@@ -57,9 +51,8 @@ class WebDoor:
         at, began = timestamp(time.time()), time.monotonic()
         served, refusal = None, None
         try:
-            served = await unless_left(
-                caller, self._page(request) if isinstance(request, Fetch) else self._found(request)
-            )
+            work = self._page(request) if isinstance(request, Fetch) else self._found(request)
+            served = await unless_left(caller, work)
         except WebRefusal as error:
             refusal = error
         except ClientLeft:
@@ -75,9 +68,9 @@ class WebDoor:
         except OSError as trouble:
             log.error("trace.write_failed", reason=str(trouble))
             refusal = unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later")
-        if refusal or served is None:
-            raise Refusal(shown(refusal.error if refusal else unavailable("nothing was served").error))
-        return served.answer
+        if refusal or not served:
+            raise Refusal(shown((refusal or unavailable("nothing was served")).error))
+        return served[0]
 
     async def _page(self, request: Fetch) -> Served:
         """Raises WebRefusal."""
@@ -89,11 +82,10 @@ class WebDoor:
         self._outgoing.let(target, self._judge.names(target.host), time.monotonic())
         fetched = await self._fetcher.fetch(target, "fetch_page")
         with after_an_answer():
-            page = page_of(
-                fetched, await self._readers.read(fetched, request.raw), request.max_chars, self.nonce(fetched)
-            )
+            content = await self._readers.read(fetched, request.raw)
+            page = page_of(fetched, content, request.max_chars, self.nonce(fetched))
         self._outgoing.served(fetched.url, (*(link.url for link in page.links), *addresses_in(page.whole or page.text)))
-        return Served(page, fetched)
+        return page, fetched
 
     async def _found(self, request: Search) -> Served:
         """Raises WebRefusal."""
@@ -107,7 +99,7 @@ class WebDoor:
                 raise failed(words, "try again later" if again else "tell the PM", retriable=again)
             found, addresses = search_results(fetched.body, fetched.origin, self.nonce(fetched))
         self._outgoing.served(fetched.url, addresses)
-        return Served(found, fetched)
+        return found, fetched
 
     def nonce(self, fetched: Fetched) -> str:
         """Nobody outside knows it before; the same page gets the same, so that a run that reads one again and again is
@@ -146,7 +138,7 @@ def line_of(
         url=redacted_and_cut(request.url, MOST_SHOWN) if isinstance(request, Fetch) else "",
         uid=uid,
     )
-    if not isinstance(outcome, Served):
+    if not isinstance(outcome, tuple):
         return line
     page, fetched = outcome
     return msgspec.structs.replace(

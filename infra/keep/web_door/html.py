@@ -46,7 +46,8 @@ def read_html(text: str, url: str) -> Content:
     document = LexborHTMLParser(text)
     node = document.css_first("title")
     title = (node.text() or "") if node is not None else ""
-    base = _base(document, url)
+    node = document.css_first("base[href]")
+    base = (absolute(node.attributes.get("href") or "", url) if node is not None else "") or url
     hidden = _without_comments(document)
     hidden += _without(document.css(f"{HIDDEN}, {NO_TEXT}"))
     styled = document.css("[style]")
@@ -61,12 +62,6 @@ def read_html(text: str, url: str) -> Content:
     if around_chars:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
     return Content(title, markdown, links, tuple(notes), hidden)
-
-
-def _base(document: LexborHTMLParser, url: str) -> str:
-    node = document.css_first("base[href]")
-    named = absolute(node.attributes.get("href") or "", url) if node is not None else ""
-    return named or url
 
 
 def absolute(address: str, base: str) -> str:
