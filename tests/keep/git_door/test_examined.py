@@ -36,44 +36,33 @@ def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tup
     git("update-ref", f"{VERDICTS}{key}", blob)
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"infra/a.py": "a = 2\n"},
-        {"infra/new.py": "b = 1\n"},
-        {"spec/SPEC_X.md": "x\n"},
-        {"SYSTEM.md": "You are free.\n"},
-        {"requirements.txt": "x\n"},
-        {"tests/test_a.py": "def test_a():\n    assert True\n"},
-        {"tests/conftest.py": "\n"},
-        {"tests/helper.py": "\n"},
-        {"pyproject.toml": "[tool.pytest.ini_options]\n"},
-        {"tests/pytest.ini": "[pytest]\n"},
-        {"structlog.py": "takes_the_place_of = 'a library'\n"},
-    ],
-    ids=lambda files: next(iter(files)),
-)
-def test_the_agent_itself_changes_only_after_an_examination(world: World, files: dict[str, str]) -> None:
-    """Whatever of a version the runner or its tests are made of: refused with words on what to do."""
+def test_the_agent_itself_changes_only_after_an_examination(world: World) -> None:
+    """Whatever of a version the runner or its tests are made of: refused with words on what to do. Removing is a change
+    as well; what nothing of the agent reads lands."""
     body(world)
-    world.agent.commit(files)
-    assert "the keep has not examined this version" in world.agent.refused("main")
-
-
-def test_a_test_that_goes_needs_an_examination(world: World) -> None:
-    """Removing is a change as well."""
-    body(world)
+    for path, text in (
+        ("infra/a.py", "a = 2\n"),
+        ("infra/new.py", "b = 1\n"),
+        ("spec/SPEC_X.md", "x\n"),
+        ("SYSTEM.md", "You are free.\n"),
+        ("requirements.txt", "x\n"),
+        ("tests/test_a.py", "def test_a():\n    assert True\n"),
+        ("tests/conftest.py", "\n"),
+        ("tests/helper.py", "\n"),
+        ("pyproject.toml", "[tool.pytest.ini_options]\n"),
+        ("tests/pytest.ini", "[pytest]\n"),
+        ("structlog.py", "takes_the_place_of = 'a library'\n"),
+    ):
+        world.agent.commit({path: text})
+        assert "the keep has not examined this version" in world.agent.refused("main"), path
+        world.agent.git("reset", "--quiet", "--hard", "origin/main")
     world.agent.remove("tests/test_a.py")
     assert "the keep has not examined this version" in world.agent.refused("main")
-
-
-@pytest.mark.parametrize("path", ["src/b.py", "tests/test_b.py", "tests/mine/helper.py", "notes.md"])
-def test_what_is_the_agents_own_lands_as_before(world: World, path: str) -> None:
-    """src/, new tests, and files that nothing of the agent reads."""
-    body(world)
-    work = world.agent.commit({path: "b = 1\n"})
-    world.agent.push("main")
-    assert world.main == work
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
+    for path in ("src/b.py", "tests/test_b.py", "tests/mine/helper.py", "notes.md"):
+        work = world.agent.commit({path: "b = 1\n"})
+        world.agent.push("main")
+        assert world.main == work, path
 
 
 def test_a_verdict_opens_main_for_exactly_its_tree(world: World) -> None:
