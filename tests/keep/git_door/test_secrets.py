@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import random
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from infra.keep.settings import Settings
 from infra.shared.comms import add_directive, directives, open_directives, reports
 from infra.shared.requests import Done, Report
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
-from tests.keep.git_door.world import PAGE, World, told_of
+from tests.keep.git_door.world import PAGE, World, on_branches, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
 
 CHANCE = random.Random(3)
@@ -27,118 +28,81 @@ KNOWN = f"of-the-pm-{some(CHANCE, BASE64URL, 8)}"
 AN_ANTHROPIC_KEY = "holds what looks like a key of Anthropic"
 
 
-def same_again(world: World) -> None:
-    """Drop what was refused."""
-    world.agent.git("reset", "--quiet", "--hard", "origin/main")
-    world.agent.git("clean", "--quiet", "-fd")
-
-
-def refused(world: World, *refspecs: str) -> str:
-    """What the door said; the agent's own git says its own ref names."""
-    said = "\n".join(line for line in world.agent.refused(*refspecs).splitlines() if line.startswith("remote:"))
+def refused(world: World, wanted: Mapping[str, str]) -> str:
+    """`World.judges`, and nothing that was said is secret; the agent's own git says its own ref names."""
+    said = "\n".join(line for line in world.judges(wanted).splitlines() if line.startswith("remote:"))
     assert KEY not in said
     assert KEY[20:60] not in said
     assert KNOWN not in said
-    return " ".join(line.removeprefix("remote:").strip() for line in said.splitlines())
+    return said
+
+
+def same_again(world: World) -> None:
+    """Drop what was refused."""
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
 
 
 def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World) -> None:
     """The refusal names commit, file and line, and what to do. Each kind on a branch of its own, in one push."""
     keys = {f"refs/heads/{number}": maker(CHANCE) for number, maker in enumerate(MAKERS.values())}
     text = "a = 1\n\nKEY = '''{}'''\n"
-    made = world.agent.commits({"src/deep/config.py": text.format(key)} for key in keys.values())
-
-    said = world.agent.refused(*(f"{commit}:{ref}" for commit, ref in zip(made, keys, strict=True)))
-
-    for commit, (ref, key), kind in zip(made, keys.items(), MAKERS, strict=True):
-        told = told_of(said, ref)
-        assert f"commit {commit[:12]} holds what looks like " in told, kind
-        assert "in 'src/deep/config.py', line 3" in told, kind
-        assert "take it out of every commit of this push" in told
+    made = world.agent.commits({"src/deep/config.py": text.format(key)} for key in (*keys.values(), "your-key-here"))
+    wanted = {f"{tip}:{ref}": f"commit {tip[:12]} holds what looks like " for tip, ref in zip(made, keys, strict=False)}
+    said = refused(world, {**wanted, f"{made[-1]}:refs/heads/fine": ""})
+    for (ref, key), kind in zip(keys.items(), MAKERS, strict=True):
+        assert "in 'src/deep/config.py', line 3; take it out of every commit of this push" in told_of(said, ref), kind
         assert key not in said
-        assert world.ref(ref) is None
-    (fine,) = world.agent.commits([{"src/deep/config.py": text.format("your-key-here")}])
-    world.agent.push(*(f"{fine}:{ref}" for ref in keys))
 
 
 def test_a_key_of_the_keeps_is_refused_whatever_it_looks_like(world: World) -> None:
     """The exact value, from the file that holds it when the push is judged."""
-    world.agent.commit({"src/a.py": f"# {KNOWN}\n"})
-    world.agent.push("main:before")
+    texts = (KNOWN, f"x{KNOWN}x", f"x{KNOWN[:-1]}")
+    before, bad, fine = world.agent.commits({"src/b.py": f"# {text}\n"} for text in texts)
+    world.agent.push(f"{before}:refs/heads/before")
     world.secret(f"{KNOWN}\n")
-    world.agent.commit({"src/b.py": f"# x{KNOWN}x\n"})
-
-    said = refused(world, "main")
-
-    assert "holds a secret of the PM's in 'src/b.py', line 1" in said
-    same_again(world)
-    world.agent.commit({"src/b.py": f"# x{KNOWN[:-1]}\n"})
-    world.agent.push("main")
+    words = "holds a secret of the PM's in 'src/b.py', line 1"
+    refused(world, {f"{bad}:refs/heads/bad": words, f"{fine}:refs/heads/fine": ""})
 
 
 def test_a_key_in_passing_is_refused(world: World) -> None:
     """A later commit of the same push that takes it out again leaves it in the history."""
     bad = world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
     world.agent.commit({"src/a.py": "KEY = ''\n"})
-    assert f"commit {bad[:12]} {AN_ANTHROPIC_KEY} in 'src/a.py', line 1" in refused(world, "main")
-    for ref in ("refs/heads/work", "refs/heads/rescue/1", "refs/tags/snapshot/1"):
-        assert AN_ANTHROPIC_KEY in refused(world, f"HEAD:{ref}")
-    same_again(world)
-    world.agent.commit({"src/a.py": "KEY = ''\n"})
-    world.agent.push("main")
+    words = f"commit {bad[:12]} {AN_ANTHROPIC_KEY} in 'src/a.py', line 1"
+    refs = ("refs/heads/main", "refs/heads/work", "refs/heads/rescue/1", "refs/tags/snapshot/1")
+    refused(world, {**{f"HEAD:{ref}": words for ref in refs}, "HEAD~2:refs/heads/fine": ""})
+    assert world.ref("refs/heads/main") == world.ref("refs/heads/fine")
 
 
 def test_a_key_in_a_commit_is_refused(world: World) -> None:
-    """Messages and the names of people are published with the files."""
-    ways: list[tuple[str, dict[str, str]]] = [
-        (f"message\n\n{KEY}", {}),
-        ("x", {"GIT_AUTHOR_NAME": KEY}),
-        ("x", {"GIT_COMMITTER_EMAIL": KEY}),
-    ]
-    made = [world.agent.git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m", words, **env) for words, env in ways]
-    said = world.agent.refused(*(f"{commit}:refs/heads/{number}" for number, commit in enumerate(made)))
-    assert KEY not in said
-    for number, commit in enumerate(made):
-        words = f"commit {commit[:12]} {AN_ANTHROPIC_KEY} in its message, or the name of who made it"
-        assert words in told_of(said, f"refs/heads/{number}")
-    world.agent.commit({}, "message")
-    world.agent.push("main")
-
-
-def test_a_key_in_a_tag_is_refused(world: World) -> None:
-    """Annotated tags have messages as well."""
-    world.agent.git("tag", "-a", "-m", KEY, "snapshot/1")
-    assert AN_ANTHROPIC_KEY in refused(world, "snapshot/1")
-    world.agent.git("tag", "-a", "-m", "well", "snapshot/2")
-    world.agent.push("snapshot/2")
-
-
-def test_a_key_in_a_name_is_refused(world: World) -> None:
-    """Of a file, a directory, a branch or a tag; the name is not shown then."""
-    for path in (f"{KEY}.txt", f"src/{KEY}/x", f"src/{KEY}"):
-        world.agent.commit({path: "1\n"})
-        assert AN_ANTHROPIC_KEY in refused(world, "main")
-        same_again(world)
-    world.agent.commit({f"src/{KEY}": f"{KEY}\n"})
-    assert "[secret]" in refused(world, "main")
-    same_again(world)
+    """Messages, the names of people, of files, branches and tags are published with the files; such a name is not
+    shown."""
+    git = world.agent.git
+    commit = ("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m")
+    people: list[dict[str, str]] = [{"GIT_AUTHOR_NAME": KEY}, {"GIT_COMMITTER_EMAIL": KEY}]
+    made = [git(*commit, f"message\n\n{KEY}"), *(git(*commit, "x", **person) for person in people)]
+    message = "in its message, or the name of who made it"
+    wanted = [(tip, f"commit {tip[:12]} {AN_ANTHROPIC_KEY} {message}") for tip in (*made, git(*commit, "message"))]
+    wanted[-1] = wanted[-1][0], ""
+    paths = (f"{KEY}.txt", f"src/{KEY}/x", f"src/{KEY}")
+    named = world.agent.commits({path: f"{path}\n"} for path in paths)
+    wanted += [(tip, f"{AN_ANTHROPIC_KEY} in the name of") for tip in named]
+    for name, words in (("bad", KEY), ("fine", "well")):
+        git("tag", "-a", "-m", words, name)
+    specs = {"bad:refs/tags/snapshot/bad": AN_ANTHROPIC_KEY, "fine:refs/tags/snapshot/fine": ""}
+    assert "[secret]" in refused(world, {**on_branches(wanted), **specs})
     for ref in (f"refs/heads/{KEY}", f"refs/tags/snapshot/{KEY}", f"refs/heads/x/{KEY}"):
-        said = refused(world, f"HEAD:{ref}")
+        said = world.agent.refused(f"HEAD:{ref}").partition("\nTo ")[0]
         assert f"the push {AN_ANTHROPIC_KEY} in its name" in said
-        assert "refs/" in said
-    world.agent.push("HEAD:refs/heads/x/y")
+        assert KEY not in said
 
 
 def test_wide_letters_hide_no_key(world: World) -> None:
     """Some programs write every letter with zero bytes beside it."""
-    encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
-    made = world.agent.commits({"src/a.txt": f"one\nKEY = {KEY}\n".encode(each)} for each in encodings)
-    said = refused(world, *(f"{commit}:refs/heads/{name}" for commit, name in zip(made, encodings, strict=True)))
-    for name in encodings:
-        told = said.partition(f"refused: refs/heads/{name}: ")[2].partition("refused: ")[0]
-        assert f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2" in told, name
-    made = world.agent.commits({"src/a.txt": "one\nKEY = none\n".encode(each)} for each in encodings)
-    world.agent.push(*(f"{commit}:refs/heads/{name}" for commit, name in zip(made, encodings, strict=True)))
+    wide = [(text, each) for text in (KEY, "none") for each in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")]
+    made = world.agent.commits({"src/a.txt": f"one\nKEY = {text}\n".encode(each)} for text, each in wide)
+    words = f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2"
+    refused(world, on_branches((tip, words * (text == KEY)) for tip, (text, _) in zip(made, wide, strict=True)))
 
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
@@ -155,10 +119,10 @@ def test_what_the_repository_has_already_is_not_judged_again(world: World) -> No
     world.agent.commit({})
     world.agent.push("main")
     world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
-    assert f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1" in refused(world, "main")
+    refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1"})
     same_again(world)
     world.agent.commit({"src/tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
-    assert f"{AN_ANTHROPIC_KEY} in 'src/tests/keys.py', line 2" in refused(world, "main")
+    refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/tests/keys.py', line 2"})
 
 
 def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
@@ -183,20 +147,12 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
 
 
 def test_several_are_told_at_once(world: World) -> None:
-    """Up to five with their places, and how many more there are."""
-    for number in range(7):
-        world.agent.commit({f"src/{number}.py": f"KEY = '{MAKERS['Anthropic'](CHANCE)}'\n"})
-    said = refused(world, "main")
-    assert said.count(AN_ANTHROPIC_KEY) == 5
-    assert "(and 2 more)" in said
-
-
-def test_in_a_push_of_several_refs_each_is_told_of_its_own(world: World) -> None:
-    """A key on one branch keeps the whole push back, and is told where it is."""
+    """Up to five with their places, and how many more there are; in a push of several refs each is told of its own."""
     world.agent.git("checkout", "--quiet", "-b", "bad")
-    world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
-    said = refused(world, "main:fine", "bad")
-    assert f"refused: refs/heads/bad: commit {world.agent.head[:12]} {AN_ANTHROPIC_KEY}" in said
+    world.agent.commit({f"src/{number}.py": f"KEY = '{MAKERS['Anthropic'](CHANCE)}'\n" for number in range(7)})
+    said = world.agent.refused("main:fine", "bad")
+    assert told_of(said, "refs/heads/bad").count(AN_ANTHROPIC_KEY) == 5
+    assert "(and 2 more)" in said
     assert "refused: refs/heads/fine" not in said
     assert world.ref("refs/heads/fine") is None
 
