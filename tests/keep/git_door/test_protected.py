@@ -8,7 +8,7 @@ import pytest
 from infra.keep.settings import ProtectedSettings
 from infra.keep.supervision.main_branch import report, roll_back
 from infra.keep.watcher_file import Report
-from tests.keep.git_door.world import PAGE, World, told_of
+from tests.keep.git_door.world import PAGE, World
 
 FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))
 WORDS = "is the PM's to change on main (protected.files has "
@@ -24,11 +24,6 @@ def guarded(world: World) -> World:
     return world
 
 
-def again(world: World) -> None:
-    world.agent.git("reset", "--quiet", "--hard", "origin/main")
-    world.agent.git("clean", "--quiet", "-fd")
-
-
 @pytest.mark.parametrize(
     ("path", "pattern"),
     [("SYSTEM.md", "SYSTEM.md"), ("spec/SPEC_A.md", "spec/"), ("spec/new/x", "spec/"), ("a/b.lock", "*.lock")],
@@ -36,101 +31,66 @@ def again(world: World) -> None:
 def test_a_protected_file_is_not_changed_on_main(guarded: World, path: str, pattern: str) -> None:
     """Not even by an agent that may move main; on a branch it is a proposal."""
     guarded.agent.commit({path: "changed\n"})
-
-    said = guarded.agent.refused("main")
-
-    assert f"'{path}' {WORDS}'{pattern}'); leave it as it is on main" in said.replace("\nremote: ", " ")
-    guarded.agent.push("main:proposal")
+    words = f"'{path}' {WORDS}'{pattern}'); leave it as it is on main"
+    guarded.judges({"HEAD:refs/heads/main": words, "HEAD:refs/heads/proposal": ""})
     guarded.pm.commit({path: "by the PM\n"})
     guarded.pm.push("main")
 
 
-@pytest.mark.parametrize("autonomy", ["propose", "frozen"])
-def test_with_less_autonomy_no_file_is_changed_on_main(guarded: World, autonomy: str) -> None:
-    """A protected one no more than others, and the PM's push lands as ever."""
-    guarded.settings(autonomy, protected=FILES)
-    guarded.agent.commit({"SYSTEM.md": "changed\n"})
-    assert "only the PM moves main" in guarded.agent.refused("main")
-    if autonomy == "propose":
-        guarded.agent.push("main:proposal")
-    guarded.pm.commit({"SYSTEM.md": "by the PM\n"})
-    guarded.pm.push("main")
-
-
-@pytest.mark.parametrize("how", ["removed", "moved", "mode", "link", "directory", "capitals"])
-def test_no_kind_of_change(guarded: World, how: str) -> None:
+def test_no_kind_of_change(guarded: World) -> None:
     """Removing, moving, its mode, its kind, and a twin that some file systems take for the same."""
-    agent = guarded.agent
-    if how == "removed":
-        agent.git("rm", "--quiet", "SYSTEM.md")
-    elif how == "moved":
-        agent.git("mv", "SYSTEM.md", "src/SYSTEM.md")
-    elif how == "mode":
-        (agent.path / "SYSTEM.md").chmod(0o755)
-    elif how == "capitals":
-        (agent.path / "system.md").write_text("be bad\n")
-    else:
-        agent.git("rm", "--quiet", "-r", "spec")
-        if how == "link":
-            (agent.path / "spec").symlink_to("src")
-        else:
-            (agent.path / "spec").write_text("a file\n")
-    agent.commit({})
-    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
-    again(guarded)
-    agent.commit({"src/SYSTEM.md": "1\n", "spectacle/x": "1\n", "locks": "1\n"})
-    agent.push("main")
+    git = guarded.agent.git
+    listed = {line.partition("\t")[2]: f"{line}\n" for line in git("ls-tree", "HEAD").splitlines()}
+    entry = listed["SYSTEM.md"]
+    changes = {
+        "removed": {"SYSTEM.md": ""},
+        "moved": {"SYSTEM.md": entry.replace("SYSTEM.md", "moved.md")},
+        "mode": {"SYSTEM.md": entry.replace("100644", "100755")},
+        "capitals": {"": entry.replace("SYSTEM.md", "system.md")},
+        "link": {"spec": entry.replace("100644", "120000").replace("SYSTEM.md", "spec")},
+        "file": {"spec": entry.replace("SYSTEM.md", "spec")},
+    }
+    for how, entries in changes.items():
+        tree = git("mktree", stdin="".join((listed | entries).values()))
+        tip = git("commit-tree", tree, "-p", "HEAD", "-m", how)
+        guarded.judges({f"{tip}:refs/heads/main": WORDS})
+    guarded.agent.commit({"src/SYSTEM.md": "1\n", "spectacle/x": "1\n", "locks": "1\n"})
+    guarded.agent.push("main")
 
 
 def test_no_way_round_by_a_merge(guarded: World) -> None:
     """Neither by merging a branch that has it, nor by a merge that keeps the agent's side of the PM's change."""
     agent = guarded.agent
-    agent.git("checkout", "--quiet", "-b", "proposal")
-    agent.commit({"SYSTEM.md": "be bad\n"})
-    agent.push("proposal")
-    agent.git("checkout", "--quiet", "main")
-    agent.commit({"src/b.py": "1\n"})
-    agent.git("merge", "--quiet", "-m", "x", "proposal")
-    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
-    again(guarded)
+    (proposal, work) = agent.commits([{"SYSTEM.md": "be bad\n"}, {"src/b.py": "1\n"}])
+    agent.push(f"{proposal}:refs/heads/proposal")
+    agent.git("reset", "--quiet", "--hard", work)
+    agent.git("merge", "--quiet", "-m", "x", proposal)
+    guarded.judges({"HEAD:refs/heads/main": WORDS})
     guarded.pm.commit({"SYSTEM.md": "be better\n"})
     guarded.pm.push("main")
-    agent.commit({"src/b.py": "1\n"})
     agent.git("fetch", "--quiet")
-    agent.git("merge", "--quiet", "-s", "ours", "-m", "x", "origin/main")
-    assert WORDS in agent.refused("main").replace("\nremote: ", " ")
-    agent.git("reset", "--quiet", "--hard", "HEAD~1")
-    agent.git("merge", "--quiet", "-m", "x", "origin/main")
-    agent.push("main")
+    for how in ("ours", "ort"):
+        agent.git("reset", "--quiet", "--hard", work)
+        agent.git("merge", "--quiet", "-s", how, "-m", "x", "origin/main")
+        guarded.judges({"HEAD:refs/heads/main": WORDS if how == "ours" else "", "HEAD:refs/notes/x": "notes"})
 
 
 def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
     """With `*` protected the keep goes on reporting, and the agent builds on what the keep wrote."""
     guarded.settings(protected=ProtectedSettings(files=("*",)))
-    guarded.agent.commit({"src/b.py": "1\n"})
-    assert WORDS in guarded.agent.refused("main").replace("\nremote: ", " ")
-    again(guarded)
+    (bad,) = guarded.agent.commits([{"src/b.py": "1\n"}])
+    guarded.judges({f"{bad}:refs/heads/main": WORDS})
     report(guarded.places, Report(id="1", at="2026-01-01T00:00:00.000Z", title="all is well", text="It is."))
     guarded.agent.git("pull", "--quiet")
     guarded.agent.commit({})
     guarded.agent.push("main")
 
 
-@pytest.mark.parametrize("autonomy", ["merge", "propose"])
-def test_the_pms_branches(world: World, autonomy: str) -> None:
-    """`pm/*` is neither created nor moved, in any spelling; others are, and the PM may."""
-    world.settings(autonomy)
-    refs = [f"refs/heads/{name}" for name in ("pm/x", "PM/x", "pm/x/y", "Pm/X")]
-    said = world.agent.refused(*(f"HEAD:{ref}" for ref in refs))
-    assert all("this branch is the PM's (protected.branches has 'pm/*')" in told_of(said, ref) for ref in refs)
-    world.pm.push("HEAD:refs/heads/pm/x")
-    world.agent.git("fetch", "--quiet", "origin", "pm/x")
-    world.agent.commit({"src/b.py": "1\n"})
-    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/pm/x")
-    world.agent.push("HEAD:refs/heads/pmx", "HEAD:refs/heads/my/pm/x")
-    world.settings(autonomy, protected=ProtectedSettings(branches=("release",)))
-    assert "this branch is the PM's" in world.agent.refused("HEAD:refs/heads/release/1")
-    world.agent.push("HEAD:refs/heads/pm/x")
+def test_the_pms_branches(world: World) -> None:
+    """They are as the settings name them (`test_pushes` has `pm/*`)."""
+    world.settings(protected=ProtectedSettings(branches=("release",)))
+    words = "this branch is the PM's (protected.branches has 'release')"
+    world.judges({"HEAD:refs/heads/release/1": words, "HEAD:refs/heads/pm/x": ""})
 
 
 def show(world: World, path: str) -> str | None:
