@@ -90,7 +90,7 @@ class Mirror:
             # The reason is all that these tools show of an answer.
             words = plain(cut(" ".join(refusal.error.message.split()), 300)).encode("ascii", "replace").decode()
             lines = [f"HTTP/1.1 {STATUS.get(refusal.error.type, 504)} {words}", "content-length: 0"]
-        await self._record(_line(at, round((time.monotonic() - began) * 1000), url, trouble))
+        await self._record(_line(at, began, url, trouble))
         yield "\r\n".join([*lines, "connection: close", "", ""]).encode()
         if not trouble:
             async for piece in self._pieces(target, response):
@@ -110,27 +110,24 @@ class Mirror:
         return f"https:/{asked[1]}", accept[1] if accept else "*/*"
 
     async def _response(self, target: Target, accept: str) -> httpx2.Response:
-        """Raises WebRefusal."""
         self._admit(target)
         let_words(target.url)
         try:
             async with asyncio.timeout(IDLE_SECONDS):
                 found = await self._lookup(target.host)
                 self._judge.package(target.host, found)
-                wanted = {"accept": accept, "accept-encoding": "identity"}
-                return await self._connections.ask(target, found, IDLE_SECONDS, wanted)
+                headers = {"accept": accept, "accept-encoding": "identity"}
+                return await self._connections.ask(target, found, IDLE_SECONDS, headers)
         except TimeoutError:
             raise late(f"{target.origin} did not answer within {IDLE_SECONDS:g} s") from None
 
     def _admit(self, target: Target) -> None:
-        """Raises WebRefusal."""
         if not host_matches(self._hosts, target.host):
             named = f"it names {', '.join(self._hosts) or 'none'}"
             raise denied(f"{target.host} is not in web.package_hosts; {named}", "ask the PM for it")
         self._judge.package(target.host, ())
 
     def _head(self, target: Target, response: httpx2.Response) -> list[str]:
-        """Raises WebRefusal."""
         shown = {name: each for name, each in response.headers.items() if name in ("content-type", "content-encoding")}
         if response.status_code in REDIRECTS:  # the client asks for it, and it is judged, as for any other
             to = redirected(target, response.headers.get("location", ""))
@@ -138,8 +135,8 @@ class Mirror:
                 raise denied(f"{target.host} redirects to {to.origin}, which is no package host", "tell the PM")
             self._admit(to)
             shown = {"location": f"{self._home}/{to.host}{to.path}"}
-        first = f"HTTP/1.1 {response.status_code} {response.reason_phrase}"
-        return [first, *(f"{name}: {each}" for name, each in shown.items()), "transfer-encoding: chunked"]
+        lines = (f"{name}: {each}" for name, each in shown.items())
+        return [f"HTTP/1.1 {response.status_code} {response.reason_phrase}", *lines, "transfer-encoding: chunked"]
 
     async def _pieces(self, target: Target, response: httpx2.Response) -> AsyncIterator[bytes]:
         """The body, none of it empty. Raises httpx2.HTTPError, WebRefusal."""
@@ -164,10 +161,10 @@ class Mirror:
         return _FROM_ROOT.sub(rb"\1" + here + target.host.encode() + b"/", text)
 
 
-def _line(at: str, milliseconds: int, url: str, trouble: WebRefusal | None) -> TraceLine:
-    error, digest = trouble.error.type if trouble else "", hashlib.sha256(url.encode()).hexdigest()
+def _line(at: str, began: float, url: str, trouble: WebRefusal | None) -> TraceLine:
+    error, milliseconds = trouble.error.type if trouble else "", round((time.monotonic() - began) * 1000)
     return TraceLine(
-        *(at, "", "", "package", digest, milliseconds),
+        *(at, "", "", "package", hashlib.sha256(url.encode()).hexdigest(), milliseconds),
         status="denied" if error == "policy_denied" else "error" if error else "package",
         error_code=error,
         policy_flags=trouble.flags if trouble else (),

@@ -17,7 +17,6 @@ from infra.keep.web_door import text
 from infra.keep.web_door.html import read_html
 from infra.keep.web_door.text import Content, PageBody, decoded
 from infra.shared.text import counted
-from infra.shared.visible import without_invisible
 from infra.shared.web import MOST_CHARS
 
 MEMORY_BYTES = 640 << 20
@@ -61,21 +60,15 @@ def warm() -> None:
     read(PageBody("html", _SAMPLE, "", "http://localhost/", False))
     with contextlib.suppress(pypdfium2.PdfiumError):
         read(PageBody("pdf", _SAMPLE_PDF, "", "http://localhost/", False))
-    without_invisible("\u200b")
 
 
 def give_up() -> None:
     # When memory is short, the page is to go, and not the runner, which is the first otherwise (proc(5)).
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(OOM_SCORE)
-    for kind, most in (
-        (resource.RLIMIT_NOFILE, 0),
-        (resource.RLIMIT_NPROC, 0),
-        (resource.RLIMIT_FSIZE, 0),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_CPU, CPU_SECONDS),
-    ):
+    none = (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE)
+    bounded = ((resource.RLIMIT_AS, MEMORY_BYTES), (resource.RLIMIT_CPU, CPU_SECONDS))
+    for kind, most in (*((kind, 0) for kind in none), *bounded):
         resource.setrlimit(kind, (most, most))
 
 
