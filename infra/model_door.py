@@ -58,7 +58,7 @@ def main(words: list[str] | None = None) -> int:
         prices = {(each.model.provider, each.model.name): each.price for each in offers if each.price}
         limit = nano_dollars(settings.budget.daily_usd)
         book = Ledger(places.ledger)
-        accounts = Accounts(book, limit, prices, time.time, _unsynced, settings.exploration.usd)
+        accounts = Accounts(book, limit, prices, time.time, settings.exploration.usd)
         door = app.ModelDoor(offers, accounts, places.probe)
         for offer in offers:
             problem = offer.model.problem if offer.price else no_price(offer.model).message
@@ -87,10 +87,6 @@ async def load_all(models: Sequence[Model]) -> None:
     for model in models:
         with contextlib.suppress(CallFailure):  # the first call says it
             await model.load()
-
-
-def _unsynced(error: BaseException) -> None:
-    log.error("ledger.write_failed", reason=str(error))
 
 
 if __name__ == "__main__":

@@ -368,7 +368,7 @@ MUTATIONS = (
         "events-origins",
         "an event carries what the keep saw served to its run, whatever the runner says",
         "infra/keep/mind/events.py",
-        "metadata = msgspec.structs.replace(event.metadata, origins=self._origins(event.run_id, now))",
+        "metadata = msgspec.structs.replace(event.metadata, origins=origins(event.run_id))",
         "metadata = event.metadata",
         ("tests/keep/mind/test_events.py::test_origins_are_what_the_web_door_served_to_the_run",),
     ),

@@ -1,5 +1,6 @@
 """The ledger, `ledger.jsonl`: one JSON object a line, an `opened` line before a call and a `settled` line after it,
-each appended in one write. An `opened` line is on the disk before its call is made; a `settled` one comes to it soon.
+each appended in one write. An `opened` line is on the disk before its call is made; a `settled` one comes to it with
+the next call's.
 
 It holds no word of any conversation. A line torn by a power cut is passed over and left where it is; nothing that was
 ever written is changed. What the lines mean for a budget is `budgets`' to say."""
@@ -88,7 +89,7 @@ Line = Opened | Settled
 
 
 class Ledger:
-    """The file, open for appending. Not for two threads at once, but for `sync`."""
+    """The file, open for appending. Not for two threads at once."""
 
     def __init__(self, path: str) -> None:
         """Open or make it. Raises OSError."""

@@ -31,16 +31,13 @@ class Accounts:
         daily_nano_usd: int,
         tariffs: Mapping[tuple[str, str], Tariff],
         wall_clock: Callable[[], float],
-        on_unsynced: Callable[[BaseException], None] = lambda error: None,
         exploration_usd: float | None = None,
     ) -> None:
-        """Reads today's sums. `tariffs`: by provider and model; `on_unsynced` is told when the disk does not take a
-        call's end. Raises OSError."""
+        """Reads today's sums. `tariffs`: by provider and model. Raises OSError."""
         self._ledger = ledger
         self._limits = limits_of(daily_nano_usd, exploration_usd)
         self._tariffs = tariffs
         self._wall_clock = wall_clock
-        self._on_unsynced = on_unsynced
         self._lock = asyncio.Lock()
         self._day = timestamp(wall_clock())[:10]
         self._used = by_label(ledger.day(self._day))
@@ -110,14 +107,8 @@ class Accounts:
         async with self._lock:
             self._count(line)
             self._ledger.write(line)
-        syncing = asyncio.get_running_loop().run_in_executor(None, self._ledger.sync)
-        syncing.add_done_callback(self._synced)
         return line
 
     def _count(self, line: Line) -> None:
         """The end of a call of another day changes nothing: it is not open in this one's sums."""
         self._used[line.label] = self._used.get(line.label, Used()).after(line)
-
-    def _synced(self, syncing: asyncio.Future[None]) -> None:
-        if not syncing.cancelled() and (error := syncing.exception()):
-            self._on_unsynced(error)

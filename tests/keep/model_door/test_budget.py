@@ -292,17 +292,15 @@ class FullLedger(Ledger):
 def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(tmp_path: Path) -> None:
     """Nothing is spent that is not reserved on the disk; an end that is lost leaves the reservation, which is more."""
     path = str(tmp_path / "ledger.jsonl")
-    told: list[BaseException] = []
 
     async def call(first: Ledger, then: Ledger) -> Settled:
         line = await Accounts(first, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", Usage(100))
-        ends = Accounts(then, AMPLE, {("p", "m"): TARIFF}, Clock(NOON), told.append)
+        ends = Accounts(then, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
         return await ends.settle(line, Usage(10), 1)
 
     with pytest.raises(CallFailure, match="ledger cannot be written"):
         asyncio.run(call(FullLedger(path), Ledger(path)))
-    assert (asyncio.run(call(Ledger(path), FullLedger(path))).usage, len(told)) == (Usage(10), 1)
-    assert isinstance(told[0], OSError)
+    assert asyncio.run(call(Ledger(path), FullLedger(path))).usage == Usage(10)
     lines = Path(path).read_text().splitlines()
     assert '"event":"settled"' in lines[-1]
     cut = tmp_path / "cut.jsonl"
