@@ -88,6 +88,8 @@ def test_a_push_that_wipes_is_refused(mind: MindWorld) -> None:
         {"memory/long_term.md": without(FILES["memory/long_term.md"], 3)}
     )
     assert "6 of 6 beliefs" in mind.tries({}, "memory/beliefs.md")
+    bare = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\n\n" for at in range(1, 7))
+    assert "6 of 6 beliefs" in mind.tries({"memory/beliefs.md": bare}), "headings alone are no memory"
     said = mind.tries({}, "skills/learned/s0", "skills/learned/s1")
     assert "2 of 3 learned skills in skills/learned would be gone at once" in said
     assert "mark what is wrong as deprecated, or ask the PM" in said
@@ -139,11 +141,6 @@ def test_at_most_a_third_goes_in_one_push(before: set[int], after: set[int]) -> 
 
     assert losses(held(before), held(before)) == []
     assert len(losses(held(before), held(after))) == (0 if may else 3)
-
-
-def test_headings_alone_are_no_memory(mind: MindWorld) -> None:
-    bare = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\n\n" for at in range(1, 7))
-    assert "6 of 6 beliefs in memory/beliefs.md would be gone at once" in mind.tries({"memory/beliefs.md": bare})
 
 
 PLACED = ("memory/working.md", "logs/daily/9999-12-31.md", "logs/weekly/2026-W05.md", "tasks/active.md")
