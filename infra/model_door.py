@@ -57,8 +57,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         prices = {(each.model.provider, each.model.name): each.price for each in offers if each.price}
         limit = nano_dollars(settings.budget.daily_usd)
-        book = Ledger(places.ledger)
-        accounts = Accounts(book, limit, prices, time.time, settings.exploration.usd)
+        accounts = Accounts(Ledger(places.ledger), limit, prices, time.time, settings.exploration.usd)
         door = app.ModelDoor(offers, accounts, places.probe)
         for offer in offers:
             problem = offer.model.problem if offer.price else no_price(offer.model).message

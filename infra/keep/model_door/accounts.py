@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from infra.keep.ledger.budgets import Used, by_label, limits_of, passed
 from infra.keep.ledger.lines import Cost, Ledger, Line, OfCall, Opened, Settled
 from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, worst_cost
-from infra.keep.model_door.model import CallFailure
+from infra.keep.model_door.model import Answer, CallFailure
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Usage, to_plain
 from infra.shared.labels import TASK
@@ -78,19 +78,14 @@ class Accounts:
             self._count(line)
         return line
 
-    async def settle(
-        self,
-        call: Opened,
-        usage: Usage | None,
-        duration_ms: int,
-        stop_reason: str | None = None,
-        failure: CallFailure | None = None,
-        measured: bool = True,
-    ) -> Settled:
-        """Write down a call's end; `usage` None counts its worst case, `measured` False says that a part is assumed.
+    async def settle(self, call: Opened, ended: Answer | CallFailure, duration_ms: int) -> Settled:
+        """Write down a call's end, at its worst case when nobody knows what it cost.
 
         Not synced: if a power cut loses this line, the reservation stands. Raises OSError, with the sums in memory
         already right."""
+        failure = ended if isinstance(ended, CallFailure) else None
+        answer = ended if isinstance(ended, Answer) else None
+        usage = failure.usage if failure else answer.completion.usage if answer and answer.measured else None
         used = Usage(input_tokens=call.worst_tokens) if usage is None else usage
         price = worst_cost if failure and not failure.has_classes else cost
         nano = nano_dollars(call.worst_usd) if usage is None else price(self._tariffs[call.provider, call.model], used)
@@ -100,9 +95,9 @@ class Accounts:
             **to_plain(used),
             usd=dollars(nano),
             duration_ms=duration_ms,
-            stop_reason=stop_reason,
+            stop_reason=answer.completion.stop_reason if answer else None,
             error=failure.type if failure else None,
-            measured=failure.measured if failure else measured,
+            measured=ended.measured,
         )
         async with self._lock:
             self._count(line)

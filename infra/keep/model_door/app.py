@@ -99,45 +99,30 @@ class ModelDoor:
         try:
             answer = await call.make()
         except CallFailure as failure:
-            await self._settle(entry, began, failure=failure)
+            await self._settle(entry, failure, began)
             raise
         except Exception as error:
             # A bug of ours. What the provider charges nobody knows, and nobody else comes back to this call.
-            unknown = CallFailure("unavailable", f"{type(error).__name__}", usage=None)
-            await self._settle(entry, began, failure=unknown)
+            await self._settle(entry, CallFailure("unavailable", type(error).__name__, usage=None), began)
             raise
-        settled = await self._settle(entry, began, answer)
+        settled = await self._settle(entry, answer, began)
         usage = answer.completion.usage if answer.measured else Usage()  # the worst case is no count to go by
         usd = settled.usd if settled else entry.worst_usd
         return answer.completion._replace(usage=usage, spent=self.accounts.spent, usd=usd)
 
-    async def _settle(
-        self, entry: Opened, began: float, answer: Answer | None = None, failure: CallFailure | None = None
-    ) -> Settled | None:
+    async def _settle(self, entry: Opened, ended: Answer | CallFailure, began: float) -> Settled | None:
         """None when it could not be written down."""
-        usage = failure.usage if failure else answer.completion.usage if answer and answer.measured else None
-        measured = answer.measured if answer else True
-        reason = answer.completion.stop_reason if answer else None
         milliseconds = round((time.monotonic() - began) * 1000)
         try:
-            line = await self.accounts.settle(entry, usage, milliseconds, reason, failure, measured)
+            line = await self.accounts.settle(entry, ended, milliseconds)
         except OSError as error:
             # The answer is paid for and the budget in memory is right, so the runner gets it all the same.
             log.error("ledger.write_failed", call=entry.id, reason=str(error))
             return None
         if line.usd > entry.worst_usd or sum(line.usage) > entry.worst_tokens:
             log.error("call.passed_its_worst_case", call=entry.id, usd=line.usd, worst_usd=entry.worst_usd)
-        log.info(
-            "call.settled",
-            call=entry.id,
-            model=entry.model,
-            **to_plain(line.usage),
-            usd=line.usd,
-            measured=line.measured,
-            duration_ms=milliseconds,
-            stop_reason=line.stop_reason,
-            error=line.error,
-        )
+        told = {name: getattr(line, name) for name in ("model", "usd", "measured", "stop_reason", "error")}
+        log.info("call.settled", call=entry.id, duration_ms=milliseconds, **told, **to_plain(line.usage))
         return line
 
 

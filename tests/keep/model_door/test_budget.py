@@ -17,8 +17,8 @@ from infra.keep.ledger.budgets import Passed, Used, by_label, limits_of, passed
 from infra.keep.ledger.lines import Cost, Ledger, Line, Opened, Settled, lines_of_day
 from infra.keep.ledger.prices import Rates, Tariff, dollars
 from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.model import CallFailure
-from infra.shared.conversation import Usage
+from infra.keep.model_door.model import Answer, CallFailure
+from infra.shared.conversation import END_TURN, Completion, Usage
 
 DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
 NOON = 1769860800.0
@@ -44,6 +44,10 @@ def an_end(id: str, nano: int = 10, tokens: int = 5, day: str = DAY, error: str 
         time=f"{day}T12:00:01.000Z", day=day, id=id, provider="p", model="m", input_tokens=tokens,
         output_tokens=0, cache_write_tokens=0, cache_read_tokens=0, usd=dollars(nano), duration_ms=1, error=error,
     )  # fmt: skip
+
+
+def an_answer(usage: Usage) -> Answer:
+    return Answer(Completion((), END_TURN, "m", usage))
 
 
 def used(lines: list[Line]) -> Used:
@@ -239,9 +243,9 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
         assert caught.value.retry_after_seconds == 1
         clock.now += 2
         other = await accounts.open("p", "m", Usage(input_tokens=300))
-        await accounts.settle(call, Usage(1, 2, 3, 4), 5, "end_turn")
+        await accounts.settle(call, an_answer(Usage(1, 2, 3, 4)), 5)
         assert used(ledger.day(NEXT_DAY)) == Used(Cost(), {other.id: Cost(900, 300)}, 1)
-        await accounts.settle(other, None, 5, failure=CallFailure("unavailable", "gone", usage=None))
+        await accounts.settle(other, CallFailure("unavailable", "gone", usage=None), 5)
         clock.now -= 2
         await accounts.open("p", "m", Usage(input_tokens=1))
         assert used(ledger.day(DAY)).spent == Cost(1 * 2 + 10 + 9 + 4, 10)
@@ -296,7 +300,7 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     async def call(first: Ledger, then: Ledger) -> Settled:
         line = await Accounts(first, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", Usage(100))
         ends = Accounts(then, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
-        return await ends.settle(line, Usage(10), 1)
+        return await ends.settle(line, an_answer(Usage(10)), 1)
 
     with pytest.raises(CallFailure, match="ledger cannot be written"):
         asyncio.run(call(FullLedger(path), Ledger(path)))

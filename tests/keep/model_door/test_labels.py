@@ -14,7 +14,7 @@ from infra.keep.ledger.prices import Rates, Tariff
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import CallFailure
 from infra.shared.conversation import Usage, request_from_dict
-from tests.keep.model_door.test_budget import NOON, Clock
+from tests.keep.model_door.test_budget import NOON, Clock, an_answer
 
 AMPLE = 10**18
 DEAR = {("p", "m"): Tariff(Rates(10**12, 10**12, 10**12, 10**12))}
@@ -27,7 +27,7 @@ def accounts_of(path: Path, usd: float | None, clock: Clock) -> Accounts:
 
 async def call(accounts: Accounts, label: str, tokens: int = 100) -> None:
     entry = await accounts.open("p", "m", Usage(input_tokens=tokens), "run", label)
-    await accounts.settle(entry, Usage(input_tokens=tokens), 1, "end_turn")
+    await accounts.settle(entry, an_answer(Usage(input_tokens=tokens)), 1)
 
 
 async def refused(accounts: Accounts, label: str, tokens: int = 100) -> CallFailure:
