@@ -1,34 +1,21 @@
-"""Images in a conversation, and what calls with them cost."""
+"""Images in a conversation, and what is reserved for them."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.cell.doors import ModelFailure
-from infra.keep.ledger.budgets import Used, by_label
-from infra.keep.ledger.lines import Cost, Ledger
-from infra.keep.ledger.prices import Rates, Tariff, cost, most_image_tokens
-from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.app import ModelDoor
-from infra.keep.model_door.model import Answer, Call, CallFailure
-from infra.keep.model_door.models import Offer
+from infra.keep.ledger.prices import most_image_tokens
 from infra.shared.conversation import (
-    END_TURN,
     MOST_IMAGE_CHARS,
-    Completion,
     Image,
     Message,
-    Request,
     Text,
     ToolResult,
     ToolUse,
@@ -182,95 +169,3 @@ def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> 
             with pytest.raises(ModelFailure, match="no image that models take"):
                 door.model.vision(b"<svg>", "What is it?")
     assert len(peer.requests) == 1
-
-
-# --- money
-
-
-class Spender:
-    """A model whose calls can take `most`, and take what they are told to, or fail."""
-
-    provider, name, sees, problem = "openai", "m", True, None
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[Usage, Answer | CallFailure]] = []
-        self.taken: list[Usage] = []
-        self.most = Usage()
-
-    async def load(self) -> None:
-        """There is nothing to load."""
-
-    def prepare(self, request: Request) -> Call:
-        self.most = self.calls[-1][0]
-        return self
-
-    async def make(self) -> Answer:
-        _, does = self.calls[-1]
-        usage = does.usage if isinstance(does, CallFailure) else does.completion.usage
-        self.taken.append(self.most if usage is None else usage)
-        if isinstance(does, CallFailure):
-            raise does
-        return does
-
-
-TARIFF = Tariff(Rates(1_000, 5_000, 1_250, 100))
-shares = st.floats(0, 1)
-outcomes = st.tuples(
-    st.integers(0, 4000),
-    st.integers(0, 400),
-    shares,
-    shares,
-    st.sampled_from(["answer", "unmeasured", "failure", "unknown"]),
-)
-
-
-@given(st.lists(outcomes, max_size=30), st.integers(0, 20_000))
-def test_no_sequence_of_calls_passes_a_cap(
-    tmp_path_factory: pytest.TempPathFactory,
-    wanted: list[tuple[int, int, float, float, str]],
-    day_limit: int,
-) -> None:
-    """Calls with any use up to what they could take, broken off or not: the day's money is not passed, and the ledger
-    says the same."""
-    limit = day_limit
-    ledger = Ledger(str(tmp_path_factory.mktemp("money") / "ledger.jsonl"))
-    model = Spender()
-    accounts = Accounts(ledger, limit, {("openai", "m"): TARIFF}, lambda: 1_800_000_000.0)
-    door = ModelDoor([Offer(model, TARIFF)], accounts, os.devnull)
-
-    async def all_of_it() -> None:
-        for prompt, output, of_prompt, of_output, end in wanted:
-            usage = Usage(round(prompt * of_prompt), round(output * of_output))
-            failed = CallFailure("unavailable", "x", usage=None if end == "unknown" else usage)
-            done = Answer(Completion((Text("x"),), END_TURN, "m", usage), end == "answer")
-            model.calls.append((Usage(prompt, output), failed if end in ("failure", "unknown") else done))
-            with contextlib.suppress(CallFailure):
-                await door.complete(a_request())
-
-    asyncio.run(all_of_it())
-    spent = Cost(sum(cost(TARIFF, usage) for usage in model.taken), sum(sum(usage) for usage in model.taken))
-    assert spent.nano_usd <= limit
-    told = by_label(ledger.day("2027-01-15")).get("task", Used())
-    assert spent.nano_usd <= told.spent.nano_usd <= limit, "what was used is at most what was written down"
-    assert told.calls == len(model.taken)
-    ledger.close()
-
-
-def test_two_dozen_calls_at_once_cannot_pass_the_limit_together(tmp_path: Path) -> None:
-    """Each is reserved before it is made."""
-    flat = Tariff(Rates(10**6, 10**6, 10**6, 10**6))  # a nano-dollar a token
-    model = Spender()
-    used = Answer(Completion((Text("x"),), END_TURN, "m", Usage(1000, 0)))
-    model.calls.append((Usage(1000, 0), used))
-    ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    door = ModelDoor(
-        [Offer(model, flat)], Accounts(ledger, 10_500, {("openai", "m"): flat}, lambda: 1_800_000_000.0), os.devnull
-    )
-
-    async def at_once() -> list[Any]:
-        asked = [door.complete(a_request()) for _ in range(24)]
-        return await asyncio.gather(*asked, return_exceptions=True)
-
-    ended = asyncio.run(at_once())
-    assert sum(isinstance(each, Completion) for each in ended) == len(model.taken) == 10
-    assert {each.type for each in ended if isinstance(each, CallFailure)} == {"budget_exhausted"}
