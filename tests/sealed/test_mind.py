@@ -25,7 +25,7 @@ def agent(project: Project) -> Iterator[SealedAgent]:
 
 
 def test_a_mind_is_kept_and_guarded(agent: SealedAgent) -> None:
-    """A fact is noted, pushed, traced to the directive and borne out by the chain; what the cell changed of the PM's is
+    """A fact is noted, pushed, traced to the directive and borne out by the log; what the cell changed of the PM's is
     reported, and put back by the next run."""
     agent.minifram("up")
     _told(agent, REMEMBER, NOTED)

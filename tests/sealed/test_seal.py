@@ -126,6 +126,11 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     for command in ("touch /opt/minifram/infra/x", "touch /etc/minifram/x", ": >/etc/minifram/minifram.yaml"):
         assert "Read-only file system" in agent.as_agent(command) or "Permission denied" in agent.as_agent(command)
     as_keep = ("exec", agent.container, "bash", "-c")
+    agent.podman(*as_keep, "umask 022; echo told >/events/2026-01-31.jsonl")
+    for path in ("/events/2026-01-31.jsonl", "/bot/mind/logs/events/2026-01-31.jsonl"):
+        assert agent.as_agent(f"cat {path}") == "told", "the log of events is everybody's to read"
+        for command in (f": >>{path}", f"rm -f {path}", f"mv {path} {path}.x", f"touch $(dirname {path})/x"):
+            assert "Permission denied" in agent.as_agent(command), command
     for path in ("HEAD", "config", "packed-refs", "objects/info/alternates"):
         assert "Read-only" in agent.podman(*as_keep, f"{{ : >>{remote}/{path}; }} 2>&1; true"), path
     agent.podman(*as_keep, f"touch {remote}/planted {remote}/objects/pack/kept {remote}/refs/heads/x.lock")
@@ -200,14 +205,6 @@ door.settimeout(60)
 door.connect("/run/minifram/web.sock")
 door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1]}).encode() + b"\\n")
 print(door.makefile().readline())
-"""
-
-
-REPORT = """
-import sys
-from infra.cell.doors import Keep
-from infra.shared.requests import Report
-print(Keep("/run/minifram/git.sock").report(Report("ab" * 16, "main", "ab" * 20, "done: it", "words", (sys.argv[1],))))
 """
 
 

@@ -33,10 +33,11 @@ from infra.cell.runner.start import failed
 from infra.cell.runner.state import STATE_FILE, State, UnsentReport
 from infra.cell.runner.transcript import Transcript
 from infra.cell.services.output import ServiceLog
+from infra.keep.mind.events import EventLog
 from infra.shared.boot import Boot, Limits
 from infra.shared.boot_log import parse_line
 from infra.shared.log import redact
-from infra.shared.paths import BOOT_LOG, CONTAINER
+from infra.shared.paths import BOOT_LOG, CONTAINER, Paths
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
@@ -85,8 +86,13 @@ class Cell:
         return text
 
     def event(self, words: str, given: Mapping[str, Any]) -> str:
-        place = self.path / "mind"
-        recorder = Recorder(str(place), str(self.path), Position("run"), tuple, time.time, lambda word, **facts: None)
+        places = Paths(f"{self.path}/bot", "", "", f"{self.path}/var")
+        keep = EventLog(places)
+        recorder = Recorder(
+            *(places.mind, str(self.path), Position("run")),
+            lambda events: keep.append(events, time.time()),
+            lambda word, **facts: None,
+        )
         recorder.begin(words, ["0123abcd"])
         recorder.record(Entered(1, RunState.PLAN))
         note = ToolResult(words, facts={"note": {"subject": words, **given}})
@@ -96,7 +102,8 @@ class Cell:
             ("x", ToolResult.err("", words)),
         ):
             recorder.record(Acted(1, 1, ToolCall("1", call, {"command": words, **given}), result, 0.1))
-        [file] = (place / "logs" / "events").iterdir()
+        recorder.record(Entered(2, RunState.PLAN))
+        [file] = Path(places.events).iterdir()
         text = file.read_text()
         file.unlink()
         return text
@@ -278,7 +285,6 @@ ALLOWED = {
     "infra/cell/mind/clone.py": "an empty file, for its lock",
     "infra/cell/mind/drift.py": "the PM's own files, byte for byte as the repository has them",
     "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
-    "infra/shared/mind/heads.py": "hashes, and the name of a run, which is checked",
     "infra/shared/repository/": "git objects, and what git reads",
 }
 WRITERS = {"write_whole", "os.write", "os.pwrite", "os.open", "os.fdopen", "tempfile.mkstemp", "os.truncate"}

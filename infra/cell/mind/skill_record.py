@@ -150,7 +150,7 @@ class SkillRecords(NamedTuple):
 
 
 def records_of(lines: Iterable[EventLine]) -> SkillRecords:
-    """`lines` in the order of the chain. A run of exploration is no use, and a trial counts where it is told."""
+    """`lines` in the order of the log. A run of exploration is no use, and a trial counts where it is told."""
     outcomes: dict[str, bool | None] = {}
     used: dict[tuple[str, str], SkillUse] = {}
     trials: dict[str, list[SkillTrial]] = {}

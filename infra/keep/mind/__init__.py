@@ -1,1 +1,1 @@
-"""What the keep holds of the mind: heads of the event chain, snapshots, hashes of what the PM alone writes."""
+"""What the keep holds of the mind: the log of its events, snapshots, hashes of what the PM alone writes."""

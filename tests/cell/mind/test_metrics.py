@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from infra.cell.mind.metrics import MAX_SERIES, METRICS, MOST_DAYS, DayTally, MetricsState, render, tally_of
 from infra.shared.mind.event import MindEvent
-from tests.cell.mind.test_skill_gate import Chain
+from tests.cell.mind.test_skill_gate import Log
 from tests.shared.texts import any_text
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\\n]|\\[\\"n])*",?)*)\})? (NaN|[+-]Inf|[-+0-9.e]+)')
@@ -70,15 +70,13 @@ def test_odd_values_and_many_series_stay_valid() -> None:
     assert len(read(render({"agent_skill_uses_total": many}))["agent_skill_uses_total"]) == MAX_SERIES
 
 
-def events(chain: Chain) -> list[MindEvent]:
+def events(chain: Log) -> list[MindEvent]:
     return [line.event for line in chain.lines if line.event]
 
 
 def test_a_day_is_counted_from_its_events() -> None:
     skill = "learned/csv-sum@0.1.0"
-    chain = (
-        Chain().add("skill_execution", "r1", skill, context_tokens=100).add("error", "r1", skill, context_tokens=300)
-    )
+    chain = Log().add("skill_execution", "r1", skill, context_tokens=100).add("error", "r1", skill, context_tokens=300)
     chain.add("task_update", "r1", skill, status="completed", details={"directives": ["a", "b"], "steps": 2})
     chain.add("note", "r2", skill, tool="recall", curiosity_spend=0.25)
     chain.add("task_update", "r2", skill, status="max_steps", details={"steps": 9})

@@ -27,7 +27,7 @@ DONE, DEAR, GAVE_UP = TrialRun(True, 100, 2), TrialRun(True, 900, 2), TrialRun(F
 CORE = (a_skill("core/files@1.0.0"), a_skill("core/shell@2.1.0"))
 
 
-class Chain:
+class Log:
     """Events in their order."""
 
     def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Chain:
 
     def add(
         self, type: EventType, run: str = "", skill: str | None = None, label: str = "task", **metadata: Any
-    ) -> Chain:
+    ) -> Log:
         seq = len(self.lines) + 1
         event = MindEvent(
             type,
@@ -50,23 +50,23 @@ class Chain:
         self.lines.append(EventLine("2026-01-31.jsonl", seq, event))
         return self
 
-    def trial(self, kind: str, passed: bool = True, hash: str = HASH) -> Chain:
+    def trial(self, kind: str, passed: bool = True, hash: str = HASH) -> Log:
         details = TrialDetails(REFERENCE, hash, passed).plain()
         return self.add("skill_execution", tool=kind, details=details, label="maintenance")
 
-    def held_out(self, with_skill: bool, *runs: TrialRun) -> Chain:
+    def held_out(self, with_skill: bool, *runs: TrialRun) -> Log:
         for run in runs:
             facts = {"with_skill": with_skill, "tokens": run.tokens, "steps": run.steps}
             details = TrialDetails(REFERENCE, HASH, run.passed, facts=facts).plain()
             self.add("skill_execution", tool=COMPARISON, details=details, label="exploration/skills")
         return self
 
-    def tried(self, helps: bool = True) -> Chain:
+    def tried(self, helps: bool = True) -> Log:
         for kind in (SELF_TEST, REGRESSION, REVIEW):
             self.trial(kind)
         return self.held_out(True, *[DONE._replace(passed=helps)] * 3).held_out(False, *[DEAR] * 3)
 
-    def used(self, run: str, status: str = "completed", skill: str = REFERENCE, **more: Any) -> Chain:
+    def used(self, run: str, status: str = "completed", skill: str = REFERENCE, **more: Any) -> Log:
         self.add("skill_execution", run, skill, **more)
         self.add("skill_execution", run, skill, **more)
         return self.add("task_update", run, status=status, **more)
@@ -80,7 +80,7 @@ def the_skill(text: str = SKILL) -> Skill:
     return skill_of(PATH, text.encode())
 
 
-def judged(chain: Chain, text: str = SKILL, hash: str = HASH, explores: bool = True, index: str | None = None) -> Gate:
+def judged(chain: Log, text: str = SKILL, hash: str = HASH, explores: bool = True, index: str | None = None) -> Gate:
     skill = the_skill(text)
     skills = named({PATH: text.encode()}, *CORE)
     index = with_line("", IndexLine.of(skill, 0.8)) if index is None else index
@@ -92,7 +92,7 @@ def lacking(found: Gate) -> list[str]:
 
 
 def test_a_skill_with_all_seven_passes_and_each_condition_names_its_events() -> None:
-    found = judged(Chain().tried().used("r1").used("r2").used("r3"))
+    found = judged(Log().tried().used("r1").used("r2").used("r3"))
     assert found.passed
     assert [condition.name for condition in found.conditions] == [
         "self-test",
@@ -113,17 +113,17 @@ def test_a_skill_with_all_seven_passes_and_each_condition_names_its_events() -> 
 
 
 def test_each_condition_alone_keeps_it_out() -> None:
-    def used(chain: Chain, runs: int = 3) -> Chain:
+    def used(chain: Log, runs: int = 3) -> Log:
         for run in range(runs):
             chain.used(f"r{run}")
         return chain
 
-    whole = used(Chain().tried())
+    whole = used(Log().tried())
     for kind, name in ((SELF_TEST, "self-test"), (REGRESSION, "regression check"), (REVIEW, "peer review")):
-        failed = used(Chain().tried().trial(kind, passed=False))
+        failed = used(Log().tried().trial(kind, passed=False))
         assert lacking(judged(failed)) == [name]
-    assert lacking(judged(used(Chain().tried(helps=False)))) == ["with and without"]
-    assert lacking(judged(used(Chain().tried(), 2))) == ["uses"]
+    assert lacking(judged(used(Log().tried(helps=False)))) == ["with and without"]
+    assert lacking(judged(used(Log().tried(), 2))) == ["uses"]
     assert lacking(judged(whole, SKILL.replace("- No file: say so.", "- ..."))) == ["failure modes"]
     assert lacking(judged(whole, index="")) == ["index"]
     assert lacking(judged(whole, SKILL.replace("core/files@1.0.0", "core/files@2.0.0"))) == ["regression check"]
@@ -132,7 +132,7 @@ def test_each_condition_alone_keeps_it_out() -> None:
 def test_what_is_no_use_is_not_counted() -> None:
     """One run counts once; a run that failed, explores, goes on or was cut short does not; nor one of another
     version, nor one before this content was tried."""
-    chain = Chain().used("before").tried().used("r1").used("r1").used("r2", "max_steps").used("r3", "interrupted")
+    chain = Log().used("before").tried().used("r1").used("r1").used("r2", "max_steps").used("r3", "interrupted")
     chain.used("r4", label="exploration/skills").used("r5", skill="candidates/csv-sum@0.0.9").used("r6", skill="x")
     chain.add("skill_execution", "r7", REFERENCE)
     (uses,) = [each for each in judged(chain).conditions if each.name == "uses"]
@@ -140,7 +140,7 @@ def test_what_is_no_use_is_not_counted() -> None:
 
 
 def test_a_change_of_the_folder_starts_anew() -> None:
-    chain = Chain().tried().used("r1").used("r2").used("r3")
+    chain = Log().tried().used("r1").used("r2").used("r3")
     assert lacking(judged(chain, hash="sha256:0b")) == [
         "self-test",
         "peer review",
@@ -152,7 +152,7 @@ def test_a_change_of_the_folder_starts_anew() -> None:
 
 def test_what_a_page_had_a_hand_in_waits_for_the_pm() -> None:
     """Also in a later version, which work without the web wrote."""
-    chain = Chain().add("note", tool=DRAFTED, details=DraftDetails("csv-sum", "sha256:01", ("evil.example",)).plain())
+    chain = Log().add("note", tool=DRAFTED, details=DraftDetails("csv-sum", "sha256:01", ("evil.example",)).plain())
     chain.add("note", tool=DRAFTED, details=DraftDetails("csv-sum", HASH).plain())
     found = judged(chain.tried().used("r1").used("r2").used("r3"))
     assert lacking(found) == ["peer review"]
@@ -160,12 +160,12 @@ def test_what_a_page_had_a_hand_in_waits_for_the_pm() -> None:
 
 
 def test_without_a_budget_for_exploration_it_waits() -> None:
-    found = judged(Chain(), explores=False)
+    found = judged(Log(), explores=False)
     assert "exploration.usd is not set" in found.lacking[-1].why
 
 
 def test_more_failures_than_allowed_disable_it() -> None:
-    chain = Chain().tried().used("r1", "max_steps").used("r2", "max_failures").used("r3", "refusal")
+    chain = Log().tried().used("r1", "max_steps").used("r2", "max_failures").used("r3", "refusal")
     chain.used("s", "model_unavailable")
     assert is_to_be_disabled(the_skill(), chain.records.of(REFERENCE), SETTINGS) == ""
     why = is_to_be_disabled(the_skill(), chain.used("r4", "no_op_loop").records.of(REFERENCE), SETTINGS)
@@ -176,7 +176,7 @@ def test_more_failures_than_allowed_disable_it() -> None:
 
 
 def test_self_tests_that_fail_count_as_failures() -> None:
-    chain = Chain()
+    chain = Log()
     for hash in "abcd":
         chain.trial("skill_self_test", False, hash)
     assert "it failed 4 times" in is_to_be_disabled(the_skill(), chain.records.of(REFERENCE), SETTINGS)
@@ -184,7 +184,7 @@ def test_self_tests_that_fail_count_as_failures() -> None:
 
 def test_trials_that_are_left_are_waited_for_and_what_is_no_trial_is_none() -> None:
     """The gate shows what was seen so far."""
-    chain = Chain().held_out(False, GAVE_UP).held_out(True, DONE)
+    chain = Log().held_out(False, GAVE_UP).held_out(True, DONE)
     chain.trial(COMPARISON)  # of a version before, that made one of each in one event
     compared = judged(chain).conditions[-1]
     assert not compared.met
@@ -193,6 +193,6 @@ def test_trials_that_are_left_are_waited_for_and_what_is_no_trial_is_none() -> N
 
 
 def test_broken_events_are_passed_over() -> None:
-    chain = Chain().add("skill_execution", tool="skill_review", details={"skill": 7})
+    chain = Log().add("skill_execution", tool="skill_review", details={"skill": 7})
     chain.lines.append(EventLine("2026-01-31.jsonl", 9, None))
     assert chain.records.by_reference == {}
