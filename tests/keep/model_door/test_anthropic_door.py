@@ -6,7 +6,6 @@ server does next."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -170,38 +169,5 @@ def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(door: DoorProc
     assert "authorization" not in seen.lower()
     assert wire.requests[-1].headers["authorization"] == f"Bearer {KEY}"
     assert SECRET in json.dumps(wire.requests[-1].body)
-    for line in door.log().splitlines():
-        json.loads(line)
-
-
-def test_calls_at_the_same_time_stay_within_the_limit(wire: Wire, tmp_path: Path) -> None:
-    """Sixteen callers against a budget for a few calls: what the provider bills stays within it, and is not zero."""
-    limit = 0.2
-    wire.reply = lambda request: Answer((Say("x"),), usage=Counts(2000, 900, 300, 100))
-    wire.billed.clear()
-    door = DoorProcess(
-        tmp_path / "door", settings(wire, budget={"daily_usd": limit}), key=KEY, idle_seconds=IDLE_SECONDS
-    )
-    outcomes: list[str] = []
-    with door:
-        threads = [threading.Thread(target=_call, args=(door, outcomes)) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    bill = wire.total()
-    billed_usd = (bill.input * 4 + bill.output * 20 + bill.cache_write * 5 + bill.cache_read * 0.2) / 1e6
-    assert 0 < billed_usd <= limit
-    assert sum(line["usd"] for line in door.ledger() if line["event"] == "settled") == pytest.approx(billed_usd)
-    assert outcomes.count("done") == len(wire.billed)
-    assert set(outcomes) == {"done", "budget_exhausted"}
-
-
-def _call(door: DoorProcess, outcomes: list[str]) -> None:
-    try:
-        door.complete(a_request())
-    except ModelFailure as failure:
-        outcomes.append(failure.type)
-    else:
-        outcomes.append("done")
+    lines = [json.loads(line) for line in door.log().splitlines()]
+    assert "call.settled" in [line["event"] for line in lines]

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from infra.cell.doors import ModelFailure
@@ -208,34 +207,7 @@ def test_the_door_comes_with_a_script_of_its_own(tmp_path: Path) -> None:
         assert door.complete(a_request("write src/hello.py")).stop_reason == TOOL_USE
 
 
-def test_the_log_is_json_and_holds_no_word_of_a_conversation(door: DoorProcess) -> None:
-    """One object a line; calls are logged by their counts."""
-    door.complete(a_request("secret-directive-4711"))
-
-    lines = [json.loads(line) for line in door.log().splitlines()]
-    settled = [line for line in lines if line["event"] == "call.settled"]
-    assert settled[-1]["output_tokens"] > 0
-    assert "secret-directive-4711" not in door.log()
-    assert "secret-directive-4711" not in Path(door.places.ledger).read_text()
-
-
 # --- waiting and leaving
-
-
-def test_a_door_that_nobody_asks_sleeps(tmp_path: Path) -> None:
-    """It does not look ten times a second whether something is to be done: years of that are somebody's current."""
-    with scripted(tmp_path) as door:
-        assert door.process is not None
-        waking = door.process.pid
-        _wait_for(lambda: not _wakings_within(waking, 1.0))
-        door.complete(a_request("be short"))
-        assert door.signal(signal.SIGTERM) == Exit.OK
-
-
-def _wakings_within(pid: int, seconds: float) -> int:
-    before = psutil.Process(pid).num_ctx_switches().voluntary
-    time.sleep(seconds)
-    return psutil.Process(pid).num_ctx_switches().voluntary - before
 
 
 @pytest.mark.parametrize("in_mid_call", [False, True])

@@ -166,27 +166,6 @@ def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None
     assert providers.door.health().problem is None
 
 
-def test_a_completion_without_usage_counts_as_the_worst_case(providers: Providers) -> None:
-    """The words come through; the ledger has all that was reserved, and that nobody measured it."""
-    providers.first_says = [Answer(FIRST.reply(("hello",), counted=None))]
-    said = providers.door.complete(a_request("go"))
-
-    opened, settled = providers.lines("opened")[-1], providers.lines("settled")[-1]
-    assert said.content == (Text("hello"),)
-    assert (settled["error"], settled["measured"], settled["usd"]) == (None, False, opened["worst_usd"])
-
-
-def test_what_another_model_would_not_make_better_is_told_at_once(providers: Providers) -> None:
-    """No second model is asked."""
-    asked = len(providers.second.requests)
-    providers.first_says = [Answer((FIRST.refusal("the input exceeds the context length"),), status=400)]
-    with pytest.raises(ModelFailure, match="exceeds the context length") as caught:
-        providers.door.complete(a_request("go"))
-
-    assert caught.value.type == "context_overflow"
-    assert len(providers.second.requests) == asked
-
-
 def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path: Path) -> None:
     """Nobody listens at either address: type and wait are the first one's; a model without a price is not asked."""
     model = {
