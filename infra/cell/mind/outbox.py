@@ -45,20 +45,17 @@ class Outbox:
             line = msgspec.json.encode(msgspec.structs.replace(event, metadata=metadata))
         self._waiting = [*self._waiting[1 - MOST_WAITING :], line]
 
-    def send(self, record: Record) -> int:
-        """All that waits; gives how many they were. Raises OSError when some of it still waits."""
-        sent = 0
+    def send(self, record: Record) -> None:
+        """All that waits. Raises OSError when some of it still waits."""
         try:
             while self._waiting:
                 batch = self._batch()
                 record([msgspec.json.decode(line) for line in batch])
                 del self._waiting[: len(batch)]
-                sent += len(batch)
         except OSError:
             self._since = self._monotonic() if self._since is None else self._since
             raise
         self._since = None
-        return sent
 
     @property
     def is_late(self) -> bool:

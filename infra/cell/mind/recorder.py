@@ -49,7 +49,7 @@ class Recorder:
         self._model, self._tokens, self._intent, self._skill = "", 0, "", ""
         self._spend = 0.0
         self.label = "task"
-        self.steps = self.written = 0
+        self.written = 0
 
     def begin(self, words: str, ids: Sequence[str] = (), resumed: bool = False) -> None:
         """The PM's words that the run is about, and the ids of its directives or tasks."""
