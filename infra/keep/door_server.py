@@ -97,7 +97,7 @@ class DoorServer:
     async def serve_until(
         self, leave: asyncio.Event, listening: socket.socket, ready: Callable[[], None] = lambda: None
     ) -> None:
-        async with await asyncio.start_unix_server(self._attend, sock=listening):
+        with contextlib.closing(await asyncio.start_unix_server(self._attend, sock=listening)):
             ready()
             await leave.wait()
 

@@ -72,7 +72,8 @@ class App:
         for why in said:
             if self._context.record:
                 self._context.record.push_refused(why)
-        return Judged((*(f"refused: {why}" for why in said), "nothing of this push was taken") if said else ())
+        lines = (*(f"refused: {why}" for why in said), "nothing of this push was taken") if said else ()
+        return Judged("".join(f"{line}\n" for line in lines).encode(errors="replace"))
 
     async def _answer(self, request: Requests, caller: Caller) -> msgspec.Struct:
         """Nothing ends a thread's work when its client leaves: it would go on without the lock."""

@@ -42,8 +42,8 @@ class DoorContext:
         """Raises OSError."""
         return EventLog(self.places)
 
-    def taint(self) -> Taint | None:
-        return look(self.places.var, self.git(), self.wall_seconds()) if self.settings.web.taints else None
+    def taint(self, git: Git | None = None) -> Taint | None:
+        return look(self.places.var, git or self.git(), self.wall_seconds()) if self.settings.web.taints else None
 
     def git(self) -> Git:
         """The bare repository, in the agent's name."""

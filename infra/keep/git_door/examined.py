@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from infra.keep.git_door.push import HEADS, MAIN_REF, Push
 from infra.keep.git_door.ref_names import MIND_REF, shown
-from infra.keep.git_door.rules import Rule, Words, World
 from infra.keep.verdicts import refs, steps
 from infra.keep.verdicts.paths import TESTS
 from infra.keep.verdicts.refs import VerdictStatus
@@ -15,7 +14,7 @@ from infra.keep.verdicts.trees import key_of
 EXAMINATION = "examination"
 
 
-def _examined(push: Push, world: World) -> Iterator[Words]:
+def examined(push: Push, _: object) -> Iterator[tuple[str, str]]:
     """Main moves over a change of what the agent is made of in one step, that the keep has examined."""
     if push.ref != MAIN_REF or not push.old:
         return
@@ -62,13 +61,8 @@ def branch_to_examine(push: Push) -> str:
 
 def branch_at(push: Push) -> str:
     """The branch that the new main merges, or that is at it itself; empty when none is."""
-    listed = push.kept("for-each-ref", "--format=%(objectname) %(refname)", HEADS).split("\n")
-    branches = [line for line in listed if line[41:] not in (MAIN_REF, MIND_REF)]
+    branches = {id: ref for ref, id in push.refs.items() if ref.startswith(HEADS) and ref not in (MAIN_REF, MIND_REF)}
     for commit in reversed(push.git("rev-list", "--parents", "--max-count=1", push.tip).split()):
-        for line in branches:
-            if line[:40] == commit:
-                return line[41:].removeprefix(HEADS)
+        if commit in branches:
+            return branches[commit].removeprefix(HEADS)
     return ""
-
-
-RULES: tuple[tuple[str, Rule], ...] = ((EXAMINATION, _examined),)

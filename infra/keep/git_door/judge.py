@@ -6,15 +6,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
-from infra.keep import taint
-from infra.keep.git_door import examined, mind
+from infra.keep.git_door import mind
 from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.examined import EXAMINATION, branch_to_examine
 from infra.keep.git_door.notes import is_clean
-from infra.keep.git_door.push import HEADS, TAGS, Push, RefUpdate, read_updates, repository
+from infra.keep.git_door.push import HEADS, Push, Repository, read_updates
 from infra.keep.git_door.rules import World, refusals
 from infra.keep.git_door.setup import memory_bytes
 from infra.keep.known_secrets import read_known
@@ -29,21 +29,20 @@ from infra.shared.secret_shapes import redacted
 class JudgePush(DoorRequest, frozen=True, tag="judge"):
     """May this push land? Asked by the hook alone, on a socket of its own."""
 
-    lines: str
+    lines: bytes
     """What git tells pre-receive (githooks(5))."""
-    quarantine: dict[str, str]
-    """Variables of git's that say where the objects are."""
+    quarantine: bytes
+    """Where git has the new objects until the push is accepted; empty when there are none."""
 
     @property
     def is_there(self) -> bool:
         """A push whose client leaves is ended by git, and its objects are removed."""
-        path = self.quarantine.get("GIT_QUARANTINE_PATH")
-        return path is None or os.path.isdir(path)
+        return not self.quarantine or os.path.isdir(self.quarantine)
 
 
 class Judged(msgspec.Struct, frozen=True):
-    said: tuple[str, ...]
-    """For whoever pushed, a line each; none for a push that may land."""
+    said: bytes
+    """For whoever pushed; empty for a push that may land."""
 
 
 def judge(asked: JudgePush, context: DoorContext) -> tuple[str, ...]:
@@ -62,41 +61,31 @@ def judge(asked: JudgePush, context: DoorContext) -> tuple[str, ...]:
 
 def _refused(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -> list[Refused]:
     """Raises ValueError, OSError, GitError."""
-    settings, now, var = context.settings, context.wall_seconds(), context.places.var
-    blob_bytes = settings.limits.blob_bytes
-    updates = read_updates(asked.lines.encode())
-    there = repository(context.places.remote, asked.quarantine, memory_bytes(blob_bytes))
+    settings, blob_bytes = context.settings, context.settings.limits.blob_bytes
+    updates = read_updates(asked.lines)
+    there = Repository(context.places.remote, os.fsdecode(asked.quarantine), memory_bytes(blob_bytes))
     world = World(
         settings.autonomy,
         blob_bytes,
         settings.protected.files,
         settings.protected.branches,
-        _refs_there(there.kept, updates),
-        taint.look(var, there.kept, now) if settings.web.taints else None,
+        len(there.refs) + sum(update.old is None for update in updates),
+        context.taint(there.kept),
         functools.partial(is_clean, Below(context.places.events)),
     )
     pushes = [Push(there, update, blob_bytes, known) for update in updates]
-    found = [
-        refused for push in pushes for refused in refusals(push, world, (*examined.RULES, *mind.rules_for(push.ref)))
-    ]
+    found = [refused for push in pushes for refused in refusals(push, world, mind.rules_for(push.ref))]
     if not found and there.strays(pushes):
-        found = [
-            Refused("move", pushes[0].ref, "", "the push brings files that none of its commits has; leave them out")
-        ]
-    if found and all(each.id == examined.EXAMINATION for each in found):
+        why = "the push brings files that none of its commits has; leave them out"
+        found = [Refused("move", pushes[0].ref, "", why)]
+    if found and all(each.id == EXAMINATION for each in found):
         _ask_for_examinations(there.kept, pushes)
     return found
 
 
-def _refs_there(kept: Git, updates: Sequence[RefUpdate]) -> int:
-    """How many branches and tags there are with those that are to be created; 0 when none is."""
-    created = sum(update.old is None for update in updates)
-    return created + len(kept("for-each-ref", "--format=x", HEADS, TAGS).split()) if created else 0
-
-
 def _ask_for_examinations(kept: Git, pushes: Iterable[Push]) -> None:
     """For an agent that pushes a merge without having asked, when nothing else is wrong with it."""
-    for branch in filter(None, map(examined.branch_to_examine, pushes)):
+    for branch in filter(None, map(branch_to_examine, pushes)):
         with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
             if refs.has_room(kept, branch):
                 refs.ask(kept, branch, kept("rev-parse", "--verify", f"{HEADS}{branch}"))

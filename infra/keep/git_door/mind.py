@@ -32,11 +32,7 @@ def _history(push: Push, world: World) -> Iterator[Words]:
                 f"commit {root[:12]} has a beginning of its own, and the history of {MIND} has one; commit on top of "
                 f"origin/{MIND} (git rebase --onto origin/{MIND})",
             )
-    elif (
-        push.ref.startswith(HEADS)
-        and push.kept.ok("show-ref", "--verify", "--quiet", MIND_REF)
-        and push.git.ok("merge-base", MIND_REF, push.tip)
-    ):
+    elif push.ref.startswith(HEADS) and MIND_REF in push.refs and push.git.ok("merge-base", MIND_REF, push.tip):
         yield (
             "",
             f"commit {push.tip[:12]} has its history from the branch {MIND!r}, which is pushed to {MIND} alone; "

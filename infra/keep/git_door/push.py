@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from infra.shared.branches import MAIN
 from infra.shared.people import Person
 from infra.shared.repository.changes import COMPARE, Change, changes, parse_raw
-from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, resolve_commit
+from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
 from infra.shared.repository.page_text import PAGE
+from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import Found, find_secrets
 
 HEADS, TAGS = "refs/heads/", "refs/tags/"
@@ -25,13 +27,11 @@ MAX_REFS = 50
 """In one push."""
 MAX_COMMITS = 10_000
 """New ones on one ref."""
-MAX_BYTES = 256 << 20
-"""Of all that a ref brings, unpacked."""
+MAX_MIB = 256
+"""Of all files that a ref brings, unpacked."""
 INSPECTION_SECONDS = 60.0
 """For all git calls of one push together."""
 LIMITS = GitLimits(answer_bytes=32 << 20)
-QUARANTINE = ("GIT_QUARANTINE_PATH", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES")
-"""githooks(5): where the objects of a push are until it is accepted."""
 
 _MAX_LINE_BYTES = 4096
 _LINE = re.compile(r"([0-9a-f]{40}) ([0-9a-f]{40}) (.+)", re.DOTALL)
@@ -65,36 +65,45 @@ def _update(line: str) -> RefUpdate:
     return RefUpdate(ref, old if old.strip("0") else None, new if new.strip("0") else None)
 
 
-class Repository(NamedTuple):
-    git: Git
-    """With what was pushed."""
-    kept: Git
-    """As it is without."""
-    waiting: Git | None
-    """The push alone; None when it brings no objects."""
+class Repository:
+    """As a push finds it, and with what it brings. The time for all git calls begins now."""
+
+    def __init__(self, directory: str, quarantine: str, memory_bytes: int) -> None:
+        """`quarantine`: where the new objects are (githooks(5)); empty when there are none."""
+        limits, objects = LIMITS._replace(memory_bytes=memory_bytes), f"{directory}/objects"
+        incoming = {"GIT_OBJECT_DIRECTORY": quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects)}
+        self.kept = Git(directory, env={"GIT_DIR": directory}, limits=limits).within(INSPECTION_SECONDS)
+        self.git = self.kept.with_env(**incoming) if quarantine else self.kept
+        self._waiting = self.kept.with_env(GIT_OBJECT_DIRECTORY=quarantine) if quarantine else None
+
+    @functools.cached_property
+    def refs(self) -> Mapping[str, str]:
+        """Branches and tags, and where each is."""
+        listed = self.kept("for-each-ref", "--format=%(refname) %(objectname)", HEADS, TAGS).splitlines()
+        return {ref: id for ref, id in (line.rsplit(" ", 1) for line in listed)}
+
+    @functools.cached_property
+    def new_files(self) -> Mapping[str, int]:
+        """Id and bytes of each file that the push brings. What the repository has already was let in by the PM, or is
+        judged on its own branch."""
+        words = ("cat-file", "--buffer", "--batch-check=%(objectname) %(objectsize) %(objecttype)")
+        told = self._waiting(*words, "--batch-all-objects", "--unordered").splitlines() if self._waiting else []
+        brought = {id: int(size) for id, size, type in (line.split(" ") for line in told) if type == "blob"}
+        asked = "".join(f"{id}\n" for id in brought).encode()
+        there = self.kept(*words, stdin=asked).splitlines() if asked else []
+        return {line[:40]: brought[line[:40]] for line in there if line.endswith(" missing")}
 
     def strays(self, pushes: Iterable[Push]) -> bool:
         """Whether it brings files that no commit of it has: they would count as let in when one comes for them."""
-        all_of_them = ("cat-file", "--batch-all-objects", "--batch-check", "--buffer", "--unordered")
-        listed = self.waiting(*all_of_them).splitlines() if self.waiting else []
-        strays = {line[:40] for line in listed if line[41:45] == "blob"}.difference(*(push.brought for push in pushes))
-        return any(type == "missing" for type, _ in _checked(self.kept, strays).values())
-
-
-def repository(directory: str, environment: Mapping[str, str], memory_bytes: int) -> Repository:
-    """`environment` is the hook's own, which says where the quarantine is. The time for all calls begins now."""
-    incoming = {name: environment[name] for name in QUARANTINE if environment.get(name)}
-    limits = LIMITS._replace(memory_bytes=memory_bytes)
-    kept = Git(directory, env={"GIT_DIR": directory}, limits=limits).within(INSPECTION_SECONDS)
-    waiting = {"GIT_OBJECT_DIRECTORY": incoming["GIT_OBJECT_DIRECTORY"]} if "GIT_OBJECT_DIRECTORY" in incoming else {}
-    return Repository(kept.with_env(**incoming), kept, kept.with_env(**waiting) if waiting else None)
+        return bool(set(self.new_files).difference(*(push.files for push in pushes)))
 
 
 class Commit(NamedTuple):
     id: str
+    parents: tuple[str, ...]
     author: Person
     committer: Person
-    changes: tuple[Change, ...]
+    changes: Sequence[Change]
     """Files that differ from all of its parents: a merge changes nothing that a parent had so."""
 
 
@@ -116,7 +125,7 @@ class Push:
 
     def __init__(self, repository: Repository, update: RefUpdate, blob_bytes: int, known: tuple[bytes, ...]) -> None:
         """`known` are exact secrets."""
-        self.git, self.kept, _ = repository
+        self._there, self.git, self.kept, self.refs = repository, repository.git, repository.kept, repository.refs
         self.ref, self.old, self.new = update.ref, update.old, update.new or ""
         self._blob_bytes, self._known = blob_bytes, known
 
@@ -124,15 +133,18 @@ class Push:
     def tip(self) -> str:
         return f"{self.new}^{{commit}}" if self.tag else self.new
 
+    @property
+    def main(self) -> str | None:
+        return self.refs.get(MAIN_REF)
+
     @functools.cached_property
     def stands_for(self) -> str:
         """What a symbolic ref stands for: receiving a push to it, git would move that other one."""
         try:
-            return self.kept("symbolic-ref", "--quiet", self.ref) if self.ref.startswith("refs/") else ""
-        except GitError as error:
-            if error.status == 1:
-                return ""
-            raise
+            content = whole_file(f"{self.kept.directory}/{self.ref}", _MAX_LINE_BYTES)
+        except OSError:  # it is packed, or new
+            return ""
+        return content[4:].decode(errors="replace").strip() if content.startswith(b"ref:") else ""
 
     @functools.cached_property
     def tag(self) -> bytes:
@@ -142,16 +154,15 @@ class Push:
 
     @functools.cached_property
     def is_of_a_commit(self) -> bool:
+        """Of a branch git makes sure itself."""
+        if not self.ref.startswith(TAGS):
+            return True
         return self.tag.split(b"\n")[1:2] == [b"type commit"] or self.git("cat-file", "-t", self.new) == "commit"
 
-    @functools.cached_property
-    def descends(self) -> bool:
-        """What the ref is at stays in its history."""
-        return self.old is None or self.git.ok("merge-base", "--is-ancestor", self.old, self.tip)
-
-    @functools.cached_property
-    def main(self) -> str | None:
-        return resolve_commit(self.kept, MAIN_REF)
+    def comes_from(self, commit: str) -> bool:
+        """That commit stays in its history."""
+        is_parent = commit == self.new or any(commit in each.parents for each in self.commits)
+        return is_parent or self.git.ok("merge-base", "--is-ancestor", commit, self.tip)
 
     @functools.cached_property
     def base(self) -> str:
@@ -163,76 +174,68 @@ class Push:
         """Files that differ between the base and what it would be at, by path."""
         return changes(self.git, self.base, self.tip)
 
-    @property
-    def present(self) -> Iterator[str]:
-        """Those of them that would be there."""
-        return (path for path, change in self.changed.items() if change.mode)
-
     @functools.cached_property
     def commits(self) -> tuple[Commit, ...]:
         """Those that no ref has, the oldest first: a rebase that mends one mends those above."""
-        words = ("rev-list", "--topo-order", "--reverse", f"--max-count={MAX_COMMITS + 1}", self.tip)
-        listed = self.git(*words, "--not", "--all", "--").split()
-        if len(listed) > MAX_COMMITS:
-            raise TooLarge(f"the push brings over {MAX_COMMITS} commits at once")
-        asked = "".join(f"{id}\n" for id in listed).encode()
-        how = ("--stdin", "--root", "-c", "-r", "--always", *COMPARE, *_HEADER)
-        found = dict[str, tuple[Person, Person, list[Change]]]()
-        latest = list[Change]()
-        for each in parse_raw(self.git.raw("diff-tree", *how, stdin=asked)) if listed else ():
+        self.changed  # noqa: B018 - asked first: of a tree of trees without end a listing fails early, a log does not
+        words = ("log", "--topo-order", "--reverse", f"--max-count={MAX_COMMITS + 1}", "--root", "-c", "-r", *COMPARE)
+        found, latest = list[Commit](), list[Change]()
+        for each in parse_raw(self.git.raw(*words, *_HEADER, self.tip, "--not", "--all", "--")):
             if isinstance(each, Change):
                 latest.append(each)
-            elif header := _HEADED.fullmatch(each):
+            elif match := _HEADED.fullmatch(each):
                 latest = []
-                found[header[1]] = Person(header[2], header[3]), Person(header[4], header[5]), latest
+                id, parents, *names = match.groups()
+                found.append(Commit(id, tuple(parents.split()), Person(*names[:2]), Person(*names[2:]), latest))
             else:
-                raise ValueError(f"git diff-tree gave {each[:200]!r}; expected the id of a commit, or a change")
-        return tuple(Commit(id, who, by, tuple(what)) for id, (who, by, what) in found.items())
+                raise ValueError(f"git log gave {each[:200]!r}; expected the id of a commit, or a change")
+        if len(found) > MAX_COMMITS:
+            raise TooLarge(f"the push brings over {MAX_COMMITS} commits at once")
+        return tuple(found)
 
     @functools.cached_property
-    def texts(self) -> Mapping[str, bytes]:
-        """Each of these commits as git stores it: header, and message."""
-        if not self.commits:
-            return {}
-        return {id: text for id, _, text in self._contents([each.id for each in self.commits])}
-
-    @functools.cached_property
-    def brought(self) -> Mapping[str, tuple[str, str]]:
-        """New files by id: the oldest commit that holds one, and its path there. What the repository has already was
-        let in by the PM, or is judged on its own branch."""
-        places = {
+    def files(self) -> Mapping[str, tuple[str, str]]:
+        """New files by id: the oldest commit that holds one, and its path there."""
+        return {
             change.id: (commit.id, change.path)
             for commit in reversed(self.commits)
             for change in reversed(commit.changes)
-            if change.mode not in ("", GITLINK)
+            if change.id in self._there.new_files and change.mode
         }
-        there = _checked(self.kept, places)
-        return {id: place for id, place in places.items() if there[id][0] == "missing"}
 
-    @functools.cached_property
-    def _sizes(self) -> Mapping[str, int]:
-        return {id: size for id, (_, size) in _checked(self.git, self.brought).items()}
-
-    @functools.cached_property
-    def large(self) -> tuple[tuple[str, int], ...]:
+    @property
+    def large(self) -> Iterator[tuple[str, int]]:
         """Path and bytes of new files over the limit."""
-        over = ((self.brought[id][1], size) for id, size in self._sizes.items() if size > self._blob_bytes)
-        return tuple(over)
+        sizes = ((path, self._there.new_files[id]) for id, (_, path) in self.files.items())
+        return ((path, size) for path, size in sizes if size > self._blob_bytes)
+
+    @property
+    def texts(self) -> Mapping[str, bytes]:
+        """Each of these commits as git stores it: header, and message."""
+        return self._read[0]
+
+    @property
+    def found(self) -> Iterable[CarriedSecret]:
+        """Secrets in names, messages and new files, but for what the same file, or the page, held before."""
+        return self._read[1]
 
     @functools.cached_property
-    def found(self) -> tuple[CarriedSecret, ...]:
-        """Secrets in names, messages and new files, but for what the same file, or the page, held before."""
+    def _read(self) -> tuple[Mapping[str, bytes], Iterable[CarriedSecret]]:
         hits = [CarriedSecret(hit.kind, "in its name", "") for hit in self._secrets(self.ref.encode(errors="replace"))]
         hits += [CarriedSecret(hit.kind, "in its tag", "") for hit in self._secrets(self.tag)]
         for commit in self.commits:
-            hits += self._in(self.texts[commit.id], "in its message, or the name of who made it", commit.id, PAGE, "")
             for path in [each.path for each in commit.changes if each.mode]:
                 names = self._secrets(path.encode(errors="surrogateescape"))
                 hits += [CarriedSecret(hit.kind, f"in the name of {path!r}", commit.id, path) for hit in names]
-        for id, _, text in self._contents(id for id, size in self._sizes.items() if size <= self._blob_bytes):
-            commit_id, path = self.brought[id]
-            hits += self._in(text, f"in {path!r}, line {{line}}", commit_id, path, path)
-        return tuple(dict.fromkeys(hits))
+        texts = dict[str, bytes]()
+        for id, text in self._contents():
+            if id in self.files:
+                commit_id, path = self.files[id]
+                hits += self._in(text, f"in {path!r}, line {{line}}", commit_id, path, path)
+            else:
+                texts[id] = text
+                hits += self._in(text, "in its message, or the name of who made it", id, PAGE, "")
+        return texts, dict.fromkeys(hits)
 
     def _in(self, text: bytes, place: str, commit: str, before: str, path: str) -> Iterator[CarriedSecret]:
         # In UTF-16 and UTF-32 there are zero bytes between the letters of a key.
@@ -253,36 +256,33 @@ class Push:
             return b""
         return text + text.replace(b"\0", b"") if b"\0" in text else text
 
-    def _contents(self, ids: Iterable[str]) -> Iterator[tuple[str, str, bytes]]:
-        """Id, type and content of each of these objects."""
-        wanted = list(ids)
-        sizes = [size for _, size in _checked(self.git, wanted).values()]
-        if sum(sizes) > MAX_BYTES:
-            raise TooLarge(f"what it brings is {sum(sizes) >> 20} MiB unpacked, over the limit of {MAX_BYTES >> 20}")
-        asked, held = "".join(f"{id}\n" for id in wanted).encode(), bytearray()
+    def _contents(self) -> Iterator[tuple[str, bytes]]:
+        """Id and content of each commit, and of each new file that is not too large."""
+        files = {id: self._there.new_files[id] for id in self.files if self._there.new_files[id] <= self._blob_bytes}
+        if (mib := sum(files.values()) >> 20) > MAX_MIB:
+            raise TooLarge(f"what it brings is {mib} MiB unpacked, over the limit of {MAX_MIB}")
+        asked, held = "".join(f"{id}\n" for id in (*(each.id for each in self.commits), *files)).encode(), bytearray()
         with contextlib.closing(self.git.pieces("cat-file", "--batch", "--buffer", stdin=asked)) as pieces:
-            for size in sizes:
-                while (end := held.find(b"\n")) < 0 or len(held) < end + size + 2:
-                    piece = next(pieces, b"")
-                    if not piece:
-                        raise ValueError("git cat-file ended before it had shown all objects of the push")
-                    held += piece
-                id, type, _ = held[:end].decode().split(" ")
-                yield id, type, bytes(held[end + 1 : end + 1 + size])
-                del held[: end + size + 2]
+            for piece in pieces if asked else ():
+                held += piece
+                while (end := held.find(b"\n")) >= 0:
+                    id, _, size = held[:end].decode().split(" ")
+                    behind = end + 1 + int(size)
+                    if len(held) <= behind:
+                        break
+                    yield id, bytes(held[end + 1 : behind])
+                    del held[: behind + 1]
+        if held:
+            raise ValueError("git cat-file ended before it had shown all objects of the push")
 
 
 GITLINK = "160000"
 """The mode of a submodule."""
 # As the commit has them: another encoding can be read as other names by another git.
-_HEADER = ("--encoding=none", "--format=%H%n%an%n%ae%n%cn%n%ce")
-_HEADED = re.compile(r"([0-9a-f]{40})\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)")
+_HEADER = ("--encoding=none", "--format=%H%n%P%n%an%n%ae%n%cn%n%ce")
+_HEADED = re.compile(r"([0-9a-f]{40})\n([0-9a-f ]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)")
 
 
-def _checked(git: Git, ids: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Type and bytes of each object; `missing` for what is not there."""
-    asked = "".join(f"{id}\n" for id in ids).encode()
-    if not asked:
-        return {}
-    lines = [line.split(" ") for line in git("cat-file", "--batch-check", "--buffer", stdin=asked).splitlines()]
-    return {id: (type, int(size[0]) if size else 0) for id, type, *size in lines}
+def _quoted(path: str) -> str:
+    """As git reads a path in a list of them, where a colon would end it."""
+    return json.dumps(path, ensure_ascii=False)

@@ -23,10 +23,8 @@ _CLOSED = {
 }
 
 
-def problem_with_name(ref: str, stands_for: str, protected: Iterable[str]) -> str | None:
-    """Why nothing is pushed to this ref; `stands_for` is the ref that would be moved in its place, or empty."""
-    if stands_for:
-        return f"this is another name for {shown(stands_for)}; push to that one"
+def problem_with_name(ref: str, protected: Iterable[str]) -> str | None:
+    """Why nothing is pushed to this ref."""
     if ref.startswith(HEADS):
         return _problem_with_branch(ref.removeprefix(HEADS), protected)
     if ref.startswith(TAGS):

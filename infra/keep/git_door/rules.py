@@ -14,16 +14,17 @@ from typing import NamedTuple
 
 from infra.keep import taint
 from infra.keep.folding import folded
+from infra.keep.git_door.examined import EXAMINATION, examined
 from infra.keep.git_door.push import GITLINK, HEADS, LIMITS, MAIN_REF, TAGS, Push, TooLarge
 from infra.keep.git_door.ref_names import MIND_REF, problem_with_name, shown
 from infra.keep.protection import is_second_page, protecting_on_main
-from infra.keep.repository.main_pages import PagesDiffer, anchor_of, pages_at
+from infra.keep.repository.main_pages import PagesDiffer, anchor_of
 from infra.keep.taint import TRAILER, Taint
 from infra.shared.branches import RESCUE
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.refused import TAINTED, Refused
 from infra.shared.repository.changes import Change
-from infra.shared.repository.git import TooMuch
+from infra.shared.repository.git import EMPTY_TREE, TooMuch
 from infra.shared.repository.page_text import PAGE, PAGES
 
 MAX_REFS_THERE = 2_000
@@ -42,8 +43,8 @@ class World(NamedTuple):
     blob_bytes: int
     protected_files: tuple[str, ...]
     protected_branches: tuple[str, ...]
-    refs_there: int = 0
-    """Branches and tags with all that the push creates; 0 when it creates none."""
+    refs_there: int
+    """Branches and tags with all that the push creates."""
     taint: Taint | None = None
     is_clean: Callable[[str], bool] = lambda place: False
     """Whether an event of the keep's log is a note that no page can have put into its run (`notes`)."""
@@ -81,9 +82,11 @@ def _bounded(found: Iterable[Words]) -> list[Words]:
 
 
 def _name(push: Push, world: World) -> Iterator[Words]:
-    problem = problem_with_name(push.ref, push.stands_for, world.protected_branches)
+    problem = problem_with_name(push.ref, world.protected_branches)
     if problem:
         yield "", problem
+    elif push.stands_for:
+        yield "", f"this is another name for {shown(push.stands_for)}; push to that one"
 
 
 def _move(push: Push, world: World) -> Iterator[Words]:
@@ -101,7 +104,7 @@ def _move(push: Push, world: World) -> Iterator[Words]:
         )
     elif not push.is_of_a_commit:
         yield "", "it would point to something that is not a commit; push a commit"
-    elif not push.descends:
+    elif push.old is not None and not push.comes_from(push.old):
         yield (
             "",
             "the push would drop commits that are there, history only grows; bring them in "
@@ -173,10 +176,9 @@ def _is_too_long(path: bytes) -> bool:
 
 def _path_rule(rule: PathRule, push: Push, world: World) -> Iterator[Words]:
     told = set[str]()
-    there = push.changed.values()  # asked first: of a tree of trees without end a listing fails early, a log does not
     brought = ((f"commit {commit.id[:12]} ", each) for commit in push.commits for each in commit.changes)
     # What another branch has already is in no commit of the push; logs of the PM's may be merged.
-    final = (("", change) for change in there if rule.id != "logs")
+    final = (("", change) for change in push.changed.values() if rule.id != "logs")
     for where, change in itertools.chain(brought, final):
         if change.mode and change.path not in told and rule.holds(push, change):
             told.add(change.path)
@@ -186,7 +188,7 @@ def _path_rule(rule: PathRule, push: Push, world: World) -> Iterator[Words]:
 def _twins(push: Push, world: World) -> Iterator[Words]:
     """Two names that one file system takes for one, among those that change."""
     names = dict[str, str]()
-    for path in push.present:
+    for path in (path for path, change in push.changed.items() if change.mode):
         parts = path.split("/")
         for name in ("/".join(parts[: count + 1]) for count in range(len(parts))):
             other = names.setdefault("/".join(map(folded, name.split("/"))), name)
@@ -261,12 +263,16 @@ def _pages(push: Push, world: World) -> Iterator[Words]:
     """On every ref both are as in its newest ancestor on main, so that whoever merges it keeps main's. It is not
     enough that main once held such a page: an old page on top of a new main would bring back what the PM took out."""
     try:
-        anchor = anchor_of(push.git, push.main, push.tip) if push.main else ""
+        is_above = push.main and (push.main == push.old or push.comes_from(push.main))
+        anchor = push.main if is_above else anchor_of(push.git, push.main, push.tip) if push.main else ""
     except PagesDiffer as error:
         yield PAGE, str(error)
         return
-    held = pages_at(push.git, push.tip)
-    if held == (pages_at(push.git, anchor) if anchor else ""):
+    if anchor == push.base:
+        is_alike = not any(path.split("/")[0] in PAGES for path in push.changed)
+    else:
+        is_alike = push.git.ok("diff-tree", "--quiet", anchor or EMPTY_TREE, push.tip, "--", *PAGES)
+    if is_alike:
         return
     files = " and ".join(PAGES)
     if not anchor:
@@ -307,4 +313,5 @@ _RULES: tuple[tuple[str, Rule], ...] = (
     ("page", _pages),
     ("protected", _protected),
     (TAINTED, _tainted),
+    (EXAMINATION, examined),
 )

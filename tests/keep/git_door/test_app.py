@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
@@ -15,9 +14,11 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from infra.cell.doors import Keep, Refused
+from infra.keep.git_door.judge import JudgePush
 from infra.keep.watcher_file import WatcherFile, encode
 from infra.shared import comms
 from infra.shared.door import Failure, Health, Healthy, ask
@@ -236,9 +237,9 @@ def test_a_command_of_the_cell_does_not_speak_for_the_agent(world: World, door: 
 
 def test_a_push_whose_client_left_is_not_judged(world: World, door: Door) -> None:
     """Its objects are gone: that is no refusal, and nobody hears one."""
-    push = {"do": "judge", "lines": f"{'0' * 40} {'1' * 40} refs/notes/x\n", "quarantine": {}}
-    for quarantine, answered in (({}, True), ({"GIT_QUARANTINE_PATH": "/nonexistent"}, False)):
+    lines = f"{'0' * 40} {'1' * 40} refs/notes/x\n".encode()
+    for quarantine, answered in ((b"", True), (b"/nonexistent", False)):
         with connect(f"{world.places.var}/door/judge.sock", START_SECONDS) as wire:
-            wire.sendall(json.dumps(push | {"quarantine": quarantine}).encode() + b"\n")
+            wire.sendall(msgspec.json.encode(JudgePush(lines, quarantine)) + b"\n")
             assert bool(wire.recv(1 << 16)) is answered
     assert door.events.count("push.refused") == 1
