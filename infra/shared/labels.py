@@ -1,4 +1,4 @@
-"""What a model call is for, by the runner's word. The git door's hook, which has no libraries, reads them as well."""
+"""What a model call is for, by the runner's word."""
 
 from __future__ import annotations
 
