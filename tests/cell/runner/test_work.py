@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -731,9 +732,10 @@ def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) ->
     shutil.rmtree(cell.places.mind)
     cell.tell("do it")
     context = cell.context(Canned([calls(bash(f"echo busy > {cell.places.mind}/memory/working.md")), says("Done.")]))
-    work = Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
 
-    assert work.look(ticked=False) is Next.LOOK_AGAIN
+    with contextlib.closing(Wakes(cell.places.git_socket, context.log, context.interruption)) as wakes:
+        assert Work(context, wakes).look(ticked=False) is Next.LOOK_AGAIN
+
     subject, _, state = cell.bare("log", "-1", "--format=%s", "mind").partition(": ")
     assert (subject.split()[0], state) == ("run", "completed")
     assert os.listdir(f"{cell.checkout}/logs/transcripts") == [f"{subject.split()[1]}.jsonl"]
