@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.context import RunnerContext, runner_context
+from infra.cell.runner.wakes import Wakes
 from infra.keep.watcher_file import WatcherFile, encode
 from infra.shared import boot, boot_log, comms
 from infra.shared.boot import Boot, Limits
@@ -180,6 +181,7 @@ class Cell:
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
         self._runners: list[Runner] = []
+        self._wakes = list[Wakes]()
         self._seen = Page("", "")
 
     # The doors are opened when a test first has to do with them.
@@ -208,6 +210,8 @@ class Cell:
             if runner.process.poll() is None:
                 runner.process.kill()
             runner.process.wait()
+        for wakes in self._wakes:
+            wakes.close()
         self.close_git_door()
         if self._model:
             self._model.close()
@@ -256,6 +260,12 @@ class Cell:
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
         self.open_git_door()
         return runner_context(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
+
+    def wakes(self, context: RunnerContext) -> Wakes:
+        """What a runner on main hears of the git door; closed with the cell."""
+        made = Wakes(self.places.git_socket, context.log, context.interruption)
+        self._wakes.append(made)
+        return made
 
     # The PM's side.
 

@@ -12,7 +12,6 @@ from infra.cell.doors import ModelFailure
 from infra.cell.loop.context.summarise import COMPACT, HAND_OVER
 from infra.cell.runner import handover_note
 from infra.cell.runner.handover_note import MOST_STARTS, FreshStarts
-from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolResult
 from infra.shared.paths import HANDOVER_NOTE
@@ -52,7 +51,7 @@ class Digger:
 
 def work_of(cell: Cell, model: Any, **other: Any) -> Work:
     context = cell.context(model, limits=limits(run_steps=200, context_tokens=TOKENS, **other))
-    return Work(context, Wakes(cell.places.git_socket, context.log, context.interruption))
+    return Work(context, cell.wakes(context))
 
 
 def lines(cell: Cell) -> list[list[dict[str, Any]]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from infra.cell.mind import note_files
-from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.event import logged
@@ -24,7 +23,7 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
     script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
     context = cell.context(Canned([calls(bash(script)), says("Done.")]))
-    wakes = Wakes(cell.places.git_socket, context.log, context.interruption)
+    wakes = cell.wakes(context)
     Work(context, wakes).look(ticked=False)
     wakes.close()
     events = [each.event for each in logged(Below(cell.places.events)) if each.event]
@@ -53,7 +52,7 @@ def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Ce
         return says("Done.")
 
     context = cell.context(Canned([calls(note), says("Done."), sees]))
-    wakes = Wakes(cell.places.git_socket, context.log, context.interruption)
+    wakes = cell.wakes(context)
     work = Work(context, wakes)
     assert work.look(ticked=False) is Next.LOOK_AGAIN
     kept = cell.bare("show", "mind:memory/long_term.md")

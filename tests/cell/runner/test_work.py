@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import json
@@ -15,7 +14,6 @@ import pytest
 
 from infra.cell.runner.page import Page
 from infra.cell.runner.state import STATE_FILE
-from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.policy import Policy, to_text
@@ -707,7 +705,7 @@ def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell
     model = Canned([says("Done.")] * 5)
     context = cell.context(model)
     forgetful = ForgetfulPage(context.git, context.state, _never, context.log)
-    work = Work(context._replace(page=forgetful), Wakes(cell.places.git_socket, context.log, context.interruption))
+    work = Work(context._replace(page=forgetful), cell.wakes(context))
 
     assert [work.look(ticked=False) for _ in range(3)] == [Next.LOOK_AGAIN, Next.SLEEP, Next.SLEEP]
     assert len(model.requests) == 1
@@ -733,9 +731,7 @@ def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) ->
     cell.tell("do it")
     context = cell.context(Canned([calls(bash(f"echo busy > {cell.places.mind}/memory/working.md")), says("Done.")]))
 
-    with contextlib.closing(Wakes(cell.places.git_socket, context.log, context.interruption)) as wakes:
-        assert Work(context, wakes).look(ticked=False) is Next.LOOK_AGAIN
-
+    assert Work(context, cell.wakes(context)).look(ticked=False) is Next.LOOK_AGAIN
     subject, _, state = cell.bare("log", "-1", "--format=%s", "mind").partition(": ")
     assert (subject.split()[0], state) == ("run", "completed")
     assert os.listdir(f"{cell.checkout}/logs/transcripts") == [f"{subject.split()[1]}.jsonl"]
