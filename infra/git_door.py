@@ -6,7 +6,6 @@ pushes by path and meets no policy."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import socket
@@ -65,9 +64,6 @@ def main(words: Sequence[str]) -> int:
         log.error("record.not_marked", reason=str(error))
     app = App(DoorContext(places, settings, log, record=record), Watch(places.remote), partial(is_runner, places))
     asyncio.run(_serve(app, requests, pushes))
-    for path in (places.git_socket, f"{places.var}/door/{JUDGE}"):
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(path)
     log.info("door.closed")
     return Exit.OK
 

@@ -122,10 +122,14 @@ class DoorServer:
         try:
             if self._open > self._limits.connections and uid not in self._keep:
                 raise Refusal(_busy(f"{self._limits.connections} connections are open"))
-            async with asyncio.timeout(self._limits.asking_seconds):
-                await self._read(reader, line)
+            try:
+                await asyncio.wait_for(self._read(reader, line), self._limits.asking_seconds)
+            except TimeoutError:
+                return None
             left = asyncio.ensure_future(_end_of(reader))
             async with self._places:
+                if left.done():
+                    raise ClientLeft
                 done = await self._answer(self._decoder.decode(line), Caller(pid, uid, left))
             return Answer(answer=msgspec.Raw(msgspec.json.encode(done)))
         except Refusal as refusal:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -48,7 +48,7 @@ Requests = Health | Tips | Report | Ask | Examine | AskTaint | AskDrift | Record
 class App:
     """`is_runner`: whether the process of this pid may speak for the agent; it may take a moment to tell."""
 
-    def __init__(self, context: DoorContext, watch: Watch, is_runner: Callable[[int], bool] = lambda pid: True) -> None:
+    def __init__(self, context: DoorContext, watch: Watch, is_runner: Callable[[int], Awaitable[bool]]) -> None:
         self._context, self._watch, self._is_runner = context, watch, is_runner
         self._page, self._one_push = asyncio.Lock(), asyncio.Lock()
         """The first is for what writes main's page."""
@@ -83,7 +83,7 @@ class App:
             case Tips():
                 return await unless_left(caller, self._watch.news(request))
             case Report() | Ask() | Record():
-                if not await asyncio.to_thread(self._is_runner, caller.pid):
+                if not await self._is_runner(caller.pid):
                     raise Refusal(refused("reports, questions and events are taken from the agent's runner alone"))
                 async with self._page if not isinstance(request, Record) else contextlib.nullcontext():
                     found = await asyncio.to_thread(answer, self._context, request)

@@ -5,6 +5,7 @@ connecting. No more is promised: it could as well write into the runner's memory
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from infra.keep.watcher_file import WatcherFile, decode
@@ -14,11 +15,11 @@ PATIENCE_SECONDS = 2.0
 _LOOK_SECONDS = 0.05
 
 
-def is_runner(places: Paths, pid: int, patience: float = PATIENCE_SECONDS) -> bool:
+async def is_runner(places: Paths, pid: int, patience: float = PATIENCE_SECONDS) -> bool:
     """Whether the watcher names this process as its runner. It notes the pid after the launch, so this waits for it."""
     until = time.monotonic() + patience
     while not (is_known := 0 < pid == watcher_says(places).runner_pid) and time.monotonic() < until:
-        time.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_LOOK_SECONDS)
     return is_known
 
 

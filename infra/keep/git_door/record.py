@@ -81,7 +81,7 @@ class WorkRecord:
         except GitError as error:
             self._log.warning("record.repository_not_read", reason=redacted_and_cut(str(error), 1000))
             lines.append(f"commits and tests: not known ({_plain(str(error))})")
-        times = [f"{push} ({count} times)" if count > 1 else push for push, count in self._refused.items()]
+        times = [f"{push} ({count} times)" if count > 1 else push for push, count in list(self._refused.items())]
         starts = list(self._starts(since.at))
         beside = (("pushes refused", times), ("hops and starts", starts))
         lines += [f"{what}: {_shown(found)}" for what, found in beside if found]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import binascii
 import time
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
-from infra.keep.door_server import Caller, Limits
+from infra.keep.door_server import Caller, ClientLeft, Limits
 from infra.keep.ledger.lines import Opened, Settled
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import Answer, CallFailure
@@ -52,12 +53,11 @@ class ModelDoor:
         """Models, by their place, whose key the provider refused at the last call; and what it said."""
         self._probe = probe
 
-    async def answer(self, request: Complete | Health | Acts | Probe, _: Caller) -> msgspec.Struct:
-        """A completion also for a client that has disconnected, since what a provider has begun is paid. Raises
-        CallFailure."""
+    async def answer(self, request: Complete | Health | Acts | Probe, caller: Caller) -> msgspec.Struct:
+        """What a provider has begun is paid, so it goes on when the client leaves. Raises CallFailure, ClientLeft."""
         match request:
             case Complete(asked, must_see):
-                return await self.complete(asked, must_see)
+                return await self.complete(asked, must_see, caller.left)
             case Acts():
                 lacks = any(not offer.has_tools for offer in self.offers)
                 return ActsNow(OPERATIONS if lacks else TOOLS, lacks)
@@ -71,13 +71,22 @@ class ModelDoor:
         problems += [*self._refused_keys.values(), *self._left_out]
         return ModelHealth(first.provider, first.name, problems[0] if problems else None)
 
-    async def complete(self, request: Request, must_see: bool = False) -> Completion:
-        """One completion, from the first model that gives one. Raises CallFailure."""
+    async def complete(
+        self, request: Request, must_see: bool = False, left: asyncio.Future[None] | None = None
+    ) -> Completion:
+        """One completion, from the first model that gives one. Raises CallFailure; ClientLeft before a try that nobody
+        would hear of."""
         offers = _able(_asked_first(self.offers, request.model), request, must_see)
         for image in request.images:
             if problem := problem_with_image(image):
                 raise CallFailure("invalid_request", problem)
-        return await first_answer(offers, lambda offer: self._try(offer, request), self._note)
+
+        async def attempt(offer: Offer) -> Completion:
+            if left and left.done():
+                raise ClientLeft
+            return await self._try(offer, request)
+
+        return await first_answer(offers, attempt, self._note)
 
     def _note(self, offer: Offer, failure: CallFailure | None) -> None:
         place = self.offers.index(offer)

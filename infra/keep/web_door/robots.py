@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
@@ -37,7 +38,8 @@ class Robots:
             self._kept[target.origin] = (self._now() + KEPT_SECONDS, text)
             if len(self._kept) > MOST_SITES:
                 del self._kept[next(iter(self._kept))]
-        if not Protego.parse(text).can_fetch(target.url, AGENT):
+        rules = await asyncio.to_thread(Protego.parse, text)  # seconds for a hostile one, in which others are answered
+        if not rules.can_fetch(target.url, AGENT):
             words = f"the robots.txt of {target.origin} asks robots not to read this page"
             raise denied(words, "use another source", "robots")
 

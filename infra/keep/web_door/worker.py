@@ -19,7 +19,7 @@ from infra.keep.web_door.text import MOST_LINKS, Content, PageBody
 from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
 
-SECONDS: Final = 30.0
+SECONDS: Final = 10.0
 """With its start, where it has not been started ahead."""
 MOST_REPLY_BYTES: Final = 16 << 20
 MOST_LINE_CHARS: Final = 300

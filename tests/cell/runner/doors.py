@@ -74,10 +74,14 @@ class GitDoor(Served):
         is_runner: Callable[[int], bool] = lambda pid: True,
     ) -> None:
         requests, pushes = listen(places.git_socket), listen_to_hooks(places)
+
+        async def speaks(pid: int) -> bool:
+            return is_runner(pid)
+
         app = DoorContext(places, settings, structlog.get_logger())
         super().__init__(
             places.git_socket,
-            lambda leave, ready: App(app, Watch(places.remote, poll_seconds), is_runner).serve(
+            lambda leave, ready: App(app, Watch(places.remote, poll_seconds), speaks).serve(
                 leave, requests, pushes, ready
             ),
         )
