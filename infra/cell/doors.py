@@ -15,8 +15,6 @@ from infra.shared.conversation import (
     ERROR_TYPES,
     MAX_TOKENS,
     REFUSAL,
-    Acts,
-    ActsNow,
     Complete,
     Completion,
     Image,
@@ -122,10 +120,6 @@ class Model:
         if said.stop_reason == REFUSAL:
             raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
         return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else "")
-
-    def acts(self, seconds: float) -> ActsNow:
-        """How runs ask for acts. Raises ModelFailure."""
-        return self._asked(Acts(), ActsNow, seconds)
 
     def health(self, seconds: float) -> ModelHealth:
         """What the door says of itself. Raises ModelFailure."""

@@ -1,8 +1,8 @@
 """A conversation with a model, as the runner and the model door exchange it (`shared.door`). The shapes follow
 Anthropic's Messages API; the door maps them to each provider.
 
-`Complete` is answered with a `Completion`, `Health` with `ModelHealth`, `Acts` with `ActsNow`, `Probe` with `Probed`; a
-failure has a type of `ERROR_TYPES`."""
+`Complete` is answered with a `Completion`, `Health` with `ModelHealth`, `Probe` with `Probed`; a failure has a
+type of `ERROR_TYPES`."""
 
 from __future__ import annotations
 
@@ -194,17 +194,6 @@ class Complete(DoorRequest, frozen=True):
     request: Request
     must_see: bool = False
     """A model that takes no images is not asked."""
-
-
-class Acts(DoorRequest, frozen=True):
-    """How a run that begins now asks for acts."""
-
-
-class ActsNow(msgspec.Struct, frozen=True):
-    begin: str
-    """TOOLS or OPERATIONS of `boot`."""
-    lacks_tools: bool = False
-    """One of the models has none, so no run of tools can go on."""
 
 
 class Probe(DoorRequest, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.cell.clone_git import CloneGit
-from infra.cell.doors import Keep, Model, ModelFailure
+from infra.cell.doors import Keep, Model
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.log import Log, logger
@@ -18,15 +18,13 @@ from infra.cell.runner.status import StatusFile
 from infra.cell.services.supervisor import Services
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
-from infra.shared.conversation import ActsNow, Completion, Request
+from infra.shared.conversation import Completion, Request
 from infra.shared.paths import LIFE_FILE
 from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
-ACTS_SECONDS = 5.0
-"""For the door's word on how the models act."""
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
@@ -55,13 +53,6 @@ class RunnerContext(NamedTuple):
         """One model call, as `ask`, with the promise that it ends in time."""
         self.heartbeat.beat("asking the model", ask_seconds(self.boot))
         return self.ask(request)
-
-    def acts(self) -> ActsNow:
-        """How runs ask for acts: what the door knows of the models, else what the watcher said."""
-        try:
-            return Model(self.boot.places.model_socket).acts(ACTS_SECONDS)
-        except ModelFailure:
-            return ActsNow(self.boot.acts)
 
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""

@@ -18,16 +18,7 @@ from infra.cell.runner.page import PageSeen
 from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
-from infra.shared.conversation import (
-    FIRST_MESSAGE,
-    OPENING_PREFIX,
-    ActsNow,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-)
+from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
 from infra.shared.paths import TRANSCRIPTS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.tip import read_file
@@ -87,21 +78,22 @@ def start_of(
     """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
     besides the briefing, for work of these words. Raises NoPrompt, GitError, OSError."""
     prompt = _base_prompt(context, seen)
-    now = context.acts()
+    acts = context.boot.acts
     directory = os.path.join(context.checkout, TRANSCRIPTS)
     here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
     name, told = f"{context.now().replace(':', '')}-{context.boot.id[:8]}", ""
     before = resume.cut_short(context, directory, [task.id for task in tasks]) if look_back else None
-    if before and _problem_with_acts(before, now):
-        context.log.warning("run.not_resumed", run=before.run_id, why=_problem_with_acts(before, now))
+    if before and before.acts == TOOLS != acts:  # text can be said to any model
+        why = "it called tools, and one of the models cannot"
+        context.log.warning("run.not_resumed", run=before.run_id, why=why)
         before = None
     if before:
+        acts = before.acts
         name, messages = before.run_id, before.request.messages
         tasks = [task for task in tasks if task.id in before.directives or _was_told(before, task)]
         told = "" if _was_told_of_a_cut(before) else _RESUMED.format(at=before.at, **here)
     else:
-        messages = _opening(context, seen, tasks, toolbox_for(now.begin), now.begin, look_back, reads)
-    acts = before.acts if before else now.begin
+        messages = _opening(context, seen, tasks, toolbox_for(acts), acts, look_back, reads)
     tools = toolbox_for(acts).tools if acts == TOOLS else ()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
     request = Request((system, seen.document), messages, tools, name)
@@ -118,11 +110,6 @@ def _was_told_of_a_cut(run: Recorded) -> bool:
 def _was_told(run: Recorded, task: Directive) -> bool:
     """It was added while the run was under way."""
     return any(f"{task.id}: {task.text}" in words.steered for words in run.told.values())
-
-
-def _problem_with_acts(run: Recorded, now: ActsNow) -> str:
-    """Why the run cannot go on; text can be said to any model."""
-    return "it called tools, and one of the models cannot" if run.acts == TOOLS and now.lacks_tools else ""
 
 
 def _opening(

@@ -16,10 +16,7 @@ from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.models import Offer, no_price
 from infra.keep.model_door.rotation import PASSING, REFUSED_KEY, first_answer
-from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import (
-    Acts,
-    ActsNow,
     Complete,
     Completion,
     Image,
@@ -35,7 +32,7 @@ from infra.shared.door import Failure, Health
 
 log = structlog.get_logger("model_door")
 
-REQUESTS = Complete | Health | Acts | Probe
+REQUESTS = Complete | Health | Probe
 LIMITS = Limits(line_bytes=32 << 20, too_long="context_overflow")
 """No provider takes more."""
 PROBE_CHARS = 200
@@ -53,14 +50,11 @@ class ModelDoor:
         """Models, by their place, whose key the provider refused at the last call; and what it said."""
         self._probe = probe
 
-    async def answer(self, request: Complete | Health | Acts | Probe, caller: Caller) -> msgspec.Struct:
+    async def answer(self, request: Complete | Health | Probe, caller: Caller) -> msgspec.Struct:
         """What a provider has begun is paid, so it goes on when the client leaves. Raises CallFailure, ClientLeft."""
         match request:
             case Complete(asked, must_see):
                 return await self.complete(asked, must_see, caller.left)
-            case Acts():
-                lacks = any(not offer.has_tools for offer in self.offers)
-                return ActsNow(OPERATIONS if lacks else TOOLS, lacks)
             case Probe():
                 return Probed(_word_in(self._probe))
         return self.health()

@@ -24,8 +24,6 @@ from infra.keep.git_door.tips import Watch
 from infra.keep.model_door.app import REQUESTS
 from infra.keep.settings import Settings
 from infra.shared.conversation import (
-    Acts,
-    ActsNow,
     Complete,
     Completion,
     ModelHealth,
@@ -127,9 +125,6 @@ class ModelDoor:
         self.at_last: Reply = says("I have nothing to say.")
         self.requests: list[Request] = []
         self.healthy = True
-        self.acts = ""
-        """How runs ask for acts; empty: it is one that does not say."""
-        self.lacks_tools = False
         door = self
 
         class Handler(socketserver.StreamRequestHandler):
@@ -153,7 +148,7 @@ class ModelDoor:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 
-    def answer(self, asked: Complete | Health | Acts | Probe, probe: str) -> msgspec.Struct | Refusal:
+    def answer(self, asked: Complete | Health | Probe, probe: str) -> msgspec.Struct | Refusal:
         match asked:
             case Complete(request):
                 self.requests.append(request)
@@ -162,8 +157,6 @@ class ModelDoor:
             case Probe():
                 with open(probe, encoding="ascii") as file:
                     return Probed(file.read())
-            case Acts() if self.acts:
-                return ActsNow(self.acts, self.lacks_tools)
             case Health() if self.healthy:
                 return ModelHealth("scripted", "demo")
         return Refusal("unavailable")

@@ -9,7 +9,7 @@ from infra.cell.doors import ModelFailure
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.cell.run_states import StopReason
-from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.runner.cell import Cell
@@ -79,11 +79,9 @@ def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
     assert "origin has no branch 'nowhere'" in event["error"]["message"]
 
 
-def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
-    """It knows the models. A run goes on as it began, but for one that called tools where a model is known to have
-    none: that begins anew."""
+def test_a_run_asks_for_acts_as_the_settings_say(cell: Cell) -> None:
+    """It goes on as it began, but for one that called tools where a model has none now: that begins anew."""
     cell.tell("Write a note.")
-    cell.model.acts = TOOLS
 
     def cut(request: Request) -> Completion:
         raise ModelFailure("invalid_request", "as the test wants it")
@@ -91,14 +89,11 @@ def test_the_door_says_how_a_run_asks_for_acts(cell: Cell) -> None:
     by_tools, model = work(cell, calls(bash("true")), cut)
     assert by_tools.reason is StopReason.MODEL_UNAVAILABLE
     assert model.requests[0].tools
-    cell.model.acts = OPERATIONS
     by_tools, model = work(cell, calls(bash("true", id="2")), cut)
     assert [(bool(request.tools), len(request.messages)) for request in model.requests] == [(True, 5), (True, 7)]
-    cell.model.lacks_tools = True
-    by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut)
+    by_text, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut, acts=OPERATIONS)
     assert by_text.reason is StopReason.MODEL_UNAVAILABLE
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]
-    cell.model.acts = TOOLS
     last, model = work(cell, says(REPORT), says("[]"))
     assert (last.reason, last.text) == (StopReason.COMPLETED, REPORT)
     assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 3), ((), 5)]
