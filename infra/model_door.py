@@ -23,8 +23,8 @@ from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import nano_dollars
 from infra.keep.model_door import app
 from infra.keep.model_door.accounts import Accounts
-from infra.keep.model_door.model import CallFailure, Model
-from infra.keep.model_door.models import ProviderContext, make_offers, no_price
+from infra.keep.model_door.model import CallFailure
+from infra.keep.model_door.models import Offer, make_offers, no_price
 from infra.keep.model_door.script import ScriptError
 from infra.keep.settings_file import SettingsError, read_settings
 from infra.shared.exit_codes import Exit
@@ -37,8 +37,8 @@ log = structlog.get_logger("model_door")
 def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM."""
     parser = arguments.parser("model_door", __doc__ or "")
-    idle = ProviderContext._field_defaults["idle_seconds"]
-    parser.add_argument("--idle-seconds", type=float, default=idle, help="a silent stream is given up (%(default)s)")
+    # Models think for a minute without a word.
+    parser.add_argument("--idle-seconds", type=float, default=120.0, help="a silent stream is given up (%(default)s)")
     given = parser.parse_args(words)
     places = arguments.places(given)
     log_to_stderr()
@@ -46,7 +46,7 @@ def main(words: list[str] | None = None) -> int:
     try:
         settings = read_settings(given.settings)
         directory = os.path.dirname(os.path.abspath(given.settings))
-        offers = make_offers(ProviderContext(settings.model, places, directory, given.idle_seconds))
+        offers = make_offers(settings.model, places, directory, given.idle_seconds)
         listening = listen(places.model_socket)
     except (SettingsError, ScriptError, ValueError) as error:
         return _not_opened(Exit.CONFIG, str(error))
@@ -64,9 +64,8 @@ def main(words: list[str] | None = None) -> int:
             log.info("door.opened", provider=offer.model.provider, model=offer.model.name, problem=problem)
         # An SDK takes a second to load, and that must not come before the first answer.
         loading: list[asyncio.Future[None]] = []  # a task that nobody holds can vanish
-        models = [offer.model for offer in door.offers]
         server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
-        asyncio.run(server.serve(listening, lambda: loading.append(asyncio.ensure_future(load_all(models)))))
+        asyncio.run(server.serve(listening, lambda: loading.append(asyncio.ensure_future(load_all(door.offers)))))
     except OSError as error:
         return _not_opened(Exit.FAILURE, f"the ledger {places.ledger} must be readable and writable: {error}")
     finally:
@@ -81,11 +80,11 @@ def _not_opened(code: Exit, reason: str) -> Exit:
     return code
 
 
-async def load_all(models: Sequence[Model]) -> None:
+async def load_all(offers: Sequence[Offer]) -> None:
     """One after the other: two threads that import what the other one is importing can see half of it."""
-    for model in models:
+    for offer in offers:
         with contextlib.suppress(CallFailure):  # the first call says it
-            await model.load()
+            await offer.model.load()
 
 
 if __name__ == "__main__":

@@ -22,11 +22,8 @@ class CallFailure(Exception):
         message: str,
         retry_after_seconds: float | None = None,
         usage: Usage | None = NOTHING,
-        measured: bool = True,
-        has_classes: bool = True,
     ) -> None:
-        """`usage` None: nobody knows, so the worst case counts. `measured` False: a part of it is assumed.
-        `has_classes` False: its prompt is counted at the dearest price."""
+        """`usage` None: nobody knows, so the worst case counts."""
         if type not in ERROR_TYPES:
             raise ValueError(f"error type is {type!r}; expected one of {', '.join(ERROR_TYPES)}")
         super().__init__(message)
@@ -34,8 +31,10 @@ class CallFailure(Exception):
         self.message = message
         self.retry_after_seconds = retry_after_seconds
         self.usage = usage
-        self.measured = measured and usage is not None
-        self.has_classes = has_classes
+        self.measured = usage is not None
+        """False: a part of it is assumed."""
+        self.has_classes = True
+        """False: its prompt is counted at the dearest price."""
 
 
 class Answer(NamedTuple):

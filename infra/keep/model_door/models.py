@@ -1,41 +1,25 @@
-"""The adapters by the names of their providers. Another provider is a line here and in `shared.providers`, and a
-model of `model.Model`."""
+"""The models that the settings name. Another provider is a line here and in `keep.providers`, and a `Dialect`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import NamedTuple
 
 from infra.keep import model_settings
 from infra.keep.ledger.prices import FREE, Tariff, tariff
 from infra.keep.model_door.call import StreamedModel
 from infra.keep.model_door.chat import CHAT
-from infra.keep.model_door.keys import Key, read_key
+from infra.keep.model_door.keys import read_key
 from infra.keep.model_door.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.model import CallFailure, Model
 from infra.keep.model_door.ollama import OLLAMA as OLLAMA_CHAT
 from infra.keep.model_door.responses import RESPONSES
 from infra.keep.model_door.script import DEMO, ScriptedModel, read_script
 from infra.keep.model_settings import Choice, ModelSettings, choices
-from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, OPENAI, PROVIDERS, SCRIPTED
+from infra.keep.providers import ANTHROPIC, KEYS, OLLAMA, PROVIDERS, SCRIPTED
 from infra.shared.paths import Paths
 
 FREE_OF_COST = frozenset([SCRIPTED, OLLAMA])
-
-
-class ProviderContext(NamedTuple):
-    """What a model is made in."""
-
-    settings: ModelSettings
-    places: Paths
-    settings_directory: str
-    """A script's path is relative to it."""
-    idle_seconds: float = 120.0
-    """A stream with no new content for so long is given up: models think for a minute without a word."""
-
-    def key(self, provider: str) -> Key:
-        return read_key(f"{self.places.secrets}/{PROVIDERS[provider].key}")
 
 
 class Offer(NamedTuple):
@@ -48,17 +32,17 @@ class Offer(NamedTuple):
     """False: it is asked for acts by lists in plain text."""
 
 
-def make_offers(around: ProviderContext) -> tuple[Offer, ...]:
-    """In the order in which they are asked. Raises ScriptError."""
-    there = [key for key in KEYS if os.path.lexists(f"{around.places.secrets}/{key}")]
+def make_offers(settings: ModelSettings, places: Paths, directory: str, idle_seconds: float) -> tuple[Offer, ...]:
+    """In the order in which they are asked. A script's path is relative to `directory`. Raises ScriptError."""
+    there = [key for key in KEYS if os.path.lexists(f"{places.secrets}/{key}")]
     return tuple(
-        Offer(_MAKERS[choice.provider](choice, around), _price_of(choice, around.settings), choice.has_tools)
-        for choice in choices(around.settings, there)
+        Offer(
+            _made(choice, places, directory, idle_seconds),
+            tariff(choice.name, settings.prices) or (FREE if choice.provider in FREE_OF_COST else None),
+            choice.has_tools,
+        )
+        for choice in choices(settings, there)
     )
-
-
-def _price_of(choice: Choice, settings: ModelSettings) -> Tariff | None:
-    return tariff(choice.name, settings.prices) or (FREE if choice.provider in FREE_OF_COST else None)
 
 
 def no_price(model: Model) -> CallFailure:
@@ -69,19 +53,15 @@ def no_price(model: Model) -> CallFailure:
     )
 
 
-def _scripted(choice: Choice, around: ProviderContext) -> Model:
-    path = DEMO if choice.name == PROVIDERS[SCRIPTED].model else os.path.join(around.settings_directory, choice.name)
-    return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
-
-
-def _openai(choice: Choice, around: ProviderContext) -> Model:
+def _made(choice: Choice, places: Paths, directory: str, idle_seconds: float) -> Model:
+    if choice.provider == SCRIPTED:
+        own = choice.name == PROVIDERS[SCRIPTED].model
+        path = DEMO if own else os.path.join(directory, choice.name)
+        return ScriptedModel(choice.name, read_script(path), choice.max_tokens)
+    if choice.provider == OLLAMA:
+        return StreamedModel(choice, OLLAMA_CHAT, idle_seconds)
+    key = read_key(f"{places.secrets}/{PROVIDERS[choice.provider].key}")
+    if choice.provider == ANTHROPIC:
+        return ClaudeModel(choice, MESSAGES, idle_seconds, key)
     dialect = RESPONSES if choice.api == model_settings.RESPONSES else CHAT
-    return StreamedModel(choice, dialect, around.idle_seconds, around.key(OPENAI))
-
-
-_MAKERS: dict[str, Callable[[Choice, ProviderContext], Model]] = {
-    SCRIPTED: _scripted,
-    ANTHROPIC: lambda choice, around: ClaudeModel(choice, MESSAGES, around.idle_seconds, around.key(ANTHROPIC)),
-    OPENAI: _openai,
-    OLLAMA: lambda choice, around: StreamedModel(choice, OLLAMA_CHAT, around.idle_seconds),
-}
+    return StreamedModel(choice, dialect, idle_seconds, key)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -44,11 +45,11 @@ class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class When(_Part, frozen=True, kw_only=True):
-    """Regular expressions that must be found for the scene to be played; one that is left out asks nothing."""
+    """Regular expressions that must be found for the scene to be played; an empty one asks nothing."""
 
-    directive: str | None = None
+    directive: str = ""
     """In the text of the first open directive."""
-    comms: str | None = None
+    comms: str = ""
     """In COMMS.md."""
 
 
@@ -98,35 +99,29 @@ def read_script(path: str) -> Script:
 def parse_script(text: str, source: str) -> Script:
     """Raises ScriptError."""
     try:
-        raw = parse_yaml(text)
-    except ValueError as error:
+        script = msgspec.convert(parse_yaml(text), Script)
+    except ValueError as error:  # of YAML, or of a value, which is named
         raise ScriptError(f"{source} cannot be understood: {error}") from None
-    try:
-        script = msgspec.convert(raw, Script)
-    except msgspec.ValidationError as error:
-        raise ScriptError(f"{source}: {error}") from None
     for scene in script.scenes:
         _check(scene, source)
     return script
 
 
 def _check(scene: Scene, source: str) -> None:
+    where = f"{source}: scene {scene.name!r}"
     for key in scene.when.__struct_fields__:
-        pattern = getattr(scene.when, key)
         try:
-            re.compile(pattern or "")
+            re.compile(getattr(scene.when, key))
         except re.error as error:
-            raise ScriptError(f"{source}: scene {scene.name!r}: when.{key} is not a regex: {error}") from None
+            raise ScriptError(f"{where}: when.{key} is not a regex: {error}") from None
     for place, reply in enumerate(scene.replies):
         if reply.error and reply != ScriptedReply(error=reply.error):
-            raise ScriptError(
-                f"{source}: scene {scene.name!r}: replies[{place}] has an error and more; expected one of both"
-            )
+            raise ScriptError(f"{where}: replies[{place}] has an error and more; expected one of both")
         if reply.error and reply.error.type not in ERROR_TYPES:
-            raise ScriptError(f"{source}: scene {scene.name!r}: {reply.error.type!r} is no type of error")
+            raise ScriptError(f"{where}: {reply.error.type!r} is no type of error")
 
 
-class Played(msgspec.Struct, frozen=True):
+class Played(NamedTuple):
     """What the script holds for a conversation."""
 
     scene: str = ""
@@ -172,8 +167,7 @@ def _is_for(when: When, request: Request) -> bool:
         directives = [found.text for found in open_directives(comms)]
     except CommsError:
         directives = []
-    asked = ((when.directive, "".join(directives[:1])), (when.comms, comms))
-    return all(pattern is None or re.search(pattern, text) for pattern, text in asked)
+    return bool(re.search(when.directive, "".join(directives[:1])) and re.search(when.comms, comms))
 
 
 class ScriptedModel:
@@ -191,7 +185,9 @@ class ScriptedModel:
         """There is nothing to load."""
 
     def prepare(self, request: Request) -> ScriptedTurn:
-        return ScriptedTurn(self, request.in_words, self._max_tokens)
+        request = request.in_words
+        most = Usage(input_tokens=_tokens(to_plain(request)), output_tokens=self._max_tokens)
+        return ScriptedTurn(self, request, most)
 
     def next(self, request: Request) -> Played:
         """Raises CallFailure where the script says so."""
@@ -204,25 +200,24 @@ class ScriptedModel:
         return played
 
 
+@dataclass
 class ScriptedTurn:
     """One call of the scripted model."""
 
-    def __init__(self, model: ScriptedModel, request: Request, max_tokens: int) -> None:
-        self._model = model
-        self._request = request
-        self._input_tokens = _tokens(to_plain(request))
-        self.most = Usage(input_tokens=self._input_tokens, output_tokens=max_tokens)
+    model: ScriptedModel
+    request: Request
+    most: Usage
 
     async def make(self) -> Answer:
-        played = self._model.next(self._request)
+        played = self.model.next(self.request)
         if played.reply:
             await asyncio.sleep(played.reply.delay_seconds)
-        answer = completion(played, self._model.name)
+        answer = _completion(played, self.model.name)
         output = min(_tokens(to_plain(answer)["content"]), self.most.output_tokens)
-        return Answer(answer._replace(usage=Usage(input_tokens=self._input_tokens, output_tokens=output)))
+        return Answer(answer._replace(usage=self.most._replace(output_tokens=output)))
 
 
-def completion(played: Played, model: str) -> Completion:
+def _completion(played: Played, model: str) -> Completion:
     """What the model says for this part of the script, its usage not yet counted."""
     reply = played.reply
     if not played.scene:

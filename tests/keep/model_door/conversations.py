@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from infra.shared.conversation import (
-    STOP_REASONS,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolSpec,
-    ToolUse,
-    Usage,
-)
+from infra.shared.conversation import Message, Request, Text, ToolResult, ToolSpec, ToolUse, Usage
 
 words = st.text(max_size=40)
 json_values = st.recursive(
@@ -39,12 +29,3 @@ requests = st.builds(
 )
 counts = st.integers(0, 10**7)
 usages = st.builds(Usage, counts, counts, counts, counts)
-shares = st.floats(0, 2)
-completions = st.builds(
-    Completion,
-    st.lists(texts | tool_uses, max_size=4).map(tuple),
-    st.sampled_from(STOP_REASONS),
-    words,
-    usages,
-    shares,
-)

@@ -11,9 +11,7 @@ from infra.keep.settings import Settings, runner_acts
 from infra.keep.settings_file import parse_settings
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion
-from tests.keep.model_door.dialects import Chat
-from tests.keep.model_door.doors import KEY, DoorProcess, a_request
-from tests.keep.model_door.peer import Answer, Peer
+from tests.keep.model_door.doors import DoorProcess, a_request
 
 
 def test_the_settings_alone_tell_the_watcher() -> None:
@@ -30,14 +28,3 @@ def test_a_model_without_tools_gets_none(tmp_path: Path) -> None:
             door.complete()
         assert caught.value.type == "invalid_request"
         assert isinstance(door.complete(a_request()._replace(tools=())), Completion)
-
-
-def test_models_of_one_name_are_not_mixed_up(tmp_path: Path) -> None:
-    """One without tools leaves the other's its own."""
-    dialect = Chat()
-    with Peer(dialect.content_type, lambda body: Answer(dialect.reply(("hello",)))) as peer:
-        other = {"provider": "ollama", "name": "m", "base_url": peer.url, "tools": False}
-        model = {"provider": "openai", "name": "m", "base_url": peer.url, "api": "chat", "then": [other]}
-        settings = {"model": model | {"prices": {"m": {"input": 1, "output": 1}}}}
-        with DoorProcess(tmp_path, settings, KEY, "openai_api_key") as door:
-            assert door.complete().text == "hello"

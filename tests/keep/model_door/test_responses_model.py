@@ -96,6 +96,7 @@ def test_reasoning_goes_back_with_the_calls_that_it_led_to() -> None:
     made = sent(a_request(messages=after(answer)), MODEL, thoughts)
 
     assert (made["store"], made["include"]) == (False, ["reasoning.encrypted_content"])
+    assert "include" not in sent(a_request(), "gpt-4.1", Thoughts()), "which would refuse the whole call"
     assert [item["type"] for item in made["input"]] == [
         *("message", "reasoning", "message", "function_call", "function_call"),
         *("function_call_output", "function_call_output"),
@@ -132,11 +133,7 @@ def test_reasoning_goes_back_to_its_own_place_alone() -> None:
 
 def test_what_the_provider_would_refuse_does_not_go_back() -> None:
     """Reasoning without its encrypted content, which it knows nothing of, and reasoning that nothing follows."""
-
-    def without(data: dict[str, Any]) -> None:
-        del data["item"]["encrypted_content"]
-
-    bare = REASONED[:2] + changed(REASONED[2:3], "response.output_item.done", without) + REASONED[3:]
+    bare = (*changed(REASONED[:3], DONE, lambda data: data["item"].pop("encrypted_content")), *REASONED[3:])
     assert [item["type"] for item in sent_back(bare)] == ["message", "function_call", "function_call"]
     last = DIALECT.reply((), (Called("call_1"),), reasoning=(SECRET,))
     behind = (*last[:1], *(p.replace(b'"output_index": 0', b'"output_index": 9') for p in last[3:-1]), *last[1:3])
@@ -146,21 +143,10 @@ def test_what_the_provider_would_refuse_does_not_go_back() -> None:
 
 def test_the_phase_of_a_text_goes_back() -> None:
     """The provider asks for it: without it, later replies get worse."""
-
-    def with_phase(data: dict[str, Any]) -> None:
-        data["item"]["phase"] = "commentary"
-
-    pieces = DIALECT.reply(("I look.",), (Called("call_1"),))
-    place = next(n for n, piece in enumerate(pieces) if b"output_item.done" in piece)
-    pieces = (*changed(pieces[: place + 1], "response.output_item.done", with_phase), *pieces[place + 1 :])
-    thoughts, answer = _remembered(pieces)
+    first = changed(DIALECT.reply(("I look.",), (Called("call_1"),))[:-4], DONE, _set(phase="commentary"))
+    thoughts, answer = _remembered((*first, *DIALECT.reply(("I look.",), (Called("call_1"),))[-4:]))
     made = sent(a_request(messages=after(answer)), MODEL, thoughts)
     assert made["input"][1] == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
-
-
-def test_a_model_that_does_not_reason_is_not_asked_for_reasoning() -> None:
-    """It would refuse the whole call."""
-    assert "include" not in sent(a_request(), "gpt-4.1", Thoughts())
 
 
 def test_the_door_keeps_reasoning_between_calls(tmp_path: Path) -> None:
@@ -223,7 +209,7 @@ def test_a_reply_whose_parts_contradict_each_other_is_broken(pieces: tuple[bytes
 
 
 def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
-    """Its error is the provider's; its usage is the last word."""
+    """Its error is the provider's; its usage is the last word, unless more was cached than there was."""
     fault = {"code": "rate_limit_exceeded", "message": "slow down"}
     usage = {"input_tokens": 100, "output_tokens": 7, "input_tokens_details": {"cached_tokens": 40}}
     told = {"type": "response.failed", "response": {"status": "failed", "error": fault, "usage": usage}}
@@ -233,10 +219,5 @@ def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
 
     assert type_of_failure(200, (caught.value.type,), caught.value.message) == "rate_limited"
     assert (reply.told, reply.is_counted) == (Usage(60, 7, 0, 40), True)
-
-
-def test_contradicting_counts_are_none() -> None:
-    """More cached than there was: the worst case is booked."""
     usage = {"input_tokens": 5, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 6}}
-    reply = hear(changed(CALLED, COMPLETED, _set(usage=usage)))
-    assert not reply.is_counted
+    assert not hear(changed(CALLED, COMPLETED, _set(usage=usage))).is_counted

@@ -15,7 +15,6 @@ from infra.keep.model_door.script import (
     choose,
     parse_script,
     read_script,
-    turns,
 )
 from infra.shared.conversation import (
     END_TURN,
@@ -51,9 +50,11 @@ scenes:
 
 
 def test_a_script_is_read_into_scenes() -> None:
-    """The control of the refusals below: this script is a good one, and so is the one that comes with the door."""
+    """The control of the refusals below, as is the one that comes with the door. One that is not there is named."""
     assert [scene.name for scene in parse_script(GOOD, "s").scenes] == ["greet", "told", "rest"]
     assert read_script(DEMO).scenes
+    with pytest.raises(ScriptError, match=r"/nowhere/script.yaml.*model.name"):
+        read_script("/nowhere/script.yaml")
 
 
 @pytest.mark.parametrize(
@@ -82,28 +83,20 @@ def test_a_mistake_in_a_script_is_named_when_it_is_read(before: str, after: str,
     assert "my-script.yaml" in str(caught.value)
 
 
-def test_a_script_that_is_not_there_is_named() -> None:
-    """A missing file says which setting names it."""
-    with pytest.raises(ScriptError, match=r"/nowhere/script.yaml.*model.name"):
-        read_script("/nowhere/script.yaml")
+def opened(*ids: str) -> tuple[Message, ...]:
+    """A conversation of calls with these ids."""
+    each = ((Message("assistant", (ToolUse(id, "bash", {}),)), Message("user", (ToolResult(id, ""),))) for id in ids)
+    return tuple(message for both in each for message in both)
 
 
-def an_assistant(id: str) -> Message:
-    return Message("assistant", (ToolUse(id, "bash", {}),))
-
-
-def a_result(id: str, content: str = "") -> Message:
-    return Message("user", (ToolResult(id, content),))
-
-
-def test_the_opening_calls_of_the_runner_are_no_turns_of_the_model() -> None:
-    """Only what the model said counts, with tool calls or without."""
-    opening = (an_assistant(f"{OPENING_PREFIX}1"), a_result(f"{OPENING_PREFIX}1", "now"))
-    later = (an_assistant("scripted-0-0"), a_result("scripted-0-0"), Message("assistant", (Text("and"),)))
-
-    assert turns(a_request()) == 0
-    assert turns(a_request(messages=opening)) == 0
-    assert turns(a_request(messages=opening + later)) == 2
+def test_the_next_reply_follows_from_what_the_model_said() -> None:
+    """With tool calls or without; the opening calls of the runner are not its own. A restarted model goes on."""
+    said = (*opened(f"{OPENING_PREFIX}1", "scripted-0-0"), Message("assistant", (Text("and"),)))
+    for messages, turn, text in (((), 0, "Hello first."), (said[:2], 0, "Hello first."), (said[:4], 1, "Done.")):
+        played = choose(parse_script(GOOD, "s"), a_request("say hello", messages=messages))
+        assert (played.turn, played.reply and played.reply.text) == (turn, text)
+        assert [error.message for _, error in played.errors] == ["busy"] * turn
+    assert choose(parse_script(GOOD, "s"), a_request("say hello", messages=said)).turn == 2
 
 
 @pytest.mark.parametrize(
@@ -139,43 +132,19 @@ def play(script: Script, times: int) -> list[Completion | CallFailure]:
 
 def test_a_scene_is_played_to_its_end_and_says_so() -> None:
     """Replies come in order with the same ids each time; a failure is shown so many times and then passed over; past
-    the end the model ends its turn and says why."""
-    first, busy, busy_again, done, past, past_again = play(parse_script(GOOD, "s"), 6)
+    the end the model ends its turn and says why. Where no scene is for it nothing was done, so it is a refusal."""
+    heard = play(parse_script(GOOD, "s"), 6)
+    failed = [(got.type, got.message, got.retry_after_seconds) for got in heard if isinstance(got, CallFailure)]
+    said = [got for got in heard if isinstance(got, Completion)]
 
-    assert isinstance(first, Completion)
-    assert first.stop_reason == TOOL_USE
-    assert [block.id for block in first.content if isinstance(block, ToolUse)] == ["scripted-0-0", "scripted-0-1"]
-    for failure in (busy, busy_again):
-        assert isinstance(failure, CallFailure)
-        assert (failure.type, failure.message, failure.retry_after_seconds) == ("unavailable", "busy", 1.5)
-    assert isinstance(done, Completion)
-    assert (done.content, done.stop_reason) == ((Text("Done."),), END_TURN)
-    for end in (past, past_again):
-        assert isinstance(end, Completion)
-        assert end.stop_reason == END_TURN
-        assert "no more replies (scene 'greet'" in str(end.content)
-
-
-def test_a_conversation_without_a_scene_is_told_so() -> None:
-    """Nothing was done, so it is a refusal: no directive is ticked by it."""
-    (said,) = play(parse_script("scenes: []", "s"), 1)
-
-    assert isinstance(said, Completion)
-    assert said.stop_reason == REFUSAL
-    assert "no scene" in str(said.content)
-
-
-def test_a_restarted_model_goes_on_where_it_was() -> None:
-    """The next reply follows from the conversation alone."""
-    script = parse_script(GOOD, "s")
-    messages = (an_assistant("scripted-0-0"), a_result("scripted-0-0"))
-
-    played = choose(script, a_request("say hello", messages=messages))
-
-    assert played.turn == 1
-    assert played.reply is not None
-    assert played.reply.text == "Done."
-    assert [error.message for _, error in played.errors] == ["busy"]
+    assert failed == [("unavailable", "busy", 1.5)] * 2
+    assert [one.stop_reason for one in said] == [TOOL_USE, END_TURN, END_TURN, END_TURN]
+    assert [block.id for block in said[0].content if isinstance(block, ToolUse)] == ["scripted-0-0", "scripted-0-1"]
+    assert said[1].text == "Done."
+    assert all("no more replies (scene 'greet'" in one.text for one in said[2:])
+    (none,) = play(parse_script("scenes: []", "s"), 1)
+    assert isinstance(none, Completion)
+    assert (none.stop_reason, "no scene" in none.text) == (REFUSAL, True)
 
 
 def test_a_stop_reason_can_be_set_and_tokens_are_counted() -> None:

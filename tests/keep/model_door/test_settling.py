@@ -84,7 +84,8 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
 def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> None:
     """At its own class it would be booked too low."""
     for has_classes, usd in ((True, 10.0), (False, 12.5)):
-        failure = CallFailure("unavailable", "gone", None, Usage(10**6), False, has_classes)
+        failure = CallFailure("unavailable", "gone", usage=Usage(10**6))
+        failure.measured, failure.has_classes = False, has_classes
         directory = tmp_path / str(has_classes)
         ledger = Ledger(str(directory / "ledger.jsonl"))
         accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
