@@ -25,8 +25,7 @@ from infra.keep.model_door import app
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import CallFailure
 from infra.keep.model_door.models import Offer, make_offers, no_price
-from infra.keep.model_door.script import ScriptError
-from infra.keep.settings_file import SettingsError, read_settings
+from infra.keep.settings_file import read_settings
 from infra.shared.exit_codes import Exit
 from infra.shared.log import log_to_stderr
 from infra.shared.sockets import SocketTaken, listen
@@ -48,7 +47,7 @@ def main(words: list[str] | None = None) -> int:
         directory = os.path.dirname(os.path.abspath(given.settings))
         offers = make_offers(settings.model, places, directory, given.idle_seconds)
         listening = listen(places.model_socket)
-    except (SettingsError, ScriptError, ValueError) as error:
+    except ValueError as error:
         return _not_opened(Exit.CONFIG, str(error))
     except SocketTaken as error:
         return _not_opened(Exit.CONFLICT, str(error))

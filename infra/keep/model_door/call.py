@@ -136,10 +136,9 @@ class StreamedCall:
         ]
         # No token of text stands for less than one byte, and the JSON around it covers the frames of messages. What
         # an image costs does not follow from its bytes.
-        images = request.images
-        sent = len(self._body.content) - sum(len(image.data) for image in images)
+        sent = len(self._body.content) - sum(len(image.data) for image in request.images)
         self._least_prompt = max(1, sent // MOST_BYTES_PER_TOKEN)
-        tokens = sent + TOKENS_BESIDE_BYTES + len(images) * most_image_tokens(model.name)
+        tokens = sent + TOKENS_BESIDE_BYTES + len(request.images) * most_image_tokens(model.name)
         self.most = Usage(input_tokens=tokens, output_tokens=model.max_tokens)
 
     async def make(self) -> Answer:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from infra.keep.model_door.call import EVENTS, Body, Dialect
-from infra.keep.model_door.chat import fault_of, joined_system, result_text, usage_of
+from infra.keep.model_door.chat import fault_of, functions, joined_system, result_text, usage_of
 from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in
 from infra.keep.model_door.thoughts import Place, Thoughts
@@ -38,16 +38,7 @@ _encode = msgspec.json.Encoder().encode
 
 def body(request: Request, model: str, max_tokens: int, thoughts: Thoughts) -> Body:
     system = joined_system(request)
-    tools = [
-        {
-            "type": "function",
-            "name": tool.name,
-            "description": tool.description,
-            "parameters": tool.input_schema,
-            "strict": False,
-        }
-        for tool in request.tools
-    ]
+    tools = [{"type": "function", **each["function"], "strict": False} for each in functions(request)]
     place = Place(thoughts, _encode(tools), system.encode())
     turns = [
         place.after(_encode(_said(message) if message.role == "assistant" else _user(message)), message.role)
@@ -68,10 +59,8 @@ def _said(message: Message) -> Items:
         if isinstance(block, Text) and block.text.strip():
             made.append(_message("assistant", block.text))
         elif isinstance(block, ToolUse):
-            arguments = _encode(block.input).decode()
-            made.append(
-                {"type": "function_call", "call_id": plain_id(block.id), "name": block.name, "arguments": arguments}
-            )
+            call = {"name": block.name, "arguments": _encode(block.input).decode()}
+            made.append({"type": "function_call", "call_id": plain_id(block.id)} | call)
     return made
 
 
