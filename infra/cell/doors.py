@@ -187,7 +187,7 @@ class Keep:
     def examine(self, branch: str, commit: str) -> Examination:
         return self._asked(Examine(branch, commit), Examination, KEEP_SECONDS)
 
-    def taint(self, since: int) -> TaintedBy:
+    def taint(self, since: float) -> TaintedBy:
         return self._asked(AskTaint(since), TaintedBy, ANSWER_SECONDS)
 
     def drift(self) -> Drift:

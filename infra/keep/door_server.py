@@ -85,7 +85,9 @@ class DoorServer:
         self._answer, self._failed, self._limits = answer, failed, limits
         self._keep = (os.geteuid(),) if keep is None else keep
         self._places = asyncio.Semaphore(limits.at_once)
-        self._open = self._held = 0
+        self._open: dict[asyncio.StreamWriter, asyncio.Future[None]] = {}
+        self._held = 0
+        self._is_leaving = False
 
     async def serve(self, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
         """Until SIGTERM or SIGINT. What is under way then is given up: its task is cancelled."""
@@ -97,30 +99,40 @@ class DoorServer:
     async def serve_until(
         self, leave: asyncio.Event, listening: socket.socket, ready: Callable[[], None] = lambda: None
     ) -> None:
-        with contextlib.closing(await asyncio.start_unix_server(self._attend, sock=listening)):
+        with contextlib.closing(await asyncio.start_unix_server(self._accept, sock=listening)):
             ready()
             await leave.wait()
+            self._is_leaving = True
+            await asyncio.sleep(0)  # who was let in by then is known
+        for writer in self._open:  # also where the task that attends to it has not begun, and so closes nothing
+            writer.close()
 
-    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_leaving:
+            writer.close()
+            return
+        is_late = len(self._open) >= self._limits.connections
+        self._open[writer] = asyncio.ensure_future(self._attend(reader, writer, is_late))
+
+    async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_late: bool) -> None:
         try:
-            if said := await self._said(reader, writer):
+            if said := await self._said(reader, writer, is_late):
                 async with asyncio.timeout(self._limits.asking_seconds):
                     writer.write(msgspec.json.encode(said) + b"\n")
                     await writer.drain()
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass  # it takes no answer, or the door ends
         finally:
-            self._open -= 1
+            del self._open[writer]
             writer.close()
 
-    async def _said(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Answer | None:
-        """None where nobody is left to hear it."""
+    async def _said(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_late: bool) -> Answer | None:
+        """None where nobody is left to hear it. `is_late`: there were as many connections as there may be."""
         pid, uid = peer_of(writer.get_extra_info("socket"))
         line = bytearray()
         left: asyncio.Future[None] | None = None
         try:
-            if self._open > self._limits.connections and uid not in self._keep:
+            if is_late and uid not in self._keep:
                 raise Refusal(_busy(f"{self._limits.connections} connections are open"))
             try:
                 await asyncio.wait_for(self._read(reader, line), self._limits.asking_seconds)

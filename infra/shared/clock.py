@@ -12,9 +12,9 @@ def timestamp(wall_seconds: float) -> str:
 
 
 def began(run: str) -> float | None:
-    """When a run began, by its name (`2026-01-31T104212.345Z-…`), to the second; None when the name does not say."""
+    """When a run began, by its name (`2026-01-31T104212.345Z-…`); None when the name does not say."""
     try:
-        return moment(f"{run[:13]}:{run[13:15]}:{run[15:17]}")
+        return moment(f"{run[:13]}:{run[13:15]}:{run[15:17]}") + float(run[17:21])
     except ValueError:
         return None
 

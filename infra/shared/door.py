@@ -59,7 +59,7 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 def ask(path: str, request: DoorRequest, shape: type[_T], seconds: float) -> _T | Failure:
     """`seconds` bound each silence of the door. Raises DoorAway, ValueError when the request is no JSON."""
-    line = _line(request)
+    line = encoded(request) + b"\n"
     try:
         with connect(path, seconds) as wire:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered without reading all
@@ -72,13 +72,13 @@ def ask(path: str, request: DoorRequest, shape: type[_T], seconds: float) -> _T 
         raise DoorAway(f"the door at {path} gave an answer that cannot be read: {error}") from None
 
 
-def _line(request: DoorRequest) -> bytes:
+def encoded(value: msgspec.Struct) -> bytes:
+    """As JSON, with `?` for half characters: a file may hold bytes that are no text, and one of them would stop every
+    run. Raises ValueError."""
     try:
-        return msgspec.json.encode(request) + b"\n"
+        return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        # A file may hold bytes that are no text; JSON cannot, and one of them would stop every run.
-        plain = msgspec.to_builtins(request)
-        return json.dumps(plain, ensure_ascii=False).encode(errors="replace") + b"\n"
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode(errors="replace")
     except (TypeError, RecursionError) as error:
         raise ValueError(f"the request cannot be written as JSON: {error}") from None
 

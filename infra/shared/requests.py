@@ -66,7 +66,7 @@ class Examine(DoorRequest, frozen=True):
 class AskTaint(DoorRequest, frozen=True, tag="taint"):
     """Is the agent tainted by the web, and what was it served lately?"""
 
-    since: Annotated[int, Meta(ge=0)] = 0
+    since: Annotated[float, Meta(ge=0)] = 0.0
     """When the run began that asks; seconds since the epoch."""
 
 

@@ -201,5 +201,5 @@ def test_places_hang_off_four_paths() -> None:
     places = Paths(bot="/w/bot", remote="/w/remote.git", run="/w/run", var="/w/var")
     for name in dir(Paths):
         if isinstance(getattr(Paths, name), property):
-            assert getattr(places, name).startswith(("/w/bot/", "/w/run/", "/w/var/")), name
+            assert getattr(places, name).startswith(("/w/bot/", "/w/events", "/w/run/", "/w/var/")), name
     assert places.main_checkout == "/w/bot/main/minifram"

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from infra.shared.door import encoded
 from infra.shared.mind.event import MindEvent
 from infra.shared.requests import MAX_BYTES, MAX_EVENTS, Recorded
 
@@ -35,14 +36,14 @@ class Outbox:
     def put(self, event: MindEvent) -> None:
         """Details that JSON cannot hold, or that are too long, are left out, and the event says so."""
         try:
-            line = msgspec.json.encode(event)
+            line = encoded(event)
             why = f"they have {len(line)} bytes" if len(line) > MOST_BYTES else ""
             msgspec.json.decode(line)
-        except (TypeError, ValueError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             why = str(error)[:400]
         if why:
             metadata = msgspec.structs.replace(event.metadata, details={"left_out": why})
-            line = msgspec.json.encode(msgspec.structs.replace(event, metadata=metadata))
+            line = encoded(msgspec.structs.replace(event, metadata=metadata))
         self._waiting = [*self._waiting[1 - MOST_WAITING :], line]
 
     def send(self, record: Record) -> None:

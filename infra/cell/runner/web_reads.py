@@ -28,6 +28,6 @@ class WebReads:
 
     def _ask(self) -> TaintedBy:
         try:
-            return self._keep.taint(max(0, int(self.began)))
+            return self._keep.taint(max(0.0, self.began))
         except (Refused, DoorAway) as error:
             raise OSError(f"whether the web was read cannot be told: {error}; try again later") from None

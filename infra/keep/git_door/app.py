@@ -128,7 +128,7 @@ def _recorded(context: DoorContext, events: Sequence[dict[str, Any]]) -> Recorde
         return refused(f"what was sent is no event: {error}")
 
 
-def _tainted_by(context: DoorContext, since: int) -> TaintedBy:
+def _tainted_by(context: DoorContext, since: float) -> TaintedBy:
     pages = served(context.places.web_trace, context.wall_seconds(), since)
     origins = dict.fromkeys(page.origin for page in reversed(pages) if page.at >= since)
     return TaintedBy(tuple(origins)[:MAX_ORIGINS], context.taint() is not None)

@@ -42,7 +42,7 @@ def test_a_run_is_told_what_it_was_served_since_it_began(directory: str) -> None
     door = Door(directory, TaintedBy((), True), TaintedBy((EVIL,), True))
     run = WebReads(Keep(door.path), 1_769_856_132.9)
     assert (run.is_tainted(), run.origins()) == (True, (EVIL,))
-    assert door.asked == [AskTaint(1_769_856_132)] * 2
+    assert door.asked == [AskTaint(1_769_856_132.9)] * 2
     door.close()
 
 

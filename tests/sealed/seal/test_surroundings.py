@@ -22,6 +22,7 @@ def right(**changes: Any) -> Surroundings:
     mounts: dict[str, Mount | None] = {
         "/": Mount(1, True, DIRECTORY | 0o755, 0),
         CONTAINER.bot: Mount(2, False, DIRECTORY | 0o755, 1000),
+        CONTAINER.events: Mount(3, False, DIRECTORY | 0o755, 0),
         CONTAINER.var: Mount(3, False, DIRECTORY | 0o700, 0),
         CONTAINER.run: Mount(4, False, DIRECTORY | 0o711, 0),
         REMOTE: Mount(5, False, DIRECTORY | 0o700, 0),
