@@ -104,7 +104,10 @@ class DoorServer:
             await leave.wait()
             self._is_leaving = True
             await asyncio.sleep(0)  # who was let in by then is known
-        for writer in self._open:  # also where the task that attends to it has not begun, and so closes nothing
+        for task in (tasks := list(self._open.values())):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in self._open:  # whose task had not begun, and so has closed nothing
             writer.close()
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

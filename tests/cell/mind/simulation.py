@@ -145,7 +145,7 @@ class Life:
         """One task. A run that crashes leaves what it had written, and no more."""
         self.runs += 1
         self.mind.now += 60
-        position = Position(f"{timestamp(self.mind.now)[:19].replace(':', '')}Z-{self.runs:08x}")
+        position = Position(f"{timestamp(self.mind.now).replace(':', '')}-{self.runs:08x}")
         run = MindRun(self.context, position)
         run.prepare()
         run.reads(words, True)
