@@ -31,6 +31,7 @@ BOOTS = st.builds(
     any_text(),
     any_text(),
     any_text(),
+    exploration_usd=st.none() | st.floats(0.0, 1e6),
 )
 
 

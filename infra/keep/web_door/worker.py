@@ -82,7 +82,8 @@ class Readers:
 
     def close(self) -> None:
         if self._next:
-            with contextlib.suppress(OSError), self._next:  # waited for, too: it was killed, so this takes no time
+            # Waited for, too: it was killed, so this takes no time. A thread amid a write closes that pipe itself.
+            with contextlib.suppress(OSError, ValueError), self._next:
                 self._next.kill()
             self._next = None
 
