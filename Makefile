@@ -34,7 +34,7 @@ tests: setup tools ## the tests of `make test`, without the checks
 	@$(pytest) -m "not long and contained" tests/sealed tests/host tests/discovery
 
 plain: setup
-	@$(pytest) -m "not long and not contained"
+	@$(pytest) --budget -m "not long and not contained"
 
 test-long: setup-containers ## the same rules at greater size: years of simulation, more examples, power cuts, all figures
 	@$(pytest) -m long

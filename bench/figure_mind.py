@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.tables import Table, timed, times
-from infra.cell.mind.assemble import INDEX
-from infra.cell.mind.files import CloneFiles
-from infra.cell.mind.search import Query, search
+from bench.tables import Table, times
+from infra.cell.mind.recall import files_of, search
 
 ROUNDS = 200
 """Questions of each kind."""
@@ -36,7 +34,6 @@ class Note(NamedTuple):
 def run(directory: Path, count: int) -> list[Table]:
     notes = made(NOTES)
     write(directory, notes)
-    told = [f"The first search of all makes the index: {timed(found, directory, 'printer')(0):.2f} s."]
     took: dict[str, list[float]] = {"words of the note": [], "synonyms alone": []}
     right = dict.fromkeys(took, 0)
     for note in random.Random(2).sample(range(NOTES), count):
@@ -44,13 +41,13 @@ def run(directory: Path, count: int) -> list[Table]:
             began = time.perf_counter()
             right[kind] += note_id(note) in found(directory, words)
             took[kind].append(time.perf_counter() - began)
-    told += [f"{kind}: {many} of {count} right among the first {BEST}" for kind, many in right.items()]
+    told = [f"{kind}: {many} of {count} right among the first {BEST}" for kind, many in right.items()]
     return [times(f"one search of {NOTES:,} notes", took, *told)]
 
 
 def found(root: Path, words: str) -> list[str]:
-    hits = search(f"{root}/{INDEX}", CloneFiles(str(root)), Query(words, results=BEST)).hits
-    return [hit.id for hit in hits if not hit.is_neighbour]
+    files, _ = files_of(str(root))
+    return [hit.id for hit in search(files, words, results=BEST) if hit.score]
 
 
 def note_id(note: int) -> str:
@@ -84,10 +81,9 @@ def _base(word: str) -> str:
 
 def write(root: Path, notes: Sequence[Note]) -> None:
     """As `memory/long_term.md` holds them."""
-    for name in ("memory", "scratch"):
-        (root / name).mkdir()
+    (root / "memory").mkdir()
     texts = (
-        f"## {note_id(at)} {words[0]} and {words[3]}\nStatement: {said}\nAdded: 2026-01-01\nLast_validated: never\n\n"
+        f"## {note_id(at)}\nClaim: {said}\nSubject: {words[0]} and {words[3]}\nAdded: 2026-01-01\n\n"
         for at, (words, said) in enumerate(notes)
     )
     (root / "memory/long_term.md").write_text("# Long-term memory\n\n" + "".join(texts))

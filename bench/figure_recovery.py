@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.supervised import SERVES, StampedAgent, bare_start, now, started
 from bench.tables import Table, rounds, times
-from infra.keep.watcher_file import GOOD_LEVEL, MAIN_LEVEL, SAFE_LEVEL
+from infra.keep.watcher_file import Level
 from tests.keep.supervision.agents import within
 
 ROUNDS = 10
@@ -27,31 +27,35 @@ def run(directory: Path, count: int) -> list[Table]:
 def _branch(directory: Path) -> float:
     with started(directory, "probation_seconds: 600") as agent:
         agent.branch("next", SERVES)
-        agent.next_version(Path(agent.places.checkout("next")), BAD)
+        agent.git("checkout", "-q", "next")
+        agent.next_version(agent.clone, BAD)
+        agent.git("push", "-q", "origin", "next")
         agent.serving()
         agent.order("next")
-        return _replaced(agent, MAIN_LEVEL)
+        return _replaced(agent, Level.MAIN)
 
 
 def _main(directory: Path) -> float:
     with started(directory, "probation_seconds: 0.1") as agent:
-        within(30.0, lambda: agent.state().known_good, "a good version")
+        within(30.0, lambda: agent.state().goods, "a good version")
         agent.next_version(agent.clone, BAD)
         agent.push_main()
         agent.order("main")
-        return _replaced(agent, GOOD_LEVEL)
+        return _replaced(agent, Level.GOOD)
 
 
 def _newborn(directory: Path) -> float:
     with started(directory, "probation_seconds: 600", BAD) as agent:
-        return _replaced(agent, SAFE_LEVEL)
+        return _replaced(agent, Level.SAFE)
 
 
 def _replaced(agent: StampedAgent, level: str) -> float:
     """From the first statement of what is bad until this level serves, in a boot after it."""
-    if level != SAFE_LEVEL:
+    if level != Level.SAFE:
         agent.stamps.next("signal", "the old runner signalling")
-    before, first = agent.state().boot_id, agent.stamps.next("first", "a bad version starting")
-    within(30.0, lambda: agent.state().phase == "running" and agent.state().boot_id != before, f"{level} serving")
-    assert agent.state().level == level
+    before, first = agent.state().active.boot_id, agent.stamps.next("first", "a bad version starting")
+    within(
+        30.0, lambda: agent.state().phase == "running" and agent.state().active.boot_id != before, f"{level} serving"
+    )
+    assert agent.state().active.level == level
     return now() - first.seconds

@@ -11,7 +11,7 @@ from bench.tables import Table, goal, ratio, rounds, times
 from tests.cell.runner.cell import Cell, make_template
 
 ROUNDS = 30
-GOAL = 5.0
+GOAL = 7.0
 BARE, OURS = "a bare start of the interpreter", "the runner, to SUCCESS"
 POLL_SECONDS = 0.0005
 

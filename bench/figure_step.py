@@ -11,7 +11,6 @@ from pathlib import Path
 from bench.peers import MINI, installed, mini
 from bench.tables import Table, goal, ratio, rounds, timed, times
 from infra.cell.loop.context.context import Room
-from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
@@ -57,7 +56,7 @@ def _ours(here: str, steps: int) -> float:
     acts = (calls(bash(f"true {number}", f"call-{number}"), text="Next.") for number in range(steps))
     model = Canned([*acts, says("Done.")])
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    room = Room(boot.limits.context_tokens, Spill(here).keep, lambda: "")
+    room = Room(boot.limits.context_tokens, lambda: "")
     began = time.perf_counter()
     result = run_task(Task(request), RunConfig(steps + 1, 3600.0), TaskContext(model, toolbox.call, room=room))
     if result.reason is not StopReason.COMPLETED:

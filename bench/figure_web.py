@@ -18,7 +18,6 @@ import httpx2
 from bench.tables import Table, goal, ratio, rounds, timed, times
 from infra.cell.doors import Web
 from infra.shared.web import Fetch
-from tests.keep.web_door.pages import PAGES
 from tests.keep.web_door.test_life import World
 
 ROUNDS = 20
@@ -28,7 +27,10 @@ PAUSE = 0.5
 BARE, DOOR = "httpx2.get", "through the door"
 TEXT = "".join(f"Line {number} of a text with some words in it.\n" for number in range(4200))
 NOTE = f"{PAUSE:g} s between two requests, which are not measured: an agent's pages are a model's answer apart"
-FILES = {"small.txt": TEXT[:5000], "large.txt": TEXT, "page.html": max((page.html for page in PAGES), key=len)}
+HTML = "<title>Lines</title>" + "".join(
+    f"<h2>Part</h2><p>{line} <a href=/x>more</a>" for line in TEXT.splitlines()[:1300]
+)
+FILES = {"small.txt": TEXT[:5000], "large.txt": TEXT, "page.html": HTML}
 
 
 def run(directory: Path, count: int) -> list[Table]:

@@ -26,10 +26,6 @@ class Provider(Wire):
         super().__init__(self._say)
         self._acts: Iterator[Act] = iter(())
 
-    def __enter__(self) -> Provider:
-        super().__enter__()
-        return self
-
     def play(self, acts: Sequence[Act]) -> None:
         self._acts = iter(acts)
         self.requests.clear()

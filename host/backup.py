@@ -19,12 +19,12 @@ import click
 
 from host.cli import command
 from host.errors import conflict, failure, not_found
-from host.home import AgentPaths, Context
+from host.home import AgentPaths, Context, sync_tree
 from host.repository import main_commit, open_repository
 from host.screen import Say, Shown, counted, strong
 from infra.keep import taint
-from infra.shared.control import REJECTED
-from infra.shared.files import make_directories, sync_directory, sync_tree
+from infra.keep.repository.bare_tip import REJECTED
+from infra.shared.files import sync
 from infra.shared.mind.event import event_files
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, opened_file
@@ -77,7 +77,7 @@ def backup(context: Context, say: Say, file: str | None) -> Shown:
         os.chmod(f"{place}/file", 0o600)
         sync_tree(place)
         os.rename(f"{place}/file", target)
-        sync_directory(str(target.parent))
+        sync(str(target.parent))
     size = target.stat().st_size
     value = {"agent": home.agent, "file": str(target), "bytes": size, "commit": commit}
     lines = f"{strong('backup')}  {target} ({counted(size, 'byte')}), main at {commit[:12]}"
@@ -98,7 +98,7 @@ def begin_from(file: str, git: Git, home: AgentPaths, unfinished: str, say: Say)
     except GitError as error:
         raise failure(f"the repository in {file} cannot be taken: {error}") from None
     beside = f"{home.settings}.{FOUND}"
-    make_directories(os.path.dirname(beside), 0o700)
+    os.makedirs(os.path.dirname(beside), 0o700, exist_ok=True)
     var = home.places.var
     into = {LEDGER: home.places.ledger, TRUST: f"{var}/{TRUST}", SETTINGS: beside}
     for name, where in into.items():

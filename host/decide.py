@@ -15,21 +15,20 @@ from host.cli import command
 from host.errors import conflict, denied, failure, not_found, usage
 from host.home import Context
 from host.repository import main_commit, open_as_pm
-from host.review import CONFLICT, NEEDS_WORD, PASSED, UNSEALED, branch_commit, examination, is_pms_own
+from host.review import CONFLICT, FREE, NEEDS_WORD, PASSED, UNSEALED, branch_commit, examination, is_pms_own
 from host.running import PROCESS, is_running, known_state, sandbox_of
 from host.screen import Say, Shown, harmless, one_line
 from host.talk import add_directive
-from infra.keep.watcher_file import GOOD_LEVEL, SAFE_LEVEL, Pin, WatcherFile
+from infra.keep.repository.bare_tip import KNOWN_GOOD, REJECTED, RETRY_REF, BareTip, rollback_commit, update_refs
+from infra.keep.watcher_file import Level, State, Strikes
 from infra.shared.branches import MAIN
-from infra.shared.control import REJECTED, RETRY_REF
 from infra.shared.repository.changes import changes_beyond_page
-from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.merge import MergeConflict, merge_commit
-from infra.shared.repository.tip import BareTip, advance, resolve_object, rollback_commit
+from infra.shared.repository.tip import advance, file_at
 
 PINS_SHOWN = 5
-STAND_INS = (GOOD_LEVEL, SAFE_LEVEL)
+STAND_INS = (Level.GOOD, Level.SAFE)
 """What runs where main cannot."""
 TAKEN_UP = "a running agent takes it up after its current run, or at once: 'minifram restart'"
 _SHORTENED = re.compile(r"[0-9a-f]{7,40}")
@@ -63,7 +62,7 @@ def merge(context: Context, say: Say, branch: str, unexamined: bool) -> Shown:
         value |= {"commit": seen_last, "main_before": seen_last}
         return Shown(value, f"nothing to do: {at} is already in main ({seen_last[:12]})")
     status, verdict = examination(git, seen_last, commit)
-    may = status in (PASSED, NEEDS_WORD, CONFLICT)
+    may = status in (PASSED, NEEDS_WORD, FREE, CONFLICT)
     if not may and not unexamined and not is_pms_own(git, seen_last, commit):
         why = f": {verdict.why}" if verdict else ""
         raise denied(
@@ -109,6 +108,7 @@ def reject(context: Context, say: Say, branch: str, because: str) -> Shown:
         if error.status is None or resolve_commit(git, f"refs/heads/{branch}") == commit:
             raise
         raise conflict(f"{branch} has moved; nothing was rejected: see 'minifram review {branch}'") from None
+    _not_good(git, f"--contains={commit}")
     reason = f": {because.strip()}" if because.strip() else "."
     words = (
         f"Branch {branch} at {commit[:12]} is rejected{reason}\nDo not merge it or push it again as it is; "
@@ -131,7 +131,7 @@ def rollback(context: Context, say: Say, ref: str) -> Shown:
     """Give main the content of an earlier version, as a new commit: history only grows, COMMS.md is kept.
 
     REF is a commit's id, or main, optionally with ~N or ^N. Prints what changed, and how to undo it. The watcher does
-    not fall back to the versions that you revoke, until main holds them again or you run 'minifram retry'.
+    not fall back to the versions that you take back, until they have served well again.
 
     \b
     Examples:
@@ -146,7 +146,7 @@ def rollback(context: Context, say: Say, ref: str) -> Shown:
             f"{ref!r} names no version, or several; give a commit's id, or main~N: "
             f"'git -C {shlex.quote(git.directory)} log --oneline main' lists them"
         )
-    if resolve_object(git, f"{target}:infra/runner.py") is None:
+    if file_at(git, target, "infra/runner.py") is None:
         raise denied(
             f"{ref} ({target[:12]}) has no infra/runner.py, so it is not a version of the agent and cannot be started. "
             "Name a commit of main's history"
@@ -157,9 +157,17 @@ def rollback(context: Context, say: Say, ref: str) -> Shown:
         return Shown(value, f"nothing to do: main ({main[:12]}) already has the content of {target[:12]}")
     message = f"Roll back to {target[:12]}\n\nThe tree of {ref}; COMMS.md is kept. Decided by the PM."
     commit = advance(BareTip(git), lambda seen: rollback_commit(git, seen, target, message))
+    _not_good(git, f"--no-merged={target}")
     done, lines = _done(context, git, commit, "changes", "--name-status")
     head = f"rolled back: main is now {commit}, with the content of {target[:12]}"
     return Shown(value | done, [head, *lines], TAKEN_UP)
+
+
+def _not_good(git: Git, which: str) -> None:
+    """Versions of main that the PM takes back do not stand in for it. Raises GitError."""
+    refs = git("for-each-ref", "--format=%(refname)", which, KNOWN_GOOD).split()
+    if refs:
+        update_refs(git, *(f"delete {ref}" for ref in refs))
 
 
 def named_commit(git: Git, ref: str) -> str | None:
@@ -179,41 +187,33 @@ def retry(context: Context, say: Say) -> Shown:
     """Retry versions that failed and were pinned.
 
     A version that fails to start is pinned: the watcher falls back to an older one, until main changes or you run this.
-    Use it when the fault was not the version's. The watcher does not fall back to a version that you rolled back from
-    or rejected until you run this, either. When there is neither, nothing changes. 'minifram status' shows the pins.
+    Use it when the fault was not the version's. When there is none, nothing changes. 'minifram status' shows the pins.
 
     The same by hand, from a clone: git push origin main:refs/minifram/retry
     """
     home, git = context.initialised(), open_as_pm(context)
     try:
-        state = known_state(home) or WatcherFile()
+        state = known_state(home) or State()
     except ValueError as error:
         raise failure(f"{home.places.watcher_state}: {error}; 'minifram restart' begins a new one") from None
-    found, back, running = state.pins[::-1], revoked(state), is_running(home)
-    value = {"agent": home.agent, "pins": found, "revoked": back, "running": running}
-    if not found and not back:
+    found, running = state.pins[::-1], is_running(home)
+    value = {"agent": home.agent, "pins": found, "running": running}
+    if not found:
         return Shown(value | {"asked": False}, "nothing is pinned, nothing was changed")
     # The watcher looks for the ref's own file: one that somebody packed is taken away first.
     update_refs(git, f"delete {RETRY_REF}")
     update_refs(git, f"update {RETRY_REF} {main_commit(git)}")
     lines = [f"pinned  {pin}" for pin in shown(found)]
-    lines += [f"revoked main@{commit[:12]}, which may replace main again" for commit in back]
     when = "within seconds: 'minifram status' shows it" if running else "at the next start: 'minifram up'"
     return Shown(value | {"asked": True}, [*lines, f"asked   the watcher takes it {when}"])
 
 
-def pin_of_main(state: WatcherFile) -> Pin | None:
+def pin_of_main(state: State) -> Strikes | None:
     """That of what main held when the watcher last looked; None when it is not pinned."""
     return next((pin for pin in state.pins if (pin.branch, pin.version) == (MAIN, state.main.id)), None)
 
 
-def revoked(state: WatcherFile) -> tuple[str, ...]:
-    """The commits of good versions that the PM rolled back from or rejected: none of them stands in for main."""
-    withdrawn = {*state.withdrawn} - {*state.pardoned}
-    return tuple(version.commit for version in state.known_good if version.id in withdrawn)
-
-
-def shown(found: Sequence[Pin]) -> Iterator[str]:
+def shown(found: Sequence[Strikes]) -> Iterator[str]:
     """A line for each of the newest pins, and one for how many more there are."""
     for pin in found[:PINS_SHOWN]:
         version = f"{one_line(pin.branch, 60)}@{one_line(pin.commit[:12])}"
@@ -222,25 +222,19 @@ def shown(found: Sequence[Pin]) -> Iterator[str]:
         yield f"and {len(found) - PINS_SHOWN} more, see 'minifram status --json'"
 
 
-def level_of(state: WatcherFile) -> str:
-    """What runs, or ran last; empty before the first start."""
-    if state.branch:
-        return state.level
-    return state.boots[-1].level if state.boots else ""
-
-
-def trouble_with_main(state: WatcherFile, running: bool) -> str:
+def trouble_with_main(state: State, running: bool) -> str:
     """Why main itself does not run, and what to do; empty when it does."""
-    level = level_of(state)
+    level = state.active.level
     stands_in = running and level in STAND_INS
     pin = pin_of_main(state)
     if pin is None:
-        is_safe = stands_in and level == SAFE_LEVEL
-        return f"{level} is active, though main is not pinned: run 'minifram restart' to try main" if is_safe else ""
-    failed = {each.version for each in state.pins}
-    usable = (version.commit for version in state.known_good if version.id not in failed)
-    last_good = next((commit for commit in usable if commit not in revoked(state)), "")
-    active = f"{level} is active" if stands_in else f"{GOOD_LEVEL if last_good else SAFE_LEVEL} is next"
+        is_safe = stands_in and level is Level.SAFE
+        return (
+            f"{level.value} is active, though main is not pinned: run 'minifram restart' to try main" if is_safe else ""
+        )
+    last_good = next((good.commit for good in state.goods if not state.pin_of(good.id)), "")
+    following = Level.GOOD if last_good else Level.SAFE
+    active = f"{level.value} is active" if stands_in else f"{following.value} is next"
     back = f"'minifram rollback {last_good[:12]}' (the last known-good one), " if last_good else ""
     return (
         f"main at {pin.commit[:12]} is pinned since {pin.at} because {one_line(pin.why, 160)}; {active} instead. "

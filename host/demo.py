@@ -29,7 +29,7 @@ from host.running import PODMAN, PROCESS
 from host.screen import Say, Shown, seconds_of
 from infra.keep import watcher_file
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.watcher_file import BootRecord, Trouble, WatcherFile
+from infra.keep.watcher_file import BootRecord, Phase, State, Trouble
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE, TRANSCRIPTS
@@ -124,7 +124,7 @@ class Demo:
                 raise DemoFailed(f"not seen within {seconds:g} s: {what}; see {self.places.watcher_log}")
             time.sleep(0.02)
 
-    def state(self) -> WatcherFile:
+    def state(self) -> State:
         return watcher_file.decode(Path(self.places.watcher_state).read_bytes())
 
     def page(self) -> str:
@@ -149,9 +149,11 @@ class Demo:
     def is_serving(self, commit: str) -> bool:
         """This tree but for COMMS.md, which may have moved on."""
         state = self.state()
-        if state.phase != watcher_file.RUNNING or state.branch != "main":
+        if state.phase is not Phase.RUNNING or state.active.branch != "main":
             return False
-        return not self.git("diff", "--name-only", state.commit, commit, "--", ".", ":(exclude)COMMS.md", fetch=True)
+        return not self.git(
+            "diff", "--name-only", state.active.commit, commit, "--", ".", ":(exclude)COMMS.md", fetch=True
+        )
 
 
 def _play(demo: Demo) -> None:
@@ -230,7 +232,7 @@ def _alive(demo: Demo) -> Iterator[None]:
     try:
         demo.minifram("up")
         state = demo.state()
-        demo.say(f"the watcher runs; main@{state.commit[:12]} says SUCCESS (pid {state.runner_pid})")
+        demo.say(f"the watcher runs; main@{state.active.commit[:12]} says SUCCESS (pid {state.active.pid})")
         yield
     finally:
         demo.minifram("down", check=False)

@@ -24,22 +24,19 @@ from host.screen import Say, Shown, bad, counted, harmless
 from host.settings import problem_with_model
 from host.skills import all_problems, read_skills
 from host.status import activity_of, untold
-from infra.cell.mind.beliefs import BELIEFS_FILE
 from infra.cell.mind.health import SELF_CHECK, SandboxFacts, problems_with_sandbox
-from infra.cell.mind.long_term import LONG_TERM_FILE
+from infra.cell.mind.memory import PATHS, memory_of
 from infra.cell.mind.metrics import FILE as METRICS
 from infra.cell.mind.skills import SKILLS
-from infra.keep.model_settings import keys_needed
-from infra.keep.providers import KEYS, variable_of
-from infra.keep.settings_file import SettingsError, read_settings
+from infra.cell.status_file import WORKING
+from infra.keep.settings.check import SettingsError, read_settings
+from infra.keep.settings.models import KEYS, keys_needed, variable_of
 from infra.keep.timing import USUAL
 from infra.shared.exit_codes import Exit
-from infra.shared.mind.layout import BELIEFS, LONG_TERM
 from infra.shared.paths import CONTAINER
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import read_file
 from infra.shared.safe_files import Below, opened_file
-from infra.shared.status_file import WORKING
 
 DISK_BYTES, DISK_RUN_BYTES = 1 << 30, 100 << 20
 FSCK_SECONDS = 10.0
@@ -165,8 +162,6 @@ def _watcher(context: Context, home: AgentPaths) -> Iterator[str]:
         yield f"{lock} is held, but not by the process it names; find it: fuser {lock}"
     elif state:
         yield from untold(state, pid is not None)
-        if pid is None and not in_container and (runner := running.orphan(state)):
-            yield f"its runner (pid {runner}) lives on, unwatched; 'minifram up' takes it over"
 
 
 def _ledger(context: Context, home: AgentPaths) -> Iterator[str]:
@@ -182,8 +177,7 @@ def _mind(context: Context, home: AgentPaths) -> Iterator[str]:
         return
     looks: tuple[tuple[str, Callable[[], Iterable[object]]], ...] = (
         (SELF_CHECK, lambda: _self_check(home, _on_mind(git, tip, SELF_CHECK))),
-        (BELIEFS, lambda: BELIEFS_FILE.parse(_on_mind(git, tip, BELIEFS), now).problems),
-        (LONG_TERM, lambda: LONG_TERM_FILE.parse(_on_mind(git, tip, LONG_TERM), now).problems),
+        ("memory/", lambda: memory_of({path: _on_mind(git, tip, path) for path in PATHS.values()}, now).problems),
         (SKILLS, lambda: all_problems(read_skills(git, tip))),
     )
     for path, look in looks:

@@ -17,9 +17,9 @@ from host.errors import conflict
 from host.home import AgentPaths, Context
 from host.running import PODMAN, is_running
 from host.screen import Say, Shown, counted, faint, one_line, strong
-from infra.keep.settings_file import read_settings
+from infra.keep.settings.check import read_settings
+from infra.keep.web_door.trace import TraceLine
 from infra.shared.safe_files import Below
-from infra.shared.web import TraceLine
 
 if TYPE_CHECKING:
     from host.container.podman import Podman

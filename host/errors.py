@@ -44,11 +44,11 @@ def as_command_error(error: Exception) -> CommandError | None:
         case TipBusy():
             return try_again(str(error))
         case GitError():
-            if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename == "git":
+            if isinstance(error.__cause__, FileNotFoundError) and error.__cause__.filename in ("git", "prlimit"):
                 return failure("git is not installed or not on PATH; minifram needs git 2.38 or newer")
             if ".lock': File exists" in error.stderr:  # git names it, and says when to remove it
                 return try_again(str(error))
             return failure(f"{error}; 'minifram doctor' checks the repository")
-    if type(error).__name__ == "SettingsError":  # its module costs msgspec and yaml
+    if type(error).__name__ == "SettingsError":  # its module costs yaml
         return usage(str(error))
     return None

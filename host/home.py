@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from host.errors import conflict, not_found, usage
-from infra.shared.files import sync_directory
+from infra.shared.files import sync
 from infra.shared.paths import Paths
 from infra.shared.text import cut
 
@@ -86,6 +86,14 @@ def known_agents(environ: Mapping[str, str]) -> list[str]:
     return sorted(path.parent.name for path in Path(base).glob("[a-z0-9]*/remote.git"))
 
 
+def sync_tree(path: str) -> None:
+    """Sync the directory at `path` and everything in it. Raises OSError."""
+    for directory, _, names in os.walk(path):
+        for name in names:
+            sync(f"{directory}/{name}", os.O_NOFOLLOW)
+        sync(directory)
+
+
 def secure_directory(path: str, uid: int) -> None:
     """Make `path` and what is missing above it, for this user alone. Raises CommandError when it is another user's, who
     must not get our sockets and keys."""
@@ -94,7 +102,7 @@ def secure_directory(path: str, uid: int) -> None:
         secure_directory(parent, uid)
     try:
         os.mkdir(path, 0o700)
-        sync_directory(parent)
+        sync(parent)
     except FileExistsError:
         if problem := problem_with_directory(path, uid):
             raise conflict(problem) from None

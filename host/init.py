@@ -17,21 +17,21 @@ import click
 
 from host.cli import command
 from host.errors import CommandError, conflict, usage
-from host.home import AgentPaths, Context, secure_directory, secure_run_directory
+from host.home import AgentPaths, Context, secure_directory, secure_run_directory, sync_tree
 from host.project import Source, first_files, mind_files
 from host.repository import git_on, pm_of
 from host.running import PODMAN, PROCESS
 from host.screen import Say, Shown, strong
 from host.settings import file_text
-from infra.keep.providers import PROVIDERS
+from infra.keep.repository import bare_tip
 from infra.keep.repository.bare_config import config_text
-from infra.keep.settings_file import read_settings
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.models import PROVIDERS
+from infra.keep.sockets import MAX_PATH_BYTES
 from infra.shared.branches import MAIN, MIND
-from infra.shared.files import make_directories, sync_directory, sync_tree, write_whole
+from infra.shared.files import sync, write_whole
 from infra.shared.people import Person
-from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
-from infra.shared.sockets import MAX_PATH_BYTES
 
 _BODY = "init agent {agent}\n\nIts body is minifram's own code; from here on it is the agent's to improve.\n"
 _MIND = (
@@ -126,7 +126,7 @@ def init_agent(
         else:
             commit = _first_commits(git, home.agent, sources, mind, pm)
         if not os.path.lexists(home.settings):
-            make_directories(os.path.dirname(home.settings), 0o700)
+            os.makedirs(os.path.dirname(home.settings), 0o700, exist_ok=True)
             write_whole(home.settings, settings.encode(), mode=0o600)
         sync_tree(unfinished)  # git syncs what it writes from then on, and no directory
         os.rename(unfinished, home.data)
@@ -145,7 +145,7 @@ def making(home: AgentPaths) -> Iterator[str]:
             "give a shorter name with --agent, or set XDG_RUNTIME_DIR to a shorter directory"
         )
     base = os.path.dirname(home.data)
-    make_directories(base, 0o700)
+    os.makedirs(base, 0o700, exist_ok=True)
     lock = os.open(base, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -159,7 +159,7 @@ def making(home: AgentPaths) -> Iterator[str]:
             for path in (unfinished, home.state, home.run):  # there was nothing in them
                 shutil.rmtree(path, ignore_errors=True)
             raise
-        sync_directory(base)
+        sync(base)
     finally:
         os.close(lock)
 
@@ -180,7 +180,7 @@ def make_empty_repository(path: str, agent: str, pm: Person) -> Git:
     Git(path)("init", "--quiet", "--bare", "--template=", "--initial-branch=main", path)
     write_whole(f"{path}/config", config_text(agent).encode())
     os.mkdir(f"{path}/hooks", 0o700)
-    write_whole(f"{path}/hooks/{durable_refs.HOOK}", durable_refs.SCRIPT.encode(), 0o700)
+    write_whole(f"{path}/hooks/{bare_tip.HOOK}", bare_tip.SCRIPT.encode(), 0o700)
     sync_tree(path)  # git itself leaves HEAD to the kernel
     return git_on(path, pm)
 

@@ -17,7 +17,7 @@ import click
 from host.cli import command
 from host.home import Context
 from host.screen import Say, Shown, harmless, harmless_lines, mark
-from infra.shared.clones import with_clones
+from infra.cell.clones import with_clones
 from infra.shared.mind.event import event_files
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.safe_files import Below
@@ -60,7 +60,7 @@ def logs(context: Context, say: Say, follow: bool, source: str, lines: int) -> I
 def log_files(places: Paths, source: str) -> dict[str, tuple[str, str]]:
     """Path -> source and branch of each log, there or yet to come; nothing that is no file below its own tree."""
     every = [(places.var, "watcher.log", "watcher", ""), (places.var, "doors.log", "doors", "")]
-    for branch in with_clones(Below(places.bot))[0]:
+    for branch in with_clones(Below(places.bot)):
         every.append((places.bot, f"{branch}/minifram/{ERROR_LOG}", "runner", branch))
         every.append((places.bot, f"{branch}/minifram/{BOOT_LOG}", "boot", branch))
     if source == "events":

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import click
 
@@ -17,18 +17,16 @@ from host.errors import CommandError, failure, not_found
 from host.home import AgentPaths, Context
 from host.repository import edit_branch, open_as_pm, open_repository
 from host.screen import Say, Shown, bad, counted, harmless, one_line
-from infra.cell.mind.beliefs import BELIEFS_FILE
-from infra.cell.mind.claims import Belief
-from infra.cell.mind.long_term import LONG_TERM_FILE
-from infra.cell.mind.notes import details_of, origin_of
+from infra.cell.mind.memory import PATHS, Source, memory_of
+from infra.cell.mind.notes import PmWords, details_of, origin_of, pm_words, said_in
 from infra.cell.mind.statements import key_of
-from infra.keep.mind.snapshot_tags import snapshots as read_snapshots
-from infra.shared import comms
+from infra.keep.mind.snapshots import snapshots as read_snapshots
 from infra.shared.branches import MIND
 from infra.shared.exit_codes import Exit
 from infra.shared.mind.event import PLACE, MindEvent, event_at
-from infra.shared.mind.inbox import parse_inbox
-from infra.shared.mind.layout import COMPLETED, INBOX, ROOT
+from infra.shared.mind.layout import ROOT
+from infra.shared.mind.sections import sections
+from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.tip import TreeEntry, list_tree, read_file
 from infra.shared.safe_files import Below
@@ -37,7 +35,6 @@ REF = f"refs/heads/{MIND}"
 LIST_SECONDS = 3.0
 MOST_COMMITS = 3
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
-_SOURCE_COMMIT = re.compile(r"commit ([0-9a-f]{7,64})")
 
 
 class WhyLink(NamedTuple):
@@ -78,7 +75,7 @@ def snapshots(context: Context, say: Say) -> Shown:
     lines = [f"{each.name:<{width}}  {each.commit[:12]}  {one_line(each.reason, 200)}" for each in found]
     advice = "'minifram mind restore SNAPSHOT' gives the mind the content of one"
     none = "there is no snapshot yet: the first comes within a minute of the agent's start"
-    value = {"snapshots": [each._asdict() | {"kind": each.kind.value} for each in found]}
+    value = {"snapshots": [each._asdict() for each in found]}
     return Shown(value, lines, advice if found else none)
 
 
@@ -152,62 +149,58 @@ def why(context: Context, say: Say, id: str) -> Shown:
 
 def _why(home: AgentPaths, git: Git, id: str, now: float) -> Iterator[WhyLink]:
     """Raises CommandError for an id that is not there, GitError."""
-    commit = mind_commit(git)
-    file = BELIEFS_FILE if id.startswith("B") else LONG_TERM_FILE
-    text = read_file(git, commit, file.path) or ""
-    parsed: Any = file.parse(text, now)
-    section, item = parsed.document.find(id), parsed.find(id)
+    commit, path = mind_commit(git), PATHS.get(id[:1], PATHS["L"])
+    text = read_file(git, commit, path) or ""
+    section = next((each for each in sections(text)[1:] if each.id == id), None)
     if section is None:
-        raise not_found(f"{file.path} on branch mind has no {id[:40]!r}; 'git grep WORD mind' finds ids")
-    if item is None:
-        wrong = [str(problem) for problem in parsed.problems if id in problem.what][:1]
-        raise failure(f"{id} cannot be read: {(wrong or ['see the file'])[0]}")
-    if isinstance(item, Belief):
-        statement = f"{item.claim} [{item.status.value}, confidence {item.confidence:g}]"
-        key, sources = key_of(item.subject, item.claim), [(each.source, each.evidence) for each in item.provenance]
-    else:
-        statement = f"{item.subject}: {item.statement} [{item.status.value}, added {item.added}]"
-        key, sources = key_of(item.subject, item.statement), [(each.line, "") for each in item.evidence]
-    first = 1 + text[: text.index(section.text)].count("\n")
-    last = first + section.text.rstrip("\n").count("\n")
-    yield WhyLink("statement", f"{id} ({file.path}:{first}) {statement}")
-    wrote = ("--no-patch", f"-{MOST_COMMITS}", f"-L{first},{last}:{file.path}", "--format=%h %an %cI %s")
+        raise not_found(f"{path} on branch mind has no {id[:40]!r}; 'git grep WORD mind' finds ids")
+    facts = memory_of({path: text}, now)
+    fact = facts.find(id)
+    if fact is None:
+        wrong = next((str(each) for each in facts.problems if each.what.startswith(f"{id}: ")), "see the file")
+        raise failure(f"{id} cannot be read: {wrong}")
+    added = f", added {fact.added}" if fact.added else ""
+    state = f"{fact.status}, confidence {fact.confidence:g}{added}"
+    yield WhyLink("statement", f"{id} ({path}:{section.line}) {fact.subject}: {fact.claim} [{state}]")
+    last = section.line + section.text.rstrip("\n").count("\n")
+    wrote = ("--no-patch", f"-{MOST_COMMITS}", f"-L{section.line},{last}:{path}", "--format=%h %an %cI %s")
     for each in git("log", *wrote, commit).splitlines():
         yield WhyLink("commit", each, depth=1)
-    if not sources:
+    if not fact.provenance:
         yield WhyLink("event", "it names no evidence", "whoever wrote it, learning did not", 1)
-    for source, words in sources:
-        yield from _evidence(home, git, key, source, words)
+    words = pm_words(read_file(git, "refs/heads/main", PAGE) or "", git, REF)
+    for source in fact.provenance:
+        yield from _evidence(home, git, fact.key, source, words)
 
 
-def _evidence(home: AgentPaths, git: Git, key: str, source: str, words: str) -> Iterator[WhyLink]:
-    if found := _SOURCE_COMMIT.fullmatch(source):
-        there = resolve_commit(git, found[1])
-        is_there = there is not None and git.ok("merge-base", "--is-ancestor", there, REF)
-        yield WhyLink("commit", f"{found[1][:12]}: {words}", "" if is_there else "branch mind has no such commit", 1)
-        return
-    if not (PLACE.fullmatch(source.removeprefix("event "))):
-        path = source.removeprefix(f"{ROOT}/").lstrip("/")
+def _evidence(home: AgentPaths, git: Git, key: str, source: Source, words: PmWords) -> Iterator[WhyLink]:
+    if not PLACE.fullmatch(source.source.removeprefix("event ")):
+        path = source.source.removeprefix(f"{ROOT}/").lstrip("/")
         is_there = not path.startswith("-") and read_file(git, REF, path) is not None
-        yield WhyLink("file", source, "" if is_there else "branch mind has no such file, and it is no event", 1)
+        yield WhyLink("file", source.source, "" if is_there else "branch mind has no such file, and it is no event", 1)
         return
-    event, broken = _event(home, source)
-    yield WhyLink("event", f"{source}{f' at {event.timestamp}' if event else ''}", broken, 1)
+    event, broken = _event(home, source.source)
+    yield WhyLink("event", f"{source.source}{f' at {event.timestamp}' if event else ''}", broken, 1)
     if event is None:
         return
     details = details_of(event.metadata.details) if event.event_type == "note" else None
+    said = said_in(details.quote, words) if details else ""
     if details is None:
         yield WhyLink("note", f"a {event.event_type} of the tool {event.metadata.tool!r}", "it notes nothing", 2)
     else:
         pages = f", after reading {', '.join(event.metadata.origins[:5])}" if event.metadata.origins else ""
-        origin = origin_of(details, bool(event.metadata.origins), False).value
-        quote = f", in the PM's words: {details.quote}" if details.quote else ""
-        said = f"{details.subject}: {details.statement} [{origin}{pages}{quote}]"
+        quote = f", in the PM's words: {details.quote}" if said else ""
+        origin = origin_of(details, bool(event.metadata.origins), False, said)
         says_it = key_of(details.subject, details.statement) == key
-        yield WhyLink("note", said, "" if says_it else "it says something else", 2)
+        faults = [] if says_it else ["it says something else"]
+        if details.quote and not said:
+            faults.append(f"neither COMMS.md nor a task of the inbox says {details.quote!r}")
+        yield WhyLink("note", f"{details.subject}: {details.statement} [{origin}{pages}{quote}]", "; ".join(faults), 2)
     yield _run(home, event)
-    if event.context.task_id:
-        yield _directive(git, event.context.task_id)
+    if about := said or event.context.task_id:
+        text = next((text for id, text in words if id == about), "")
+        gone = "" if text else "COMMS.md and the inbox do not hold it any more"
+        yield WhyLink("directive", f"{about}: {text}" if text else about, gone, 2)
 
 
 def _event(home: AgentPaths, place: str) -> tuple[MindEvent | None, str]:
@@ -227,18 +220,6 @@ def _run(home: AgentPaths, event: MindEvent) -> WhyLink:
     if not name:
         return WhyLink("run", event.run_id or "none", "there is no transcript of it any more", 2)
     return WhyLink("run", f"{branch}/{name} step {event.step_id}", depth=2)
-
-
-def _directive(git: Git, id: str) -> WhyLink:
-    """By COMMS.md, or by the task's file."""
-    page = read_file(git, "refs/heads/main", "COMMS.md") or ""
-    if found := next((each.text for each in comms.directives(page) if each.id == id), ""):
-        return WhyLink("directive", f"{id}: {one_line(found)}", depth=2)
-    if parse_inbox(read_file(git, REF, INBOX) or "").find(id):
-        return WhyLink("directive", f"{id}: {INBOX}", depth=2)
-    if f"{COMPLETED}/{id}.md" in list_tree(git, REF, f"{COMPLETED}/"):
-        return WhyLink("directive", f"{id}: {COMPLETED}/{id}.md", depth=2)
-    return WhyLink("directive", id, "COMMS.md and tasks/ do not hold it any more", 2)
 
 
 for _each in (snapshots, restore, why):

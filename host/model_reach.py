@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from infra.keep.model_settings import ModelSettings, choices
-from infra.keep.providers import KEYS, PROVIDERS, SCRIPTED
-from infra.shared.addresses import is_private, readings
-from infra.shared.host_names import INNER_NAMES
+from infra.keep.settings.models import KEYS, PROVIDERS, SCRIPTED, choices
+from infra.keep.settings.schema import ModelSettings
+from infra.shared.network import INNER_NAMES, address_of, is_private
 
 SEALED = "podman"
 
@@ -37,9 +36,9 @@ def is_inner(url: str) -> bool:
     host = _host(url)
     if host is None:
         return False  # told where the address is used
-    addresses = readings(host)
-    if addresses:
-        return any(not address.is_global or is_private(address) for address in addresses)
+    address = address_of(host)
+    if address is not None:
+        return not address.is_global or is_private(address)
     return "." not in host or any(host.endswith(f".{name}") for name in INNER_NAMES)
 
 
@@ -53,5 +52,5 @@ def _host(url: str) -> str | None:
 def _told(url: str) -> str:
     """With the usual spelling of an address that is written in another one, such as 127.1."""
     host = _host(url) or ""
-    others = [str(address) for address in readings(host) if str(address) != host]
-    return f"{url} ({' or '.join(others)})" if others else url
+    address = address_of(host)
+    return f"{url} ({address})" if address is not None and str(address) != host else url

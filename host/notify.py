@@ -26,12 +26,11 @@ from host.status import Status, read_status
 from host.talk import Report, all_reports
 from infra.cell.run_states import StopReason
 from infra.keep.programs import keep_command
-from infra.keep.providers import VARIABLES
-from infra.keep.settings import Settings
-from infra.keep.settings_file import read_settings
-from infra.keep.watcher_file import GOOD_LEVEL, RUNNING, SAFE_LEVEL
-from infra.shared.file_lock import lock_until
-from infra.shared.files import write_whole
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.models import VARIABLES
+from infra.keep.settings.schema import Settings
+from infra.keep.watcher_file import Level, Phase
+from infra.shared.files import lock_within, write_whole
 from infra.shared.paths import ROOT
 from infra.shared.secret_shapes import redacted
 
@@ -74,7 +73,7 @@ def notify(context: Context, say: Say, once: bool, test: bool) -> Shown:
             raise failure(f"the command did not take it: {problem}")
         return Shown({"agent": home.agent}, "delivered")
     with open(f"{home.data}/notify.lock", "w", encoding="utf-8") as lock:
-        if not lock_until(lock.fileno(), time.monotonic()):
+        if not lock_within(lock.fileno(), 0):
             raise conflict(f"another 'minifram notify' of agent {home.agent!r} runs")
         look(context, home, settings, say) if once else follow(context, home, say)
     return Shown({"agent": home.agent})
@@ -87,7 +86,7 @@ def facts(now: Status, page: Iterable[Report]) -> Iterator[Fact]:
         yield Fact(f"approval/{asked.id}", "approval", text)
     for pin in now.pins:
         yield Fact(f"pin/{pin.commit}/{pin.at}", "pinned", f"{pin.branch}@{pin.commit[:12]} is blocked (pinned)")
-    if now.is_led and now.level in (GOOD_LEVEL, SAFE_LEVEL):
+    if now.is_led and now.level in (Level.GOOD, Level.SAFE):
         yield Fact(f"level/{now.level}", "pinned", f"{now.level} runs in place of main")
     if now.budget and now.budget.usd >= NEAR_END * now.budget.daily_usd:
         yield Fact(f"budget/{now.budget.day}", "budget", f"the budget of the day ({now.budget.day}) is nearly used up")
@@ -96,7 +95,7 @@ def facts(now: Status, page: Iterable[Report]) -> Iterator[Fact]:
     boot = now.boots[0].started_at if now.boots else ""
     if not now.running and boot and not now.since:  # nobody has stopped it
         yield Fact(f"gone/{boot}", "stopped", "the watcher is gone; 'minifram up' starts it again")
-    if now.running and now.failures >= FAILED_STARTS and now.phase != RUNNING:
+    if now.running and now.failures >= FAILED_STARTS and now.phase != Phase.RUNNING:
         yield Fact("failing", "stopped", f"the agent failed to start {FAILED_STARTS} times in a row or more")
     for trouble in now.troubles:
         if trouble.text.startswith("not sealed"):

@@ -15,19 +15,12 @@ from collections.abc import Callable, Mapping
 from host.errors import CommandError, denied, not_found
 from host.home import AgentPaths, Context
 from infra.keep.repository.bare_config import config_text
+from infra.keep.repository.bare_tip import BareTip
 from infra.shared.branches import MAIN
+from infra.shared.paths import PAGE
 from infra.shared.people import Person
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits, resolve_commit
-from infra.shared.repository.page_text import PAGE
-from infra.shared.repository.tip import (
-    BareTip,
-    TreeEntry,
-    advance,
-    commit_tree,
-    read_file,
-    tree_with_entries,
-    write_file,
-)
+from infra.shared.repository.tip import TreeEntry, advance, commit_tree, read_file, tree_with, write_file
 from infra.shared.safe_files import whole_file
 
 GIT_SECONDS = 20.0
@@ -102,10 +95,8 @@ def edit_branch(
     def next_commit(seen: str) -> str | None:
         nonlocal before
         before, (paths, message) = seen, change(seen)
-        entries = {
-            path: TreeEntry("", write_file(git, new)) if isinstance(new, str) else new for path, new in paths.items()
-        }
-        tree = tree_with_entries(git, seen, entries)
+        entries = {path: write_file(git, new) if isinstance(new, str) else new for path, new in paths.items()}
+        tree = tree_with(git, seen, entries)
         return None if tree == git("rev-parse", f"{seen}^{{tree}}") else commit_tree(git, tree, (seen,), message)
 
     commit = advance(BareTip(git, branch), next_commit)

@@ -19,12 +19,12 @@ from host.home import AgentPaths, Context
 from host.repository import GIT_SECONDS, main_commit, open_as_pm, open_repository
 from host.running import PROCESS, is_running, sandbox_of
 from host.screen import Say, Shown, bad, counted, duration, good, harmless_lines, one_line, strong
-from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch
+from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import PAGE
 from infra.shared.people import AGENT, WATCHER
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, TooMuch, resolve_commit
 from infra.shared.repository.merge import MergeConflict
-from infra.shared.repository.page_text import PAGE
 
 if TYPE_CHECKING:
     from infra.keep.verdicts.verdict import Verdict
@@ -35,7 +35,7 @@ PATCH_BYTES = 8 << 20
 LONGEST_EXAMINATION_SECONDS = 1800.0
 POLL_SECONDS = 0.5
 PASSED, NEEDS_WORD, NOT_PASSED = "passed", "needs your word", "not passed"
-NOT_EXAMINED, CONFLICT = "not examined", "conflicts with main"
+NOT_EXAMINED, FREE, CONFLICT = "not examined", "needs no examination", "conflicts with main"
 """How a branch stands with the keep's examination."""
 UNSEALED = (
     "The process sandbox is no wall: the agent can commit under your name and write a verdict itself, so neither "
@@ -72,9 +72,8 @@ class Commit(NamedTuple):
 def review(context: Context, say: Say, branch: str | None, stat: bool, examine: bool) -> Shown:
     """List the branches that await your decision, or show the commits, the changes and the examination of one.
 
-    The keep of a running agent examines the result of the merge, and pauses the agent meanwhile: it rehearses that
-    version and runs the tests. The branch's own code runs inside the tests, so the verdict never proves that a branch
-    is safe.
+    The keep of a running agent examines the result of the merge: it rehearses that version and runs the tests. The
+    branch's own code runs in both, so a verdict is evidence against honest mistakes, and no more.
     """
     home, now = context.initialised(), time.time()
     if branch is None and examine:
@@ -109,13 +108,12 @@ def _all(git: Git, now: float) -> Shown:
 
 
 def unmerged(git: Git, main: str) -> list[tuple[str, str]]:
-    """Name and commit of each branch with commits that main lacks, the newest first. The mind is none, nor what the
-    watcher saved from a clone: its report names that."""
+    """Name and commit of each branch with commits that main lacks, the newest first. The mind is none."""
     form = "--format=%(refname:lstrip=2) %(objectname)"
     listed = git("for-each-ref", f"--no-merged={main}", "--sort=-committerdate", form, "refs/heads/")
     # Cut at newlines alone: a ref's name may hold what else Unicode calls the end of a line.
     parts = (line.rpartition(" ") for line in listed.split("\n") if line)
-    return [(name, id) for name, _, id in parts if name not in (MAIN, MIND) and not name.startswith(RESCUE)]
+    return [(name, id) for name, _, id in parts if name not in (MAIN, MIND)]
 
 
 def is_pms_own(git: Git, main: str, commit: str) -> bool:
@@ -139,13 +137,13 @@ def branch_commit(git: Git, name: str) -> str:
 
 def examination(git: Git, main: str, commit: str) -> tuple[str, Verdict | None]:
     """What the keep found about what merging this commit would make of main now: in words, and its verdict."""
-    from infra.keep.verdicts import records, trees
+    from infra.keep.verdicts import refs, trees
 
     try:
         with tempfile.TemporaryDirectory(prefix="minifram-review-") as objects:  # for new ones: nothing is written
             there = f"{git.directory}/objects"
             scratch = git.with_env(GIT_OBJECT_DIRECTORY=objects, GIT_ALTERNATE_OBJECT_DIRECTORIES=there)
-            verdict = records.find(git, trees.key_of(scratch, trees.merged(scratch, main, commit)))
+            verdict = refs.verdict_on(scratch, main, "", commit, trees.merged(scratch, main, commit))
     except MergeConflict:
         return CONFLICT, None
     except GitError as error:  # no common history, or damaged
@@ -154,6 +152,8 @@ def examination(git: Git, main: str, commit: str) -> tuple[str, Verdict | None]:
         return NOT_EXAMINED, None
     if verdict is None or verdict.outage:
         return NOT_EXAMINED, verdict
+    if not verdict.key:
+        return FREE, verdict
     if not verdict.passed:
         return NOT_PASSED, verdict
     return NEEDS_WORD if verdict.needs_word else PASSED, verdict
@@ -225,14 +225,14 @@ def _next(branch: Branch, is_own: bool, agent: str) -> str:
     reject = f"'minifram reject {name} --because …'"
     if branch.verdict == CONFLICT:
         return f"It conflicts with main: have main merged into it and pushed, or: {reject}"
-    if is_own or branch.verdict in (PASSED, NEEDS_WORD):
+    if is_own or branch.verdict in (PASSED, NEEDS_WORD, FREE):
         return f"Next: 'minifram merge {at}'   or   {reject}"
     first = f"'minifram review {name} --examine'   or   " if branch.verdict == NOT_EXAMINED else ""
     return f"It is {branch.verdict}. Next: {first}'minifram merge {at} --unexamined'   or   {reject}"
 
 
 def _branch_lines(branch: Branch, now: float) -> Iterator[str]:
-    verdict = good(branch.verdict) if branch.verdict == PASSED else bad(branch.verdict)
+    verdict = good(branch.verdict) if branch.verdict in (PASSED, FREE) else bad(branch.verdict)
     behind = f", {branch.behind} behind" if branch.behind else ""
     yield (
         f"{strong(one_line(branch.name, 200))} @ {branch.commit[:12]} · {counted(branch.ahead, 'commit')} ahead"
@@ -264,23 +264,20 @@ def _lines(found: dict[str, Any], now: float) -> Iterator[str]:
 
 
 def _examination_lines(verdict: Verdict | None) -> Iterator[str]:
-    """What ran, how it ended, and what the branch changes of the tests."""
+    """What ran, and how it ended."""
     from infra.keep.verdicts.verdict import Counts
 
     if verdict is None:
         yield "none of what merging would make of main now"
         return
     yield f"{'passed' if verdict.passed else 'not passed'}: {verdict.words}"
+    yield f"of {verdict.commit[:12]} on main at {verdict.main[:12]}"
     for run, counts in (("main's tests", verdict.mains), ("the branch's own", verdict.own)):
         if counts != Counts():
             yield f"{run}: {counts.passed} passed, {counts.failed} failed, {counts.skipped} skipped"
-    yield f"test files that ran: {len(verdict.files)}; not run: {', '.join(verdict.left_out) or 'none'}"
+    yield f"test files: {verdict.files}"
     listed = (
         ("needs your word", verdict.needs_word),
-        ("tests removed", verdict.tests_removed),
-        ("tests changed", verdict.tests_changed),
-        ("tests added", verdict.tests_added),
-        ("conftests, helpers and pytest's settings changed", verdict.settings_changed),
         ("fails with main's own code too", verdict.fails_on_main),
         ("passed only when run again, alone", verdict.again),
     )

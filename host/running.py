@@ -18,14 +18,14 @@ from host.errors import CommandError, conflict, failure, not_running
 from host.home import AgentPaths
 from host.screen import Say
 from infra.keep import arguments
-from infra.keep.providers import KEYS
 from infra.keep.running_code import running_code
+from infra.keep.settings.models import KEYS
 from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import opened_file, whole_file
 
 if TYPE_CHECKING:
     from host.container.container import FirstProcess
-    from infra.keep.watcher_file import WatcherFile
+    from infra.keep.watcher_file import State
 
 PODMAN, PROCESS = "podman", "process"
 """The sandboxes."""
@@ -33,7 +33,6 @@ UNKNOWN = 0
 """The pid of a holder that cannot be told: a watcher in a container counts processes otherwise than we do."""
 POLL_SECONDS = 0.05
 UP_SECONDS, DOWN_SECONDS = 90.0, 60.0
-SAME_START_SECONDS = 0.05
 
 
 def holder(lock: str) -> int | None:
@@ -71,7 +70,7 @@ def is_running(home: AgentPaths) -> bool:
 
 def sandbox_of(home: AgentPaths) -> str:
     """The sandbox that the settings name; podman where they cannot be read."""
-    from infra.keep.settings_file import SettingsError, read_settings
+    from infra.keep.settings.check import SettingsError, read_settings
 
     try:
         return read_settings(home.settings).sandbox
@@ -84,7 +83,7 @@ def keys_in_use(home: AgentPaths) -> tuple[str, ...]:
     return tuple(key for key in KEYS if os.path.lexists(home.key_file(key)))
 
 
-def known_state(home: AgentPaths) -> WatcherFile | None:
+def known_state(home: AgentPaths) -> State | None:
     """What the watcher last wrote down; None when it never did. Raises ValueError for what is no such file."""
     from infra.keep import watcher_file
 
@@ -94,22 +93,11 @@ def known_state(home: AgentPaths) -> WatcherFile | None:
         return None
 
 
-def another_code(state: WatcherFile) -> str:
+def another_code(state: State) -> str:
     """That a watcher runs other code than is installed; empty when it does not, or does not say."""
     if state.code in ("", running_code()):
         return ""
     return "another version of minifram is installed than runs: 'minifram restart' starts the installed one"
-
-
-def orphan(state: WatcherFile) -> int:
-    """The pid of the runner that the last watcher left alive when it was killed; 0 when there is none."""
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        if state.runner_pid > 0:
-            started = psutil.Process(state.runner_pid).create_time()
-            return state.runner_pid if abs(started - state.runner_started) < SAME_START_SECONDS else 0
-    return 0
 
 
 class Running(NamedTuple):
@@ -160,7 +148,7 @@ def wait_until_running(
 ) -> Running | int:
     """Running, or the watcher's exit status; `before` is the `stamp` that an earlier watcher left. Raises CommandError
     when it takes too long."""
-    from infra.keep.watcher_file import RUNNING
+    from infra.keep.watcher_file import Phase
 
     began, told = time.monotonic(), ""
     while (status := process.poll()) is None:
@@ -168,11 +156,12 @@ def wait_until_running(
         state = _readable_state(home) if stamp(home) != before else None
         if state is not None and holder(home.places.watcher_lock) in (process.pid, UNKNOWN):
             failed = f", {state.failures} failed so far" if state.failures else ""
-            version = f" {version_words(state.branch, state.commit, state.level)}" if state.branch else ""
-            if told != (text := f"{state.phase}{version}{failed}"):
+            runner = state.active
+            version = f" {version_words(runner.branch, runner.commit, runner.level)}" if runner.branch else ""
+            if told != (text := f"{state.phase.value}{version}{failed}"):
                 say(told := text)
-            if state.phase == RUNNING:
-                return Running(process.pid, state.branch, state.commit, time.monotonic() - began, state.level)
+            if state.phase is Phase.RUNNING:
+                return Running(process.pid, runner.branch, runner.commit, time.monotonic() - began, runner.level)
         if time.monotonic() - began > seconds:
             raise failure(
                 f"the agent has not booted within {seconds:g} s; the watcher (pid {process.pid}) goes on trying. "
@@ -184,15 +173,15 @@ def wait_until_running(
 
 def version_words(branch: str, commit: str, level: str) -> str:
     """`branch@commit`, unless nothing of the repository's runs."""
-    from infra.keep.watcher_file import BRANCH_LEVEL, MAIN_LEVEL, SAFE_LEVEL
+    from infra.keep.watcher_file import Level
 
     at = f"{branch}@{commit[:12]}"
-    if level == SAFE_LEVEL:
+    if level == Level.SAFE:
         return f"{level} in place of {at}"
-    return at if level in (BRANCH_LEVEL, MAIN_LEVEL) else f"{at} ({level})"
+    return at if level in (Level.BRANCH, Level.MAIN) else f"{at} ({level})"
 
 
-def _readable_state(home: AgentPaths) -> WatcherFile | None:
+def _readable_state(home: AgentPaths) -> State | None:
     try:
         return known_state(home)
     except ValueError:  # the watcher sets such a file aside and starts without it
@@ -215,12 +204,7 @@ def stop(home: AgentPaths, seconds: float, say: Say) -> int:
     while (pid := holder(lock)) == UNKNOWN and time.monotonic() < settled:
         time.sleep(POLL_SECONDS)
     if pid is None:
-        state = _readable_state(home)
-        left = orphan(state) if state else 0
-        more = "; 'minifram up' starts it"
-        if left:
-            more = f"; its runner (pid {left}) lives on, unwatched; 'minifram up' takes it over, 'kill {left}' ends it"
-        raise not_running(f"agent {home.agent!r} is not running{more}")
+        raise not_running(f"agent {home.agent!r} is not running; 'minifram up' starts it")
     if pid == UNKNOWN:
         raise conflict(
             f"{lock} is locked, but not by the process it names; find it with 'fuser {lock}' and end it yourself"

@@ -17,13 +17,12 @@ from host.cli import command
 from host.errors import conflict, failure, not_found
 from host.home import AgentPaths, Context
 from host.screen import Say, Shown, bad, counted, duration, good, one_line, plain, seconds_of, strong
+from infra.cell.clones import with_clones
 from infra.shared import comms
-from infra.shared.clones import with_clones
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import TRANSCRIPTS
-from infra.shared.report_titles import first_line
 from infra.shared.safe_files import Below, Entry, opened_file
-from infra.shared.text import cut
+from infra.shared.text import cut, first_line
 
 if TYPE_CHECKING:
     from infra.cell.loop.replay import Replay
@@ -99,7 +98,7 @@ def named(home: AgentPaths, run: str) -> tuple[str, str]:
 def names_of(home: AgentPaths) -> Iterator[tuple[str, str]]:
     """Branch and name of each transcript."""
     bot = Below(home.places.bot)
-    for branch in with_clones(bot)[0]:
+    for branch in with_clones(bot):
         for entry in bot.walk(f"{branch}/minifram/{TRANSCRIPTS}", depth=0, most=MOST_RUNS, enter=lambda _: False):
             if isinstance(entry, Entry) and entry.path.endswith(SUFFIX) and stat.S_ISREG(entry.status.st_mode):
                 yield branch, os.path.basename(entry.path).removesuffix(SUFFIX)
@@ -163,9 +162,8 @@ def _costs(home: AgentPaths) -> tuple[Counter[str], Counter[str]]:
         file.seek(max(0, file.seek(0, 2) - LEDGER_BYTES))
         for line in map(line_of, file):
             if isinstance(line, Settled) and line.run:
-                cost = line.cost
-                tokens[line.run] += cost.tokens
-                nano_usd[line.run] += cost.nano_usd
+                tokens[line.run] += sum(line.usage)
+                nano_usd[line.run] += line.nano_usd
     return tokens, nano_usd
 
 

@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, TextIO
 
 from infra.shared.exit_codes import Exit
 from infra.shared.text import counted as counted
-from infra.shared.text import cut
-from infra.shared.visible import spelled
+from infra.shared.text import cut, spelled
 
 Say = Callable[[str], None]
 """Takes a line of progress."""

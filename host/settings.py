@@ -25,12 +25,11 @@ from host.home import AgentPaths, Context
 from host.model_reach import problem_in_sandbox
 from host.running import PROCESS
 from host.screen import Say, Shown, faint, harmless, strong
-from infra.keep.model_settings import ModelSettings
-from infra.keep.providers import SCRIPTED
-from infra.keep.section import Section
-from infra.keep.settings import Settings
-from infra.keep.settings_file import read_settings
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.models import SCRIPTED
+from infra.keep.settings.schema import ModelSettings, Settings
 from infra.shared.exit_codes import Exit
+from infra.shared.yaml_words import words_of
 
 
 class Entry(NamedTuple):
@@ -84,17 +83,17 @@ def explained(path: str) -> tuple[Settings, list[Entry]]:
     """The settings in a file. Raises SettingsError that names all that is wrong with it."""
     settings = read_settings(path)
     with open(path, encoding="utf-8") as file:
-        return settings, entries(settings, set(_keys(yaml.safe_load(file))), path)
+        return settings, entries(settings, set(_keys(words_of(file.read()))), path)
 
 
 def entries(settings: Settings, is_set: Collection[str] = (), source: str = "") -> list[Entry]:
     """Every setting with its value; `is_set` names those that the file `source` sets."""
 
-    def below(section: Section, default: Section, where: str) -> Iterator[Entry]:
+    def below(section: msgspec.Struct, default: msgspec.Struct, where: str) -> Iterator[Entry]:
         meanings = _docstrings(type(section))
         for field in msgspec.structs.fields(type(section)):
             key, value, standard = f"{where}{field.name}", getattr(section, field.name), getattr(default, field.name)
-            if isinstance(value, Section):
+            if isinstance(value, msgspec.Struct):
                 yield from below(value, standard, f"{key}.")
             else:
                 origin, meaning = source if key in is_set else "default", meanings.get(field.name, "")

@@ -5,8 +5,6 @@ the runner is doing from its own file (its own claim), money from the ledger, wo
 
 from __future__ import annotations
 
-import json
-import os
 import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
@@ -22,31 +20,29 @@ from host.running import another_code, holder, keys_in_use, known_state
 from host.screen import Say, Shown, bad, counted, faint, good, one_line, since, strong
 from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
-from infra.cell.mind.duties import DUTIES, MOST_BYTES, STATE, state_of
-from infra.keep import watcher_file
+from infra.cell.mind.duties import DUTIES, record_of
+from infra.cell.mind.history import History
+from infra.cell.status_file import RunnerStatus, read_runner_status
 from infra.keep.ledger.budgets import Spent, spent_today
-from infra.keep.mind.kept import changes_in_words, read_kept
-from infra.keep.model_settings import model_words
-from infra.keep.settings_file import read_settings
-from infra.keep.watcher_file import SAFE_LEVEL, BootRecord, Pin, Trouble, WatcherFile
+from infra.keep.mind.drift import read_drift
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.models import model_words
+from infra.keep.watcher_file import BootRecord, Level, Outcome, Phase, State, Strikes, Trouble
 from infra.shared import comms
-from infra.shared.branches import MAIN, MIND, problem_with_branch
+from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
+from infra.shared.conversation import TASK
 from infra.shared.exit_codes import Exit
-from infra.shared.labels import TASK
 from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.tip import read_file
 from infra.shared.repository.version import body_of
-from infra.shared.safe_files import Below, opened_file
-from infra.shared.status_file import RunnerStatus, read_runner_status
+from infra.shared.safe_files import Below
 
 _T = TypeVar("_T")
 
 LIFE_BYTES = 16 * 1024
-REFUSAL = "refused.json"
-"""In the keep's state: why the container could not be sealed, until it could (`infra.seal`)."""
-BOOTS_SHOWN, TROUBLES_SHOWN, CHANGES_SHOWN = 3, 3, 2
+DUTIES_SECONDS = 15 * 86_400.0
+BOOTS_SHOWN, TROUBLES_SHOWN = 3, 3
 
 
 class Status(NamedTuple):
@@ -69,7 +65,7 @@ class Status(NamedTuple):
     outdated: bool
     """Main has other code than what runs; the runner makes way for it when its run is done."""
     failures: int
-    pins: tuple[Pin, ...]
+    pins: tuple[Strikes, ...]
     """Versions that failed and are not started again for now, newest first."""
     life: RunnerStatus | None
     boots: tuple[BootRecord, ...]
@@ -108,16 +104,15 @@ def read_status(home: AgentPaths, now: float) -> Status:
             return otherwise
 
     settings = read(lambda: read_settings(home.settings), None)
-    state = read(lambda: known_state(home), None) or WatcherFile()
+    state = read(lambda: known_state(home), None) or State()
     pid = holder(home.places.watcher_lock)
     is_running = pid is not None
-    is_led = is_running and bool(state.branch)
+    is_led = is_running and bool(state.active.branch)
     main = read(lambda: main_commit(git), "")
     page = read(lambda: page_at(git, main), "") if main else ""
     last = state.boots[-1] if state.boots else None
-    branch = state.branch or (last.branch if last else "")
-    commit = state.commit or (last.commit if last else "")
-    level = decide.level_of(state)
+    ran = state.runner or last
+    branch, commit, level = (ran.branch, ran.commit, ran.level.value) if ran else ("", "", "")
     stands_in = level in decide.STAND_INS and decide.pin_of_main(state)
     outdated = bool(main and is_led and branch == MAIN and not stands_in)
     problems += untold(state, is_running)
@@ -125,8 +120,8 @@ def read_status(home: AgentPaths, now: float) -> Status:
         agent=home.agent,
         running=is_running,
         pid=pid or 0,
-        phase=state.phase if is_running else "down",
-        since=state.since if is_running or state.phase == watcher_file.STOPPED else "",
+        phase=state.phase.value if is_running else "down",
+        since=timestamp(state.since.wall) if is_running or state.phase is Phase.STOPPED else "",
         sandbox=settings.sandbox if settings else "",
         autonomy=settings.autonomy if settings else "",
         model=model_words(settings.model, keys_in_use(home) if is_running else ()) if settings else "",
@@ -147,53 +142,42 @@ def read_status(home: AgentPaths, now: float) -> Status:
         budget=read(lambda: spent_today(ledger, settings.budget.daily_usd, now) if settings else None, None),
         taint=read(lambda: words_of(taint_of(home, git)), ""),
         web=read_web(home),
-        mind=read(lambda: _mind(home), none) + read(lambda: _failed_duties(git), none),
+        mind=read(lambda: _mind(home), none) + read(lambda: _failed_duties(home, now), none),
         troubles=(),
     )
     unread = [Trouble(at=timestamp(now), text=text) for text in dict.fromkeys(problems)]
-    return found._replace(troubles=(*unread, *_refusal(home), *reversed(state.troubles[-TROUBLES_SHOWN:])))
+    return found._replace(troubles=(*unread, *reversed(state.troubles[-TROUBLES_SHOWN:])))
 
 
-def untold(state: WatcherFile, is_running: bool) -> Iterator[str]:
+def untold(state: State, is_running: bool) -> Iterator[str]:
     """What the PM should know, though no part of the agent has told it."""
     if is_running and (differs := another_code(state)):
         yield differs
-    if not is_running and state.since and state.phase != watcher_file.STOPPED:
-        yield f"it was killed, or the machine went down, in phase {state.phase!r}; 'minifram up' starts it again"
+    if not is_running and state.since.wall and state.phase is not Phase.STOPPED:
+        yield f"it was killed, or the machine went down, in phase {state.phase.value!r}; 'minifram up' starts it again"
     if trouble := decide.trouble_with_main(state, is_running):
         yield trouble
 
 
-def activity_of(home: AgentPaths, state: WatcherFile) -> RunnerStatus | None:
+def activity_of(home: AgentPaths, state: State) -> RunnerStatus | None:
     """What the runner says that it does; None when its words are missing or make no sense."""
-    if problem_with_branch(state.branch):
+    if problem_with_branch(state.active.branch):
         return None
-    return read_runner_status(Below(home.places.bot).tail(f"{state.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
+    return read_runner_status(Below(home.places.bot).tail(f"{state.active.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
 
 
 def _mind(home: AgentPaths) -> tuple[str, ...]:
-    """Drift first, then the last of the PM's changes that change much. Raises OSError, ValueError."""
-    kept = read_kept(home.places.var)
-    return (*(f"drifted: {line}" for line in kept.drift), *changes_in_words(kept)[-CHANGES_SHOWN:]) if kept else ()
+    """Drift first, then the PM's change that changes much. Raises OSError, ValueError."""
+    found = read_drift(home.places.var)
+    return (*(f"drifted: {line}" for line in found.lines), *found.changes)
 
 
-def _failed_duties(git: Git) -> tuple[str, ...]:
-    """Standing duties of the mind. Raises ValueError for a state that cannot be read, GitError."""
-    tip = resolve_commit(git, f"refs/heads/{MIND}")
-    text = read_file(git.saying_at_most(MOST_BYTES), tip, STATE) if tip else None
-    state = state_of((text or "{}").encode(errors="surrogateescape"))
-    return tuple(
-        f"{each.words} failed: {state.record(each.name).why}" for each in DUTIES if state.record(each.name).why
-    )
-
-
-def _refusal(home: AgentPaths) -> list[Trouble]:
-    try:
-        with opened_file(f"{home.state}/{REFUSAL}") as file:
-            why, told_at = json.loads(file.read(LIFE_BYTES)), os.fstat(file.fileno()).st_mtime
-    except (OSError, ValueError):
-        return []
-    return [Trouble(at=timestamp(told_at), text=f"not sealed, not started: {why}")]
+def _failed_duties(home: AgentPaths, now: float) -> tuple[str, ...]:
+    """Standing duties of the mind, by the last weeks' events. Raises OSError."""
+    history = History(timestamp(now - DUTIES_SECONDS)[:10])
+    history.read(Below(home.places.events))
+    failed = ((each.words, record_of(history, each.name).why) for each in DUTIES)
+    return tuple(f"{words} failed: {why}" for words, why in failed if why)
 
 
 def _awaiting(git: Git, main: str) -> tuple[dict[str, str], ...]:
@@ -249,7 +233,7 @@ def _version(found: Status) -> str:
         return f"main @ {found.main[:12]} (never started)"
     newer = f" · main has other code ({found.main[:12]}), it is next" if found.outdated else ""
     version = f"{one_line(found.branch)} @ {found.commit[:12]}"
-    if found.level == SAFE_LEVEL:
+    if found.level == Level.SAFE:
         version = f"the code of this program, in the clone of {one_line(found.branch)}"
     stands_in = f" · {bad(found.level)}" if found.level in decide.STAND_INS else ""
     return f"{'' if found.is_led else 'last: '}{version}{stands_in}{newer}"
@@ -270,7 +254,7 @@ def _life(life: RunnerStatus, now: float) -> Iterator[tuple[str, str]]:
 
 
 def _boot(boot: BootRecord) -> str:
-    outcome = bad(boot.outcome) if boot.outcome in ("failed", "died") else boot.outcome
+    outcome = bad(boot.outcome.value) if boot.outcome in (Outcome.FAILED, Outcome.DIED) else boot.outcome.value
     why = f" · {one_line(boot.detail, 80)}" if boot.detail else ""
     version = f"{one_line(boot.branch, 40)}@{boot.commit[:12]}"
     return f"{boot.started_at} {version} {outcome} · {one_line(boot.reason, 60)}{why}"

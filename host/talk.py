@@ -21,11 +21,14 @@ from host.home import AgentPaths, Context
 from host.repository import GIT_SECONDS, main_commit, open_as_pm, open_repository, page_at
 from host.running import holder
 from host.screen import Say, Shown, harmless, one_line, plain
-from infra.shared import comms, report_titles
+from infra.cell.report_titles import is_about
+from infra.keep.repository.bare_tip import BareTip
+from infra.shared import branches, comms
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import PAGE
-from infra.shared.repository.tip import BareTip, advance, edit_file
+from infra.shared.repository.tip import advance, edit_file
+from infra.shared.text import first_line
 
 if TYPE_CHECKING:
     from infra.keep.questions import Question
@@ -96,7 +99,7 @@ def tell(context: Context, say: Say, text: str, wait: bool, timeout: float) -> S
 
 
 def _daily_usd(home: AgentPaths) -> float:
-    from infra.keep.settings_file import read_settings
+    from infra.keep.settings.check import read_settings
 
     return read_settings(home.settings).budget.daily_usd
 
@@ -112,7 +115,7 @@ def _wait(
 
     report, ended = None, Exit.OK
     for report in _new_reports(git, all_reports(git, directive.commit)):
-        if report and report_titles.is_about(report.text, directive.id):
+        if report and is_about(report.text, directive.id):
             ended = Exit.BUDGET if is_used_up() else Exit.TRY_AGAIN
         elif report:
             say(f"{one_line(report.time, 24)} {one_line(report.title, 120)}")
@@ -148,7 +151,7 @@ def add_directive(git: Git, text: str) -> Directive:
         id = after[-1].id
         return document if id in {item.id for item in before} else new
 
-    commit = advance(BareTip(git), edit_file(git, PAGE, edit, f"directive: {report_titles.first_line(text)}"))
+    commit = advance(BareTip(git), edit_file(git, PAGE, edit, f"directive: {first_line(text)}"))
     return Directive(commit, id, text.strip())
 
 
@@ -256,11 +259,9 @@ def _answered(context: Context, id: str, approved: bool, why: str = "") -> Shown
 
 def waiting(home: AgentPaths, page: str) -> list[Asking]:
     """What waits for the PM, oldest first. Raises CommsError, OSError, and CommandError for a record that is none."""
-    from infra.shared.approvals import State, states
+    from infra.shared.approvals import state_of
 
-    held = _held(home)
-    known = states(page, tuple(question.id for question in held))
-    return [_asking(home, question) for question in held if known[question.id][0] is State.WAITING]
+    return [_asking(home, each) for each in _held(home) if state_of(page, each.id)[0] == "waiting"]
 
 
 def _lines(asking: Asking) -> list[str]:
@@ -273,26 +274,20 @@ def _lines(asking: Asking) -> list[str]:
 def _held(home: AgentPaths) -> list[Question]:
     """The keep's records, oldest first. Raises OSError, CommandError."""
     from infra.keep import questions
-    from infra.shared.safe_files import whole_file
 
-    directory, found = home.places.questions, []
-    for name in filter(questions.is_file_name, os.listdir(directory) if os.path.isdir(directory) else ()):
-        try:
-            found.append(questions.decode(whole_file(f"{directory}/{name}", questions.MOST_BYTES), name))
-        except FileNotFoundError:  # it is over since it was listed
-            continue
-        except ValueError as error:
-            raise conflict(f"{error}; nothing was answered") from None
-    return sorted(found, key=lambda question: (question.asked_at, question.id))
+    found, problems = questions.held(home.places.questions)
+    if problems:
+        raise conflict(f"{problems[0]}; nothing was answered")
+    return found
 
 
 def _asking(home: AgentPaths, question: Question) -> Asking:
-    from infra.keep.questions import file_name
+    from infra.keep.questions import path_of
     from infra.shared.secret_shapes import redacted, redacted_value
 
     whole, call = json.dumps(question.input), json.dumps(redacted_value(question.input))
     if call != whole:  # what has the shape of a key may be a program's name, so that it is left out is said
-        file = f"{home.places.questions}/{file_name(question.id)}"
-        call += f" … what looks like a key is left out; the whole call is in {file}"
-    version = report_titles.version(question.branch, question.commit)
+        call += " … what looks like a key is left out; the whole call is in "
+        call += path_of(home.places.questions, question.id)
+    version = branches.version(question.branch, question.commit)
     return Asking(question.id, question.tool, question.asked_at, harmless(call), version, redacted(question.why))

@@ -11,6 +11,7 @@ import time
 from typing import NamedTuple
 
 import click
+import msgspec
 
 from host.cli import agent_option, command
 from host.errors import CommandError, not_found, usage
@@ -21,13 +22,24 @@ from host.running import is_running
 from host.screen import Say, Shown, bad, harmless, one_line, strong
 from infra.cell.mind.answers import TaskAnswer, TaskStatus, active_id, answer_text, read_answer
 from infra.shared.branches import MIND
-from infra.shared.mind.inbox import TASK_ID, TaskBlock, deadline_of, order, parse_inbox
-from infra.shared.mind.inbox_edits import ids_in, next_id, task_text, with_task, without_task
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX
-from infra.shared.report_titles import first_line
+from infra.shared.mind.tasks import (
+    TASK_ID,
+    Deadline,
+    Priority,
+    Task,
+    ids_in,
+    inbox_of,
+    next_id,
+    order,
+    task_text,
+    with_task,
+    without_task,
+)
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import list_tree, read_file
 from infra.shared.safe_files import Below
+from infra.shared.text import first_line
 
 MAX_BYTES = 1 << 18
 """Of a task: it is read by a model."""
@@ -60,7 +72,7 @@ task.params.append(agent_option())
 @click.option("--priority", type=click.Choice(["high", "medium", "low"]), default="medium", show_default=True)
 @click.option("--deadline", default="", metavar="TIME", help="Like 2026-02-10T00:00:00Z.")
 @click.option("--context", "background", default="", metavar="WORDS", help="Background and constraints.")
-def add(context: Context, say: Say, text: str, priority: str, deadline: str, background: str) -> Shown:
+def add(context: Context, say: Say, text: str, priority: Priority, deadline: str, background: str) -> Shown:
     """Add a task to tasks/inbox.md of the branch mind, as a commit of yours.
 
     With '-', TEXT is read from standard input. What stands below a line '## Success criteria' in it are those.
@@ -75,9 +87,9 @@ def add(context: Context, say: Say, text: str, priority: str, deadline: str, bac
     if len(words) + len(background) > MAX_BYTES:
         raise usage(f"the task is over {MAX_BYTES:,} bytes; put the rest into a file and push that")
     try:
-        until = deadline_of(deadline) if deadline else None
-    except ValueError as error:
-        raise usage(f"the deadline {error}") from None
+        until = msgspec.convert(deadline, Deadline) if deadline else None
+    except msgspec.ValidationError:
+        raise usage(f"the deadline {deadline!a:.60} is no time; expected one like 2026-02-10T00:00:00Z") from None
     description, criteria = _parts(words)
     if not description:
         raise usage("the task is empty; say what the agent should do")
@@ -89,11 +101,19 @@ def add(context: Context, say: Say, text: str, priority: str, deadline: str, bac
         inbox = _inbox(git, seen)
         id = next_id(used | ids_in(inbox) | _names(git, seen, COMPLETED) | _names(git, seen, BLOCKED))
         try:
-            block = task_text(TaskBlock(id, priority, until, background.strip("\n").rstrip(), description, criteria, 1))
+            made = Task(
+                task_id=id,
+                priority=priority,
+                deadline=until,
+                context=background.strip("\n").rstrip(),
+                description=description,
+                criteria=criteria,
+            )
+            block = task_text(made)
         except ValueError as error:
             raise usage(str(error)) from None
         changed = with_task(inbox, block)
-        if parse_inbox(changed).find(id) is None:
+        if inbox_of(changed).find(id) is None:
             raise usage(f"the end of {INBOX} swallows what comes behind: close its fence or comment on branch {MIND}")
         return {INBOX: changed}, f"task: {id} {first_line(description)}"
 
@@ -110,9 +130,10 @@ def tasks(context: Context, say: Say, number: int) -> Shown:
     home = context.initialised()
     git = open_repository(home)
     seen = mind_commit(git)
-    inbox = parse_inbox(_inbox(git, seen))
+    inbox = inbox_of(_inbox(git, seen))
     active, finished = _active(home), _names(git, seen, COMPLETED)
-    found = [_listed(git, seen, each, active) for each in order(inbox.tasks, time.time()) if each.id not in finished]
+    waiting = [each for each in order(inbox.tasks, time.time()) if each.task_id not in finished]
+    found = [_listed(git, seen, each, active) for each in waiting]
     found.sort(key=lambda each: ("active", "open", "blocked").index(each.state))
     for id in sorted(finished, key=lambda id: int(id.partition("-")[2]), reverse=True)[:number]:
         answer = read_answer(read_file(git, seen, f"{COMPLETED}/{id}.md") or "")
@@ -139,7 +160,7 @@ def show(context: Context, say: Say, id: str) -> Shown:
     git, id = open_repository(home), _known_id(id)
     seen = mind_commit(git)
     inbox = _inbox(git, seen)
-    found = parse_inbox(inbox).find(id)
+    found = inbox_of(inbox).find(id)
     paths = (f"{directory}/{id}.md" for directory in (COMPLETED, BLOCKED))
     path, answer = next(((path, text) for path in paths if (text := read_file(git, seen, path)) is not None), ("", ""))
     if not path and not found:
@@ -164,12 +185,12 @@ def cancel(context: Context, say: Say, id: str, why: str) -> Shown:
 
     def change(seen: str) -> tuple[dict[str, str | None], str]:
         inbox = _inbox(git, seen)
-        found = parse_inbox(inbox).find(id)
+        found = inbox_of(inbox).find(id)
         if found is None:
             raise _not_open(id)
         summary = f"{CANCELLED} {why}".strip()
         note = TaskAnswer(id, TaskStatus.FAILED, today, summary, task=found.text, digest=found.digest)
-        files = {INBOX: without_task(inbox, id), note.path: answer_text(note), f"{BLOCKED}/{id}.md": None}
+        files = {INBOX: without_task(inbox, found), note.path: answer_text(note), f"{BLOCKED}/{id}.md": None}
         return files, f"task: {id} is cancelled"
 
     _, commit = edit_branch(git, MIND, change)
@@ -191,14 +212,13 @@ def _known_id(id: str) -> str:
     return found
 
 
-def _listed(git: Git, seen: str, found: TaskBlock, active: str) -> ListedTask:
-    until = datetime.datetime.fromtimestamp(found.deadline, datetime.UTC) if found.deadline is not None else None
-    deadline = f"{until:%Y-%m-%dT%H:%M:%S}Z" if until else ""
-    asked = read_answer(read_file(git, seen, f"{BLOCKED}/{found.id}.md") or "")
-    if found.id != active and asked.status is TaskStatus.BLOCKED and asked.digest == found.digest:
-        return ListedTask(found.id, "blocked", found.priority, deadline, first_line(asked.question), asked.date)
-    state = "active" if found.id == active else "open"
-    return ListedTask(found.id, state, found.priority, deadline, first_line(found.description))
+def _listed(git: Git, seen: str, found: Task, active: str) -> ListedTask:
+    deadline = found.until
+    asked = read_answer(read_file(git, seen, f"{BLOCKED}/{found.task_id}.md") or "")
+    if found.task_id != active and asked.status is TaskStatus.BLOCKED and asked.digest == found.digest:
+        return ListedTask(found.task_id, "blocked", found.priority, deadline, first_line(asked.question), asked.date)
+    state = "active" if found.task_id == active else "open"
+    return ListedTask(found.task_id, state, found.priority, deadline, first_line(found.description))
 
 
 def _state(status: TaskStatus | None, summary: str) -> str:
@@ -209,9 +229,9 @@ def _state(status: TaskStatus | None, summary: str) -> str:
 
 def _parts(words: str) -> tuple[str, str]:
     """Description and success criteria of what the PM typed."""
-    block = parse_inbox(f"---\ntask_id: TASK-0\npriority: low\n---\n{words.strip()}\n")
+    block = inbox_of(f"---\ntask_id: TASK-0\npriority: low\n---\n{words.strip()}\n")
     found = block.find("TASK-0")
-    return (found.description, found.success_criteria) if found and not block.problems else (words.strip(), "")
+    return (found.description, found.criteria) if found and not block.problems else (words.strip(), "")
 
 
 def _inbox(git: Git, seen: str) -> str:

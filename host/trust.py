@@ -8,12 +8,13 @@ from host.cli import command
 from host.home import AgentPaths, Context
 from host.repository import git_on, open_as_pm
 from host.screen import Say, Shown
-from infra.keep.settings_file import SettingsError, read_settings
+from infra.keep.repository.bare_tip import BareTip
+from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.taint import TRAILER, Taint, look, origins_words
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.git import Git
-from infra.shared.repository.tip import BareTip, advance, commit_tree
+from infra.shared.repository.tip import advance, commit_tree
 
 
 @command

@@ -23,12 +23,11 @@ from host.repository import problem_with_repository
 from host.running import DOWN_SECONDS, PODMAN, UP_SECONDS, Running
 from host.screen import Say, Shown, bad, good
 from host.settings import problem_with_model
-from infra.keep.model_settings import keys_needed, model_words
 from infra.keep.programs import keep_environment
-from infra.keep.providers import KEYS, provider_with, variable_of
-from infra.keep.settings import Settings
-from infra.keep.settings_file import read_settings
-from infra.keep.watcher_file import SAFE_LEVEL, STOPPED
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.models import KEYS, keys_needed, model_words, provider_with, variable_of
+from infra.keep.settings.schema import Settings
+from infra.keep.watcher_file import Level, Phase
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 
@@ -87,7 +86,7 @@ def _stay(context: Context, home: AgentPaths, asked: list[int], say: Say) -> Sho
         with contextlib.suppress(CommandError):  # whoever asks may have asked the watcher, too
             stop_agent(context, home, DOWN_SECONDS, say)
     state = running.known_state(home)
-    if asked or (state is not None and state.phase == STOPPED):
+    if asked or (state is not None and state.phase is Phase.STOPPED):
         return Shown({"agent": home.agent}, f"down  {home.agent}")
     _remove_keys(home)
     return Shown({"agent": home.agent}, advice="the watcher died: see 'minifram logs'", code=Exit.NOT_RUNNING)
@@ -311,4 +310,4 @@ def _lines(ready: Ready, started: Running) -> Iterator[str]:
 
 def _code(started: Running) -> Exit:
     """An agent of which only safe mode is left works, and needs its PM."""
-    return Exit.FINDINGS if started.level == SAFE_LEVEL else Exit.OK
+    return Exit.FINDINGS if started.level == Level.SAFE else Exit.OK

@@ -14,8 +14,8 @@ from infra.shared.clock import timestamp
 TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
 if TYPE_CHECKING:
     from infra.cell.runner.context import RunnerContext
-    from infra.cell.runner.control import LiveHeartbeat
     from infra.shared.boot import Boot
+    from infra.shared.heart import Heart
 
 
 def main() -> int:
@@ -34,7 +34,6 @@ def main() -> int:
     try:
         return work(context)
     except stop.Interrupted:
-        stop.cancel_deadline()
         context.log.info("runner.interrupted", why="SIGTERM")
         return 0
     finally:
@@ -61,7 +60,7 @@ def leave_mark(started_at: float) -> tuple[str, str, str]:
     return boot_id, branch, commit
 
 
-def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, LiveHeartbeat] | None]:
+def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, Heart] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
     from infra.cell.runner import start
     from infra.shared.redacted_file import guard_stderr

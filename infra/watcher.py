@@ -9,16 +9,15 @@ import os
 import sys
 
 from infra.keep import arguments
-from infra.keep.settings_file import SettingsError, read_settings
+from infra.keep.log import log_to_file
+from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.supervision import memory
 from infra.keep.supervision.act import Actor
 from infra.keep.supervision.decide.decision import decide
-from infra.keep.supervision.decide.state import Phase, State
 from infra.keep.supervision.observe import Observer
-from infra.keep.supervision.parts import Parts, now
 from infra.keep.supervision.zones import Zones, plain_directories
+from infra.keep.watcher_file import Phase
 from infra.shared.exit_codes import Exit
-from infra.shared.log import log_to_file
 
 
 def main(argv: list[str]) -> int:
@@ -42,33 +41,29 @@ def watch(zones: Zones) -> int:
         return _refuse(str(error), Exit.CONFLICT)
     except OSError as error:
         return _refuse(f"the watcher cannot use its directories: {error}", Exit.FAILURE)
-    parts = Parts(settings, zones, log)
-    parts.wake.on_stop_signals()
     try:
-        state = supervise(parts)
+        supervise(Actor(settings, zones, log))
     except BaseException:
         log.exception("watcher.crashed")
         raise
     finally:
         os.close(held)
-    return Exit.DENIED if state.broken else Exit.OK
+    return Exit.OK
 
 
-def supervise(parts: Parts) -> State:
+def supervise(actor: Actor) -> None:
     """The loop. What was decided is remembered before it is done: a watcher killed at any moment goes on from there."""
-    actor = Actor(parts)
-    observer = Observer(parts, actor)
+    observer = Observer(actor)
     state = observer.begin()
     while state.phase is not Phase.STOPPED:
         event = observer.next_event(state)
-        before, at = state, now()
+        before, at = state, actor.now()
         state, actions = decide(before, event, at)
         # Before it is remembered: a watcher that is killed in between records it twice, and never not at all.
-        parts.attempts.record(before, event, state, at)
-        parts.remember(state, actions)
+        memory.record(actor.launcher.clones.files, actor.places, memory.boot_lines(before, event, state, at), actor.log)
+        actor.remember(state, event, actions)
         for action in actions:
             actor.perform(action, state)
-    return state
 
 
 def _refuse(why: str, code: Exit) -> int:

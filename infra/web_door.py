@@ -7,7 +7,6 @@ listening sockets and starts the door when somebody waits at one."""
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ctypes
 import os
 import signal
@@ -18,10 +17,11 @@ from functools import partial
 import structlog
 
 from infra.keep import arguments
-from infra.keep.door_server import DoorServer, peer_of
-from infra.keep.services.activation import inherited
-from infra.keep.settings import Settings, policy_of
-from infra.keep.settings_file import SettingsError, parse_settings
+from infra.keep.door_server import DoorServer, keep_beating, not_opened
+from infra.keep.log import log_to_stderr
+from infra.keep.settings.check import parse_settings
+from infra.keep.settings.schema import Settings
+from infra.keep.sockets import inherited
 from infra.keep.web_door import app
 from infra.keep.web_door.fetch import Connections, Fetcher, look_up
 from infra.keep.web_door.judge import Judge
@@ -30,8 +30,8 @@ from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.search import origin_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
+from infra.shared import heart
 from infra.shared.exit_codes import Exit
-from infra.shared.log import log_to_stderr
 
 log = structlog.get_logger("web_door")
 
@@ -42,32 +42,30 @@ def main(words: list[str] | None = None) -> int:
     """Serve until SIGTERM. The settings come on stdin, as far as they are needed here. The trace goes to stdout."""
     given = arguments.parser("web_door", __doc__ or "").parse_args(words)
     log_to_stderr()
+    beating = heart.inherited(os.environ)
     # The worker, which parses what strangers wrote, has our user: it must not reach our trace through /proc or ptrace.
     ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     try:
         settings = parse_settings(sys.stdin.read(), given.settings)
         sockets = inherited(os.environ)
         listening = sockets["web"]
-    except (SettingsError, KeyError, ValueError, OSError) as error:
-        log.error("door.not_opened", reason=str(error))
-        return Exit.CONFIG
-    asyncio.run(_serve(settings, listening, sockets.get("packages")))
+    except (KeyError, ValueError, OSError) as error:
+        return not_opened(error)
+    asyncio.run(_serve(settings, listening, sockets.get("packages"), beating))
     return Exit.OK
 
 
-async def _serve(settings: Settings, listening: socket.socket, packages: socket.socket | None) -> None:
-    leave = partial(os.kill, os.getpid(), signal.SIGTERM)
-    web, trace, readers = settings.web, Trace(sys.stdout.fileno(), leave), Readers()
-    connections, judge = Connections(), Judge(policy_of(settings), web.allowed_domains, origin_of(web.search_url))
-    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), readers, trace)
-    # Who listens there is the watcher, whose questions are always let in.
-    server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS, keep=(peer_of(listening)[1],))
-    with contextlib.suppress(OSError):  # it is tried again with the first page
-        readers.start()
+async def _serve(
+    settings: Settings, listening: socket.socket, packages: socket.socket | None, beating: heart.Heart
+) -> None:
+    web, trace = settings.web, Trace(sys.stdout.fileno(), partial(os.kill, os.getpid(), signal.SIGTERM))
+    connections, judge = Connections(), Judge(settings.policy, web.allowed_domains, origin_of(web.search_url))
+    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace)
+    server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
     if packages:
         await Mirror(web.package_hosts, judge, connections, look_up, trace.record).serve(packages)
-    await server.serve(listening, partial(log.info, "door.opened"))
-    readers.close()
+    log.info("door.opened")
+    await server.serve(listening, partial(keep_beating, beating))
 
 
 if __name__ == "__main__":

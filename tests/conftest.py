@@ -4,7 +4,9 @@ a terminal, also where the tests were started in the background of a shell, whic
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -18,6 +20,39 @@ settings.register_profile(
 )
 settings.register_profile("long", parent=settings.get_profile("minifram"), max_examples=500)
 settings.load_profile("minifram")
+
+
+LIGHT = ("tests/cell/", "tests/shared/")
+LIGHT_SECONDS = 0.6
+"""Of the processor, on a busy machine; alone it is half of that."""
+_pythons: list[object] = []
+
+
+def _note(event: str, given: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen" and "python" in str(given[:2]):
+        _pythons.append(given[1])
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--budget", action="store_true", help="fail what every examination runs and is not light")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("budget"):
+        sys.addaudithook(_note)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """What the agent waits for at each change of itself starts no Python, and takes no third of a second."""
+    _pythons.clear()
+    before = os.times()
+    found = yield
+    took = sum(os.times()[:4]) - sum(before[:4])
+    is_light = item.nodeid.startswith(LIGHT) and not item.get_closest_marker("heavy")
+    if item.config.getoption("budget") and is_light and (_pythons or took > LIGHT_SECONDS):
+        pytest.fail(f"mark it heavy: {took:.2f} s of processor, started {_pythons[:1]}")
+    return found
 
 
 LONGEST = "tests/whole/test_demo.py"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from host.container.machine import IDS_NEEDED, Machine
 from host.home import AgentPaths
-from infra.keep.settings import Settings
+from infra.keep.settings.schema import Settings
 from infra.keep.timing import Timing
-from infra.shared.paths import CONTAINER
+from infra.shared.paths import CODE, CONTAINER
 
 CELL_UID = 1000
 """The user `agent` of the image; its group has the same number."""
@@ -130,6 +130,7 @@ def _mounts(home: AgentPaths, settings: Settings, machine: Machine, keys: Sequen
     # The top level of the repository is memory: whatever is planted there never reaches the PM's git.
     yield scratch(remote, 0o700, MIB)
     yield scratch(CONTAINER.run, 0o711, 16 * MIB)
+    yield scratch(CODE, 0o711, 32 * MIB, executable=True)
     # Builds and tests run what they make there; the cell can do the same in /bot, so nothing is lost.
     yield scratch("/tmp", 0o1777, TMP_BYTES, executable=True)  # noqa: S108 - the container's own
     yield scratch("/var/tmp", 0o1777, 64 * MIB)  # noqa: S108 - likewise

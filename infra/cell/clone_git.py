@@ -15,7 +15,7 @@ from infra.shared.files import write_whole
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.git_environment import NO_DRIVERS, with_settings
+from infra.shared.repository.git_environment import with_settings
 from infra.shared.safe_files import Below
 
 MOST_BYTES: Final = 1 << 20
@@ -30,6 +30,9 @@ _HARMLESS: Final = {
     ORIGIN: re.compile(r"url = .*|fetch = \+refs/heads/([\w./*-]+):refs/remotes/origin/\1"),
     "branch": re.compile("remote = (origin|[.])|merge = refs/heads/.*|rebase = (true|false|merges)"),
 }
+NO_DRIVERS = "* !filter !merge !diff !text !ident !eol !working-tree-encoding\n"
+"""As `info/attributes` of a repository: no file has an attribute by which git would run a program or change its bytes,
+whatever any other file of attributes says (gitattributes(5))."""
 
 
 class CloneGit(Git):

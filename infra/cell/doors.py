@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
+from infra.cell.media_types import media_type_of
 from infra.shared.conversation import (
     ERROR_TYPES,
     MAX_TOKENS,
@@ -22,7 +23,6 @@ from infra.shared.conversation import (
     ModelHealth,
     Request,
     Text,
-    media_type_of,
 )
 from infra.shared.door import DoorAway, DoorRequest, Failure, Health, ask
 from infra.shared.requests import (
@@ -39,8 +39,7 @@ from infra.shared.requests import (
     Report,
     TaintedBy,
 )
-from infra.shared.text import cut
-from infra.shared.visible import spelled
+from infra.shared.text import cut, spelled
 from infra.shared.web import Fetch, Page, Search, SearchResults
 
 T = TypeVar("T")

@@ -1,3 +1,1 @@
-from infra.shared.late import load_when_used
-
-load_when_used("asyncio")  # by structlog, for loggers that we do not have
+"""What the agent cannot touch: it decides, and enforces."""

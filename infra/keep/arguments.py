@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+import msgspec
+
 from infra.shared.paths import CONTAINER, Paths
 
 
@@ -11,7 +13,7 @@ def parser(program: str, description: str) -> argparse.ArgumentParser:
     """A parser with `--settings` and one option for each tree; the defaults are the container's."""
     made = argparse.ArgumentParser(prog=program, description=description, allow_abbrev=False)
     made.add_argument("--settings", required=True, help="the PM's minifram.yaml")
-    for name, default in CONTAINER._asdict().items():
+    for name, default in msgspec.structs.asdict(CONTAINER).items():
         made.add_argument(f"--{name}", default=default, help=f"default {default}")
     return made
 
@@ -22,4 +24,4 @@ def places(given: argparse.Namespace) -> Paths:
 
 def words(settings: str, where: Paths) -> list[str]:
     """The arguments that `parser` reads back to these values."""
-    return [f"--settings={settings}", *(f"--{name}={path}" for name, path in where._asdict().items())]
+    return [f"--settings={settings}", *(f"--{name}={path}" for name, path in msgspec.structs.asdict(where).items())]

@@ -7,56 +7,55 @@ import errno
 import os
 import re
 import stat
+import time
 
-from infra.shared import boot_log
+from infra.keep.cut_logs import cut_log
+from infra.shared import boot
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, HOMES, LIFE_FILE, RECORDS
-from infra.shared.safe_files import REMOVED, Below
+from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted
 from infra.shared.text import cut
 
 TAIL_BYTES = 64 * 1024
 LAST_WORDS_LINES = 15
 _ENTRIES = 10_000
+_REMOVE_SECONDS = 5.0
 _CHATTER = re.compile(r'^\{.*"level": ?"(debug|info)"')
 """A structured log entry below warning level, which is never the cause of a death."""
 _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
 def make_home(bot: Below, home: str) -> None:
-    """An empty HOME for a boot; earlier ones are left for the tidying to remove. Raises OSError.
+    """An empty HOME for a boot; earlier ones are removed. Raises OSError.
 
     What a version leaves in HOME (pip.conf, .profile, a user site) would affect every later version, even after a
     rollback."""
-    retire(bot, HOMES)
-    bot.make_directory(home, 0o700, new=True)
-
-
-def retire(bot: Below, prefix: str) -> None:
-    """Rename entries with this prefix so that the tidying removes them. Raises OSError when the directory cannot be
-    listed."""
+    until = time.monotonic() + _REMOVE_SECONDS
     for name in bot.names("", _ENTRIES):
-        if name.startswith(prefix) and (status := bot.status(name)):
+        left = until - time.monotonic()
+        if name.startswith(HOMES) and left > 0:
             with contextlib.suppress(OSError):  # nobody reads one that stays
-                bot.rename(name, f"{REMOVED}{status.st_ino}")
+                bot.remove(name, left)
+    bot.make_directory(home, 0o700)
 
 
-def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot_log.BootLine]:
+def boot_words(bot: Below, checkout: str, boot_id: str, branch: str, commit: str) -> dict[str, boot.BootLine]:
     """The runner's lines of this boot by their word, as far as the boot log has them complete and in order.
 
     SUCCESS counts only after BOOTSTRAPPING (seed 001, Bootstrap Log Interpretation)."""
-    found: dict[str, boot_log.BootLine] = {}
+    found: dict[str, boot.BootLine] = {}
     for text in bot.tail(f"{checkout}/{BOOT_LOG}", TAIL_BYTES).decode(errors="replace").splitlines(keepends=True):
-        line = boot_log.parse_line(text) if text.endswith("\n") else None
+        line = boot.parse_line(text) if text.endswith("\n") else None
         if line is None or (line.boot_id, line.branch, line.commit) != (boot_id, branch, commit):
             continue
-        if line.details.get(boot_log.BY) == boot_log.WATCHER:
+        if line.details.get(boot.BY) == boot.WATCHER:
             continue
-        if line.word != boot_log.SUCCESS or boot_log.BOOTSTRAPPING in found:
+        if line.word != boot.SUCCESS or boot.BOOTSTRAPPING in found:
             found[line.word] = line
     return found
 
 
-def add_to_boot_log(bot: Below, checkout: str, line: boot_log.BootLine) -> None:
+def add_to_boot_log(bot: Below, checkout: str, line: boot.BootLine) -> None:
     """Append the watcher's line in one write. Raises OSError.
 
     What a full disk or the cell left without an end is made a line that does not parse."""
@@ -65,9 +64,8 @@ def add_to_boot_log(bot: Below, checkout: str, line: boot_log.BootLine) -> None:
     bot.set_aside(path, unless=stat.S_ISREG)
     descriptor, size = bot.open_to_append(path)
     try:
-        end = bot.piece(path, 1)
-        torn = size > 0 and end is not None and end.content != b"\n"
-        content = b" (torn)\n" * torn + boot_log.format_line(line).encode()
+        torn = size > 0 and bot.tail(path, 1) != b"\n"
+        content = b" (torn)\n" * torn + boot.format_line(line).encode()
         if os.write(descriptor, content) < len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
     finally:
@@ -76,10 +74,11 @@ def add_to_boot_log(bot: Below, checkout: str, line: boot_log.BootLine) -> None:
 
 def last_words(bot: Below, checkout: str, since_bytes: int) -> str:
     """The last lines of the error log that were written after it had `since_bytes`."""
-    piece = bot.piece(f"{checkout}/{ERROR_LOG}", TAIL_BYTES)
-    if piece is None or piece.end <= since_bytes:
+    status = bot.status(f"{checkout}/{ERROR_LOG}")
+    if status is None or status.st_size <= since_bytes:
         return ""
-    new = piece.content[-(piece.end - since_bytes) :].decode(errors="replace").splitlines()
+    most = min(TAIL_BYTES, status.st_size - since_bytes)
+    new = bot.tail(f"{checkout}/{ERROR_LOG}", most).decode(errors="replace").splitlines()
     # All lines together: a key may have several.
     telling = redacted("\n".join(_CONTROL.sub("", line) for line in new if not _CHATTER.match(line))).split("\n")
     return "\n".join(cut(line, 300) for line in telling[-LAST_WORDS_LINES:])
@@ -96,5 +95,5 @@ def open_error_log(bot: Below, checkout: str, rotate_over: int) -> tuple[int, in
         if status and status.st_size > rotate_over and name in RECORDS:
             bot.set_aside(path, unless=lambda _: False)
         elif status and status.st_size > rotate_over:
-            bot.cut(path)
+            cut_log(bot, path)
     return bot.open_to_append(f"{checkout}/{ERROR_LOG}")

@@ -15,10 +15,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+import structlog
 
+from infra.keep.sockets import SocketTaken
 from infra.shared.door import Answer, Failure
+from infra.shared.exit_codes import Exit
+from infra.shared.heart import Heart
 
 _T = TypeVar("_T")
+BEAT_SECONDS, SILENT_SECONDS = 3.0, 25.0
+"""How often a door is heard of, and how long it may be silent."""
 
 
 class Limits(NamedTuple):
@@ -68,10 +74,32 @@ async def unless_left(caller: Caller, work: Awaitable[_T]) -> _T:
             await asyncio.wait((working,))
 
 
+def not_opened(error: Exception) -> Exit:
+    """For a program that cannot open its door; the log has why."""
+    structlog.get_logger().error("door.not_opened", reason=str(error))
+    if isinstance(error, SocketTaken):
+        return Exit.CONFLICT
+    return Exit.CONFIG if isinstance(error, ValueError) else Exit.FAILURE
+
+
+def keep_beating(heart: Heart) -> None:
+    """From the loop that runs, as long as it does: one that is blocked falls silent (spec/SPEC_HEALTH.md)."""
+    heart.beat("serving", SILENT_SECONDS)
+    asyncio.get_running_loop().call_later(BEAT_SECONDS, keep_beating, heart)
+
+
+def asked_to_leave() -> asyncio.Event:
+    """Set at SIGTERM or SIGINT, by the loop that runs."""
+    leave = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, leave.set)
+    return leave
+
+
 class DoorServer:
     """`shape`: the union of this door's requests. `answer` raises `Refusal` for what it does not do; `failed` puts any
     other exception, a request that cannot be read among them (msgspec.ValidationError), in the door's own terms.
-    `keep`: users who are let in beyond `connections`; by default the door's own."""
+    `keep`: the user who is let in beyond `connections`; by default the door's own."""
 
     def __init__(
         self,
@@ -79,84 +107,69 @@ class DoorServer:
         answer: Callable[[Any, Caller], Awaitable[msgspec.Struct]],
         failed: Callable[[Exception], Failure],
         limits: Limits,
-        keep: tuple[int, ...] | None = None,
+        keep: int | None = None,
     ) -> None:
         self._decoder = msgspec.json.Decoder(shape)
         self._answer, self._failed, self._limits = answer, failed, limits
-        self._keep = (os.geteuid(),) if keep is None else keep
+        self._keep = os.geteuid() if keep is None else keep
         self._places = asyncio.Semaphore(limits.at_once)
-        self._open: dict[asyncio.StreamWriter, asyncio.Future[None]] = {}
+        self._open = set[asyncio.Task[None]]()
         self._held = 0
-        self._is_leaving = False
 
-    async def serve(self, listening: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
-        """Until SIGTERM or SIGINT. What is under way then is given up: its task is cancelled."""
-        leave = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, leave.set)
-        await self.serve_until(leave, listening, ready)
-
-    async def serve_until(
-        self, leave: asyncio.Event, listening: socket.socket, ready: Callable[[], None] = lambda: None
+    async def serve(
+        self,
+        listening: socket.socket,
+        ready: Callable[[], None] = lambda: None,
+        leave: asyncio.Event | None = None,
     ) -> None:
+        """Until `leave`, which by default is SIGTERM or SIGINT. `asyncio.run` cancels what is under way then."""
+        leave = leave or asked_to_leave()
         with contextlib.closing(await asyncio.start_unix_server(self._accept, sock=listening)):
             ready()
             await leave.wait()
-            self._is_leaving = True
-            await asyncio.sleep(0)  # who was let in by then is known
-        for task in (tasks := list(self._open.values())):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        for writer in self._open:  # whose task had not begun, and so has closed nothing
-            writer.close()
+            await asyncio.sleep(0)  # who was let in by then is known, and so can be let go
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._is_leaving:
-            writer.close()
-            return
         is_late = len(self._open) >= self._limits.connections
-        self._open[writer] = asyncio.ensure_future(self._attend(reader, writer, is_late))
+        task = asyncio.create_task(self._attend(reader, writer, is_late))
+        self._open.add(task)
+        task.add_done_callback(self._open.discard)
+        task.add_done_callback(lambda _: writer.close())  # also when it is cancelled before it has begun
 
     async def _attend(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_late: bool) -> None:
-        try:
-            if said := await self._said(reader, writer, is_late):
-                async with asyncio.timeout(self._limits.asking_seconds):
-                    writer.write(msgspec.json.encode(said) + b"\n")
-                    await writer.drain()
-        except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # it takes no answer, or the door ends
-        finally:
-            del self._open[writer]
-            writer.close()
-
-    async def _said(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_late: bool) -> Answer | None:
-        """None where nobody is left to hear it. `is_late`: there were as many connections as there may be."""
+        """`is_late`: there were as many connections as there may be."""
         pid, uid = peer_of(writer.get_extra_info("socket"))
         line = bytearray()
-        left: asyncio.Future[None] | None = None
         try:
-            if is_late and uid not in self._keep:
-                raise Refusal(_busy(f"{self._limits.connections} connections are open"))
             try:
+                if is_late and uid != self._keep:
+                    raise Refusal(_busy(f"{self._limits.connections} connections are open"))
                 await asyncio.wait_for(self._read(reader, line), self._limits.asking_seconds)
-            except TimeoutError:
-                return None
-            left = asyncio.ensure_future(_end_of(reader))
+                said = await self._said(line, Caller(pid, uid, asyncio.ensure_future(_end_of(reader))))
+            except Refusal as refusal:
+                said = Answer(failure=refusal.failure)
+            async with asyncio.timeout(self._limits.asking_seconds):
+                writer.write(msgspec.json.encode(said) + b"\n")
+                await writer.drain()
+        except (OSError, EOFError, ClientLeft):
+            pass  # it does not say all, takes no answer, or has left
+        finally:
+            self._held -= len(line)
+
+    async def _said(self, line: bytearray, caller: Caller) -> Answer:
+        """Raises Refusal, ClientLeft."""
+        try:
             async with self._places:
-                if left.done():
+                if caller.left.done():
                     raise ClientLeft
-                done = await self._answer(self._decoder.decode(line), Caller(pid, uid, left))
+                done = await self._answer(self._decoder.decode(line), caller)
             return Answer(answer=msgspec.Raw(msgspec.json.encode(done)))
-        except Refusal as refusal:
-            return Answer(failure=refusal.failure)
-        except (EOFError, ClientLeft, ConnectionError):
-            return None
+        except (Refusal, ClientLeft):
+            raise
         except Exception as error:
             return Answer(failure=self._failed(error))
         finally:
-            self._held -= len(line)
-            if left:
-                left.cancel()
+            caller.left.cancel()
 
     async def _read(self, reader: asyncio.StreamReader, line: bytearray) -> None:
         """Raises EOFError, and Refusal for more than there is room for."""

@@ -10,13 +10,10 @@ import fnmatch
 from collections.abc import Iterable
 
 from infra.keep.folding import folded
-from infra.shared.branches import MAIN, MIND, RESCUE
-from infra.shared.repository.page_text import PAGES
+from infra.shared.branches import MAIN, MIND
+from infra.shared.paths import PAGES
+from infra.shared.policy import problem_with_pattern
 from infra.shared.text import cut
-from infra.shared.visible import is_visible
-
-MAX_LENGTH = 200
-MAX_PATTERNS = 100
 
 
 def protecting(patterns: Iterable[str], name: str) -> str | None:
@@ -42,48 +39,27 @@ def is_second_page(path: str) -> bool:
     return top not in PAGES and folded(top) in {folded(page) for page in PAGES}
 
 
-def problem_with_file_pattern(pattern: str) -> str | None:
-    """Why this cannot be one of `protected.files`; None when it can."""
+def problem_with_file_pattern(pattern: str) -> str:
+    """Why this cannot be one of `protected.files`; empty when it can."""
     if pattern.casefold() == "comms.md":
         return "'COMMS.md' has rules of its own, and the agent reports in it; take it out of the list"
     return _problem(pattern, "a path from the repository's root, such as SYSTEM.md, infra/ or spec/SPEC_*.md")
 
 
-def problem_with_branch_pattern(pattern: str) -> str | None:
-    """Why this cannot be one of `protected.branches`; None when it can."""
+def problem_with_branch_pattern(pattern: str) -> str:
+    """Why this cannot be one of `protected.branches`; empty when it can."""
     expected = "a name without refs/heads/, such as release or pm/*"
     if pattern.startswith("refs/"):
         return f"{pattern!r} is a whole ref; expected {expected}"
-    problem = _problem(pattern, expected)
-    if problem:
+    if problem := _problem(pattern, expected):
         return problem
-    for needed in (MAIN, MIND, f"{RESCUE}2026-01-31T10-42-12.345Z"):
-        if protecting([pattern], needed):
-            return (
-                f"{pattern!r} protects {needed} as well, which the agent must write; 'autonomy' says what it may there"
-            )
-    return None
+    needed = [name for name in (MAIN, MIND) if protecting([pattern], name)]
+    return f"{pattern!r} protects {needed[0]} as well, which the agent must write" if needed else ""
 
 
-def _problem(pattern: str, expected: str) -> str | None:
-    shown = ascii(cut(pattern, 80))
-    if not pattern.strip("/") or pattern != pattern.strip():
-        return f"{shown} is empty or has blanks around it; expected {expected}"
-    if len(pattern) > MAX_LENGTH:
-        return f"{shown} is {len(pattern)} characters long; at most {MAX_LENGTH} are allowed"
-    if not is_visible(pattern) or "\\" in pattern:
-        return (
-            f"{shown} holds a character that cannot be seen, or a backslash, which matches itself; expected {expected}"
-        )
-    if pattern.startswith("!"):
-        return f"{shown} begins with '!': no pattern takes back what another one protects; expected {expected}"
-    if pattern.startswith("/") or any(part in (".", "..", "") for part in pattern.removesuffix("/").split("/")):
-        return f"{shown} is not a path within a repository; expected {expected}"
-    at = pattern.find("[")
-    while at >= 0:
-        # The first character of a set may be the one that otherwise ends it.
-        end = pattern.find("]", at + (3 if pattern[at + 1 : at + 2] == "!" else 2))
-        if end < 0:
-            return f"{shown} has a '[' without its ']'; for the character itself write [[]"
-        at = pattern.find("[", end)
-    return None
+def _problem(pattern: str, expected: str) -> str:
+    parts = pattern.removesuffix("/").split("/")
+    if pattern != pattern.strip() or pattern.startswith("!") or "\\" in pattern or {"", ".", ".."} & {*parts}:
+        words = "no pattern takes back what another protects, and a backslash matches itself"
+        return f"{cut(pattern, 80)!a} is not {expected}; {words}"
+    return problem_with_pattern(pattern)

@@ -42,9 +42,6 @@ class SameTrouble:
             return ""
         return f"It is the same for the {_ordinal(seen.count)} time since {timestamp(seen.since)}."
 
-    def count(self, kind: str) -> int:
-        return self._seen[kind].count if kind in self._seen else 0
-
 
 def _ordinal(number: int) -> str:
     tens, ones = number % 100, number % 10

@@ -15,14 +15,15 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from infra.keep.verdicts.guarded import is_guarded
+from infra.keep.cut_logs import OLDER
+from infra.keep.verdicts.paths import is_guarded
 from infra.shared.branches import MAIN
 from infra.shared.clock import moment, timestamp
 from infra.shared.files import write_whole
 from infra.shared.mind.layout import HELD, MODIFIABLE_WHEN_TAINTED, READ_THE_WEB
+from infra.shared.people import is_the_pms
 from infra.shared.repository.git import Git, GitError, resolve_commit
-from infra.shared.repository.word import is_the_pms
-from infra.shared.safe_files import OLDER, opened_file, whole_file
+from infra.shared.safe_files import opened_file, whole_file
 from infra.shared.secret_shapes import redacted
 from infra.shared.text import counted
 

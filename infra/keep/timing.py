@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.limits.values import Bounds
-from infra.keep.settings import Settings, runner_limits
+import msgspec
+
+from infra.keep.limits.judge import Bounds
+from infra.keep.settings.schema import Settings, runner_limits
 from infra.shared.boot import Limits
 
 USUAL = Limits(0.0, 0, 0.0)
@@ -28,8 +30,8 @@ class Timing(NamedTuple):
     grace_seconds: float = 10.0
     """Between SIGTERM and SIGKILL, as podman and docker have it."""
     rehearse: bool = True
-    rehearsal_seconds: float = 20.0
-    """Of a branch's rehearsal, without the time that it waited for the machine; most take three."""
+    rehearsal_seconds: float = 60.0
+    """For the small life of a version; most take three."""
     install_seconds: float = 600.0
     """Of the installation of a branch's requirements: a large wheel over a slow line."""
     validation_seconds: float = USUAL.validation_seconds
@@ -46,6 +48,9 @@ class Timing(NamedTuple):
 
     def limits_of(self, settings: Settings) -> Limits:
         """What the runner is told."""
-        return runner_limits(settings)._replace(
-            validation_seconds=self.validation_seconds, work_seconds=self.work_seconds, door_seconds=self.door_seconds
+        return msgspec.structs.replace(
+            runner_limits(settings),
+            validation_seconds=self.validation_seconds,
+            work_seconds=self.work_seconds,
+            door_seconds=self.door_seconds,
         )

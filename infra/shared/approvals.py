@@ -1,32 +1,23 @@
 """Approvals: what the PM answers under Directives, and how a question stands by that. Pure.
 
-The question itself is a record of the keep's (`shared.questions`); the page shows it and is never read back for it.
-An answer is a directive that says `approve ID` or `deny ID: why`, and nothing else."""
+The question itself is a record of the keep's; the page shows it and is never read back for it. An answer is a directive
+that says `approve ID` or `deny ID: why`, and nothing else."""
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from infra.shared import comms
-from infra.shared.report_titles import version
+from infra.shared.branches import version
 
 ID_DIGITS = 16
 _QUESTION = re.compile(r"\s*approval\s+wanted", re.IGNORECASE)
-
-
-class State(enum.Enum):
-    """The state of a question."""
-
-    WAITING = "waiting"
-    APPROVED = "approved"
-    DENIED = "denied"
-    OVER = "over"
-    """Its answer was ticked or struck, and no longer applies."""
+State = Literal["waiting", "approved", "denied", "over"]
+"""Over: its answer was ticked or struck, and no longer applies."""
 
 
 class Decision(NamedTuple):
@@ -35,8 +26,6 @@ class Decision(NamedTuple):
     id: str
     approved: bool
     why: str
-    line: str
-    """Id of the directive that says it."""
 
 
 def call_hash(tool: str, given: Mapping[str, Any]) -> str:
@@ -51,54 +40,40 @@ def title(branch: str, commit: str, id: str, tool: str) -> str:
 
 def agents_title(title: str) -> str:
     """The title of a report of the agent's, which must not pass for one in which the keep asks."""
-    match = _QUESTION.match(title)
-    return f"'{match[0].strip()}'{title[match.end() :]}" if match else title
+    return _QUESTION.sub(lambda found: f"'{found[0].strip()}'", title, count=1) if _QUESTION.match(title) else title
 
 
-def answers_in(directive: comms.Directive) -> tuple[Decision, ...]:
+def answers_in(text: str) -> tuple[Decision, ...]:
     """The answers that a directive consists of: one, or one a line; none when it says anything else as well.
 
     What is added to a denial is its reason; an approval with a condition is none."""
-    lines = [line.strip() for line in directive.text.splitlines() if line.strip()]
-    each = [_answer(line, directive.id) for line in lines]
+    each = [_answer(line) for line in text.splitlines() if line.strip()]
     if all(each):
-        return tuple(answer for answer in each if answer)
-    whole = _answer(directive.text, directive.id)
+        return tuple(filter(None, each))
+    whole = _answer(text)
     return (whole,) if whole and not whole.approved else ()
 
 
-def _answer(text: str, line: str) -> Decision | None:
+def _answer(text: str) -> Decision | None:
     match = comms.ANSWER.fullmatch(text.strip())
-    if match is None:
-        return None
-    approved, rest = match["word"].lower() == "approve", match["rest"].strip()
-    return None if approved and rest else Decision(match["id"].lower(), approved, rest, line)
+    decision = match and Decision(match["id"].lower(), match["word"].lower() == "approve", match["rest"].strip())
+    return None if not decision or (decision.approved and decision.why) else decision
 
 
 def open_answers(document: str) -> dict[str, Decision]:
     """The PM's current answers by id; of an approval and a denial of the same call, the denial. Raises CommsError."""
-    found: dict[str, Decision] = {}
-    for directive in comms.open_directives(document):
-        for answer in answers_in(directive):
-            if answer.id not in found or found[answer.id].approved:
-                found[answer.id] = answer
-    return found
+    found = [answer for each in comms.open_directives(document) for answer in answers_in(each.text)]
+    return {answer.id: answer for answer in sorted(reversed(found), key=lambda each: not each.approved)}
 
 
 def answer_lines(document: str) -> set[str]:
     """Ids of the open directives that are answers, not work. Raises CommsError."""
-    return {directive.id for directive in comms.open_directives(document) if answers_in(directive)}
+    return {directive.id for directive in comms.open_directives(document) if answers_in(directive.text)}
 
 
-def states(document: str, ids: tuple[str, ...]) -> dict[str, tuple[State, str]]:
-    """The state of the questions with these ids, with the reason of a denial. Raises CommsError."""
-    now = open_answers(document)
-    done = [item for item in comms.directives(document) if item.done]
-    over = {answer.id for item in done for answer in answers_in(item._replace(text=item.text.replace("~~", "")))}
-
-    def state(id: str) -> tuple[State, str]:
-        if id in now:
-            return (State.APPROVED, "") if now[id].approved else (State.DENIED, now[id].why)
-        return (State.OVER if id in over else State.WAITING), ""
-
-    return {id: state(id) for id in ids}
+def state_of(document: str, id: str) -> tuple[State, str]:
+    """How the question with this id stands, with the reason of a denial. Raises CommsError."""
+    if answer := open_answers(document).get(id):
+        return ("approved" if answer.approved else "denied"), answer.why
+    done = [each.text.replace("~~", "") for each in comms.directives(document) if each.done]
+    return ("over" if id in {answer.id for text in done for answer in answers_in(text)} else "waiting"), ""

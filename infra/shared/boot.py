@@ -1,23 +1,26 @@
-"""What the watcher tells a runner that it starts: one JSON value in the environment variable `MINIFRAM_BOOT`.
+"""What the watcher tells a runner that it starts, one JSON value in the environment variable `MINIFRAM_BOOT`; and what
+the runner says about its start, in the lines of `logs/bootstrap.log` (`SPEC_BOOT`).
 
-The keep reads `minifram.yaml`; the cell gets only its part of it, already checked, because parsing YAML would
-cost the runner more than the rest of its start.
-
-Watcher and runner may be of different ages. Unknown keys are passed over, a key with a default may be missing."""
+The keep reads `minifram.yaml`; the cell gets only its part of it, already checked. Watcher and runner may be of
+different ages: unknown keys are passed over, a key with a default may be missing."""
 
 from __future__ import annotations
 
-import json
-from typing import Any, NamedTuple, NoReturn
+import re
+from typing import NamedTuple
 
+import msgspec
+
+from infra.shared.door import encoded
 from infra.shared.paths import Paths
+from infra.shared.policy import Policy
 
 VARIABLE = "MINIFRAM_BOOT"
 TOOLS, OPERATIONS = "tools", "operations"
-"""How a model asks for acts: by calls of tools, or by lists of operations in plain text (`shared.protocol`)."""
+"""How a model asks for acts: by calls of tools, or by lists of operations in plain text (`infra/cell/protocol`)."""
 
 
-class Limits(NamedTuple):
+class Limits(msgspec.Struct, frozen=True):
     """Bounds on one runner, from the PM's settings. Seconds, characters, counts."""
 
     bash_seconds: float
@@ -38,14 +41,14 @@ class Limits(NamedTuple):
     With 16,000 tokens of an answer it fits the 200,000 that the providers' models have."""
 
 
-class Boot(NamedTuple):
+class Boot(msgspec.Struct, frozen=True):
     """One start of one runner."""
 
     id: str
-    """32 hex digits, new for each start; the boot log and the probes carry it."""
+    """32 hex digits, new for each start; the boot log carries it."""
     branch: str
     commit: str
-    """Full sha that the checkout was at when it was launched."""
+    """Full sha of what runs. The checkout may be at another."""
     reason: str
     """Why this start happened, for people: `start`, `bootstrap`, `restart: …`, `fallback: …`."""
     remote_url: str
@@ -56,61 +59,84 @@ class Boot(NamedTuple):
     limits: Limits
     instead_of: str = ""
     """The commit of main that this start replaces because it could not run; empty for main itself."""
-    prompt: str = ""
-    """Path of the base prompt when it is not the checkout's own SYSTEM.md: the image's, in safe mode."""
-    policy: str = ""
-    """The PM's policy (`shared.policy.to_text`), read when the first run begins; empty for the default."""
+    code: str = ""
+    """The directory that the runner's code was started from, with the SYSTEM.md and services.yaml of that commit: the
+    keep's copy of it, or the image in safe mode."""
+    is_safe_mode: bool = False
+    policy: Policy = Policy()
     acts: str = TOOLS
     """TOOLS or OPERATIONS."""
     exploration_usd: float | None = None
     """US dollars for exploration in a UTC day; None: none."""
 
-    @property
-    def is_safe_mode(self) -> bool:
-        return bool(self.prompt)
-
 
 def to_json(boot: Boot) -> str:
-    plain = boot._asdict() | {"places": boot.places._asdict(), "limits": boot.limits._asdict()}
-    return json.dumps(plain)
+    return encoded(boot).decode()
 
 
 def from_json(text: str) -> Boot:
-    """Read what `to_json` wrote. Raises ValueError that names the missing, unknown or ill-typed key."""
+    """Read what `to_json` wrote. Raises ValueError that names the missing or ill-typed key."""
     try:
-        raw = json.loads(text, parse_constant=_refuse_constant)
+        return msgspec.json.decode(text, type=Boot)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{VARIABLE} is not JSON ({error}); the watcher sets it when it starts a runner") from None
-    fields = _checked(raw, Boot, "")
-    places = Paths(**_checked(fields.pop("places"), Paths, "places."))
-    limits = Limits(**_checked(fields.pop("limits"), Limits, "limits."))
-    return Boot(**fields, places=places, limits=limits)
+        raise ValueError(f"{VARIABLE}: {error}; the watcher sets it when it starts a runner") from None
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number")
+# The boot log: `<time> <word> <branch> <commit> <boot-id> [key=value …]`. The runner writes it, and the watcher adds
+# how each attempt ended (`BY`). The watcher and the PM read it. A line that does not parse is nobody's evidence.
+
+BOOTSTRAPPING = "BOOTSTRAPPING"
+SUCCESS = "SUCCESS"
+FAILED = "FAILED"
+ENDED = "ENDED"
+"""The watcher's word for a boot that had said SUCCESS."""
+BY, WATCHER = "by", "watcher"
+"""The detail of every line that the watcher wrote. None of them is evidence of what the runner said."""
 
 
-def _checked(raw: object, shape: type[Boot] | type[Paths] | type[Limits], where: str) -> dict[str, Any]:
-    if not isinstance(raw, dict):
-        raise ValueError(f"{VARIABLE}: {where.rstrip('.') or 'the value'} must be an object")
-    given = {key: raw[key] for key in shape._fields if key in raw}
-    for key in shape._fields:
-        if key not in given:
-            if key in shape._field_defaults:
-                continue
-            raise ValueError(f"{VARIABLE}: missing key {where}{key}; watcher and runner disagree about the contract")
-        # NamedTuple keeps an annotation as a ForwardRef, whose text is this attribute.
-        name = shape.__annotations__[key].__forward_arg__
-        expected = _EXPECTED.get(name)
-        if expected and (not isinstance(raw[key], expected) or isinstance(raw[key], bool)):
-            raise ValueError(f"{VARIABLE}: {where}{key} is {raw[key]!r}; expected {name}")
-    return given
+class BootLine(NamedTuple):
+    time: str
+    word: str
+    branch: str
+    commit: str
+    boot_id: str
+    details: dict[str, str] = {}  # noqa: RUF012 - the type is immutable, and nobody changes its default
+    """Keys of lower case letters and `_`."""
 
 
-_EXPECTED: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "float": (int, float),
-    "float | None": (int, float, type(None)),
-}
+def format_line(line: BootLine) -> str:
+    """One line with its newline. Detail values are percent-encoded where they hold spaces or control characters."""
+    head = " ".join((line.time, line.word, line.branch, line.commit, line.boot_id))
+    return head + "".join(f" {key}={_quoted(value)}" for key, value in line.details.items()) + "\n"
+
+
+_LINE = (
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z) (BOOTSTRAPPING|SUCCESS|FAILED|ENDED) (\S+)"
+    r" ([0-9a-f]{40}|-) ([0-9a-f]{32})((?: [a-z_]+=\S*)*)\n"
+)
+
+
+def parse_line(text: str) -> BootLine | None:
+    """The line, or None when it is incomplete or malformed.
+
+    A line without its newline may still be being written, or was cut by a full disk."""
+    match = re.fullmatch(_LINE, text)  # compiled at first use: a start of the runner only writes
+    if match is None:
+        return None
+    time, word, branch, commit, boot_id, rest = match.groups()
+    pairs = (item.split("=", 1) for item in rest.split())
+    return BootLine(time, word, branch, commit, boot_id, {key: _unquoted(value) for key, value in pairs})
+
+
+# Percent-encoding as in URLs; `urllib.parse` costs the runner more than all of this module.
+_PLAIN = frozenset(b"!#$&'()*+,-./:;<=>?@[]_{|}~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
+
+
+def _quoted(value: str) -> str:
+    # Half of a surrogate pair becomes visible text: a failure must be told even if its words are strange.
+    return "".join(chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in value.encode(errors="backslashreplace"))
+
+
+def _unquoted(value: str) -> str:
+    plain = re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes([int(match[1], 16)]), value.encode(errors="replace"))
+    return plain.decode(errors="replace")

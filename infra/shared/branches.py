@@ -12,8 +12,6 @@ from infra.shared.text import cut
 
 MAIN = "main"
 MIND = "mind"
-RESCUE = "rescue/"
-"""Branches that hold work saved before a reset: `rescue/<time>`; never run."""
 
 MAX_LENGTH = 200
 MAX_PARTS = 12
@@ -44,13 +42,16 @@ def problem_with_branch(name: str) -> str | None:
             return f"branch name {shown} is not allowed: no part may begin with '.' or end with '.lock'"
         if part in _TAKEN_DIRECTORIES:
             return f"branch name {shown} is not allowed: the directory {part!r} is taken; choose another name"
-    if name == RESCUE.rstrip("/"):
-        return f"branch name {shown} is not allowed: it would stand in the way of {RESCUE}…; choose another name"
     if name == "HEAD" or name.startswith("refs/"):
         return f"branch name {shown} is not allowed: give the short name, without refs/heads/"
     if _SHA.fullmatch(name):
         return f"branch name {shown} is not allowed: git would read it as a commit; give the name of a branch"
     return None
+
+
+def version(branch: str, commit: str) -> str:
+    """`branch@0123456789ab`: a branch at a commit, the form that reports use."""
+    return f"{branch}@{commit[:12]}"
 
 
 _REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+/-]*(?:[~^][0-9]*)*")

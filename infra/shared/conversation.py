@@ -1,20 +1,26 @@
 """A conversation with a model, as the runner and the model door exchange it (`shared.door`). The shapes follow
 Anthropic's Messages API; the door maps them to each provider.
 
-`Complete` is answered with a `Completion`, `Health` with `ModelHealth`, `Probe` with `Probed`; a failure has a
+`Complete` is answered with a `Completion`, `Health` with `ModelHealth`; a failure has a
 type of `ERROR_TYPES`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
 from infra.shared.door import DoorRequest
-from infra.shared.labels import LABELS, TASK
 
+TASK, MAINTENANCE, EXPLORATION = "task", "maintenance", "exploration"
+EXPLORATION_PARTS = ("web", "tools", "skills")
+LABELS = (TASK, MAINTENANCE, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
+"""What a model call is for, by the runner's word. Money is counted by them; directives and tasks are both `task`."""
+
+SHARES = {f"{EXPLORATION}/web": 0.5, f"{EXPLORATION}/tools": 0.25, f"{EXPLORATION}/skills": 0.5}
+"""Of what may be explored in a day: no kind takes all of it."""
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""
 OPENING_PREFIX = "opening-"
@@ -70,21 +76,6 @@ class Image(Value, frozen=True, tag_field="type", tag="image"):
         return f"[image: {self.media_type}, {self.size} bytes]"
 
 
-def media_type_of(content: bytes) -> str:
-    """By its first bytes; nothing for what is none of the four."""
-    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
-        return "image/webp"
-    return next((found for start, found in _STARTS.items() if content.startswith(start)), "")
-
-
-_STARTS = {
-    b"\x89PNG\r\n\x1a\n": "image/png",
-    b"\xff\xd8\xff": "image/jpeg",
-    b"GIF87a": "image/gif",
-    b"GIF89a": "image/gif",
-}
-
-
 class ToolResult(Value, frozen=True, tag_field="type", tag="tool_result", omit_defaults=True):
     tool_use_id: str
     content: str
@@ -93,6 +84,12 @@ class ToolResult(Value, frozen=True, tag_field="type", tag="tool_result", omit_d
 
 
 Block = Text | ToolUse | ToolResult | Image
+_B = TypeVar("_B", bound=Block)
+
+
+def of_kind(kind: type[_B], content: Iterable[Block]) -> list[_B]:
+    """The blocks of one kind, in order."""
+    return [block for block in content if isinstance(block, kind)]
 
 
 class Message(Value, frozen=True):
@@ -114,8 +111,6 @@ class Request(Value, frozen=True, omit_defaults=True):
     tools: tuple[ToolSpec, ...]
     run: str = ""
     """The run that this call belongs to, for the ledger."""
-    model: str = ""
-    """Which of the door's models is asked first, by its name; empty for the PM's order."""
     label: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(LABELS)})\Z")] = TASK
     """What the call is for, by the runner's word."""
 
@@ -175,7 +170,7 @@ STOP_REASONS = (END_TURN, TOOL_USE, MAX_TOKENS, REFUSAL)
 
 class Completion(Value, frozen=True, forbid_unknown_fields=False):
     content: tuple[Text | ToolUse, ...]
-    stop_reason: Annotated[str, msgspec.Meta(pattern=f"^({'|'.join(STOP_REASONS)})$")]
+    stop_reason: Annotated[str, msgspec.Meta(pattern=rf"\A({'|'.join(STOP_REASONS)})\Z")]
     model: str
     usage: Usage = Usage()
     spent: Share = 0.0
@@ -194,14 +189,6 @@ class Complete(DoorRequest, frozen=True):
     request: Request
     must_see: bool = False
     """A model that takes no images is not asked."""
-
-
-class Probe(DoorRequest, frozen=True):
-    """What the watcher wrote last: a runner that knows it has used this door."""
-
-
-class Probed(msgspec.Struct, frozen=True):
-    probe: str
 
 
 class ModelHealth(msgspec.Struct, frozen=True):
@@ -231,13 +218,3 @@ def to_plain(value: Value) -> dict[str, Any]:
     """As JSON holds it. Raises TypeError for what it cannot hold."""
     plain: dict[str, Any] = msgspec.to_builtins(value)
     return plain
-
-
-def request_from_dict(raw: Any) -> Request:
-    """Raises ValueError for a shape that is not ours."""
-    return msgspec.convert(raw, Request)
-
-
-def completion_from_dict(raw: Any) -> Completion:
-    """Raises ValueError for a shape that is not ours."""
-    return msgspec.convert(raw, Completion)

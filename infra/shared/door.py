@@ -7,11 +7,10 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
+import struct
 from typing import TypeVar
 
 import msgspec
-
-from infra.shared.sockets import connect
 
 MOST_ANSWER_BYTES = 64 << 20
 _T = TypeVar("_T")
@@ -70,6 +69,31 @@ def ask(path: str, request: DoorRequest, shape: type[_T], seconds: float) -> _T 
         raise DoorAway(f"the door at {path} did not answer: {error or type(error).__name__}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DoorAway(f"the door at {path} gave an answer that cannot be read: {error}") from None
+
+
+def connect(path: str, timeout_seconds: float) -> socket.socket:
+    """A connection to `path`. Raises OSError.
+
+    While the queue there is full it waits in line, as a socket with Python's own timeout does not (connect(2), EAGAIN):
+    that one is refused at once, for as long as others keep the queue full."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        wait_in_line(client, timeout_seconds)
+        client.connect(path)
+        client.settimeout(timeout_seconds)
+    except BlockingIOError:
+        client.close()
+        raise TimeoutError(f"the queue at {path} was full for {timeout_seconds:g} s") from None
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def wait_in_line(client: socket.socket, seconds: float) -> None:
+    """Limit connect(2) and send(2) of a blocking socket to `seconds` (socket(7), SO_SNDTIMEO)."""
+    whole, part = divmod(max(1, round(seconds * 1_000_000)), 1_000_000)  # 0 would mean for ever
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", whole, part))
 
 
 def encoded(value: msgspec.Struct) -> bytes:

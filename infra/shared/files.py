@@ -1,51 +1,42 @@
 """Files of the keep and the PM: written beside, synced and renamed over, so that readers see either the old or the new
-content, and what was acknowledged is on disk."""
+content, and what was acknowledged is on the disk."""
 
 from __future__ import annotations
 
-import contextlib
+import fcntl
 import os
+import time
 
 from infra.shared.safe_files import Below
 
 
 def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
     """Replace `path`, in a directory that is ours, in one step; on the disk when this returns. A link is replaced
-    itself.
-
-    Raises OSError; then the old file is still whole and the temporary one is gone. (Only when the last step fails, the
-    new file is there whole, but a power cut may take it back.)"""
+    itself. Raises OSError; then the old file is still whole and the temporary one is gone."""
     directory, name = os.path.split(path)
     Below(directory or os.curdir).write(name, content, mode)
 
 
-def sync_tree(path: str) -> None:
-    """Sync the directory at `path` and everything in it. Raises OSError."""
-    for directory, _, names in os.walk(path):
-        for name in names:
-            _sync(f"{directory}/{name}", os.O_NOFOLLOW)
-        sync_directory(directory)
-
-
-def make_directories(path: str, mode: int = 0o777) -> None:
-    """Create the directory at `path` and its missing parents, and sync each. Raises OSError."""
-    missing = []
-    while path and not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for each in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another process was quicker
-            os.mkdir(each, mode)
-        sync_directory(os.path.dirname(each) or ".")
-
-
-def sync_directory(path: str) -> None:
-    _sync(path, os.O_DIRECTORY)
-
-
-def _sync(path: str, flags: int) -> None:
+def sync(path: str, flags: int = 0) -> None:
+    """A file, or a directory with the names that were made, moved or removed in it, is on the disk then. Raises
+    OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | flags)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def lock_within(descriptor: int, seconds: float) -> bool:
+    """Take the lock (flock(2)) of an open file or directory, within so many seconds; whether it is held now. It goes
+    with its process."""
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                return False
+            time.sleep(0.02)
+        else:
+            return True

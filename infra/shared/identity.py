@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
-import pwd
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypedDict
 
@@ -76,17 +74,3 @@ def _become(call: Callable[[int], int], wanted: int, kind: str) -> None:
     call(wanted)
     if call(_NOBODY) != wanted:
         raise PermissionError(f"file access as {kind} {wanted} was refused; expected CAP_SETUID and CAP_SETGID")
-
-
-def user_named(name: str) -> Identity:
-    """The identity of a user of this machine. Raises LookupError."""
-    try:
-        entry = pwd.getpwnam(name)
-    except KeyError:
-        raise LookupError(f"no such user: {name!r}; the image creates it") from None
-    return Identity(entry.pw_uid, entry.pw_gid)
-
-
-def leave_groups() -> None:
-    """Leave all supplementary groups: they would stay in force within `acting`. Raises OSError."""
-    os.setgroups([])

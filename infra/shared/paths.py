@@ -4,12 +4,13 @@ directory."""
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+import msgspec
 
 from infra.shared.branches import MAIN, problem_with_branch
 
 
-class Paths(NamedTuple):
+class Paths(msgspec.Struct, frozen=True):
     """Absolute paths of the four trees; who may write each is settled by the sandbox, not here."""
 
     bot: str
@@ -51,11 +52,6 @@ class Paths(NamedTuple):
         """The cell's own: what branches have installed that ask for other packages than the keep has."""
         return f"{self.bot}/.environments"
 
-    @property
-    def wheels(self) -> str:
-        """The cell's own: wheels that were fetched for `environments`, so that they are fetched once."""
-        return f"{self.bot}/.cache/wheels"
-
     def home(self, boot_id: str) -> str:
         """HOME of the cell in one boot, and of no other."""
         return f"{self.bot}/{HOMES}{boot_id}"
@@ -94,13 +90,8 @@ class Paths(NamedTuple):
         return f"{self.var}/watcher.lock"
 
     @property
-    def probe(self) -> str:
-        """The challenge of a probe, which the model door returns."""
-        return f"{self.var}/probe"
-
-    @property
     def questions(self) -> str:
-        """The calls that the PM was asked about, a file each (`shared.questions`)."""
+        """The calls that the PM was asked about, a file each (`keep.questions`)."""
         return f"{self.var}/questions"
 
     @property
@@ -114,27 +105,35 @@ class Paths(NamedTuple):
 
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-"""What holds this `infra`: the project, the image's copy of it, or a checkout."""
+"""What holds this `infra`: the project, the image's copy of it, or the keep's copy of a commit."""
 
 WEB_SOCKET_VARIABLE, WEB_PYTHON_VARIABLE = "MINIFRAM_WEB_SOCKET", "MINIFRAM_WEB_PYTHON"
-RUN_VARIABLE, STEP_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP"
-"""In the environment of the agent's shells: where `minifram-web` finds the web door, and what it runs with."""
+RUN_VARIABLE, STEP_VARIABLE, CHECKOUT_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP", "MINIFRAM_CHECKOUT"
+"""In the environment of the agent's shells: where `minifram-web` finds the web door, what it runs with and for which
+checkout; its code lies elsewhere."""
 CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+CODE = "/code"
+"""In the container: where the copies lie that runners are started from. It may execute, as `/run` may not."""
 
-BODY = ("infra", "requirements.lock", "requirements.txt")
-"""In a checkout: what a running agent is made of, but for the keep's part of it (`repository.version`). When main's
-differs from it, another runner has to take over."""
-BASE_PROMPT = "SYSTEM.md"
-VERSION = (*BODY, BASE_PROMPT)
-"""What a start can fail for: two commits that have the same of it are the same version."""
+BASE_PROMPT, SERVICES = "SYSTEM.md", "services.yaml"
+BODY = ("infra", "requirements.lock", "requirements.txt", BASE_PROMPT, SERVICES)
+"""In a commit: what a running agent is made of, but for the keep's part of it (`repository.version`). Two commits that
+have the same of it are the same version; when main's differs from what runs, another runner has to take over."""
+PAGE, ARCHIVE = "COMMS.md", "COMMS-ARCHIVE.md"
+PAGES = (PAGE, ARCHIVE)
+"""What the keep and the PM write; in a push of the agent's both are as main has them."""
 HOMES = ".home-"
+ASIDE = "minifram.aside-"
+"""With a time behind it, beside main's clone: one that another took the place of."""
 BOOT_LOG = "logs/bootstrap.log"
-"""In a checkout: one line per step of a boot (`boot_log`)."""
+"""In a checkout: one line per step of a boot (`boot`)."""
 ERROR_LOG = "logs/errors.log"
 """In a checkout: everything the runner writes to stdout and stderr."""
-TRANSCRIPTS, OUTPUTS, HANDOVER_NOTE = "logs/transcripts", "logs/outputs", "logs/hand-over.md"
+TRANSCRIPTS, OUTPUTS = "logs/transcripts", "logs/outputs"
 """In a checkout: the records of its runs, and what a run is resumed or continued from beside them."""
-RECORDS = (BOOT_LOG, f"{TRANSCRIPTS}/", f"{OUTPUTS}/", HANDOVER_NOTE)
+RECORDS = (BOOT_LOG, f"{TRANSCRIPTS}/", f"{OUTPUTS}/")
 """In a checkout, by the beginning of their paths: what no limit on logs empties."""
 LIFE_FILE = "logs/life.json"
-"""In a checkout: what the runner says it is doing (`status_file`)."""
+"""In a checkout: what the runner says it is doing."""
+SLEEPING = "sleeping"
+"""There, while it waits for work."""

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from infra.shared.secret_shapes import redacted
 
-LOSSES, TAINTED = "losses", "tainted"
-"""Rules that the runner acts on."""
+TAINTED = "tainted"
+"""The rule whose refusals wait for the PM's trust."""
 _LINE = re.compile(r'refused: (?P<ref>.*?): (?P<why>.*) \[(?P<id>[a-z-]+)(?: (?P<path>"(?:[^"\\]|\\.)*"))?\]')
 
 

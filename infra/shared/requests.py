@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from infra.shared.branches import version
 from infra.shared.door import DoorRequest
-from infra.shared.report_titles import version
 
 MAX_BYTES = 256 << 10
 """Of one request."""
@@ -111,10 +111,16 @@ class QuestionState(msgspec.Struct, frozen=True):
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """The state of the examination; the fields of the verdict are the examiner's."""
+    """The state of the examination, and what the verdict says."""
 
     state: Literal["waiting", "examined"]
-    verdict: dict[str, Any] = {}
+    passed: bool = False
+    words: str = ""
+    """In one line: what ran, or why it has not passed."""
+    needs_word: tuple[str, ...] = ()
+    """What only the PM may agree to."""
+    text: str = ""
+    """What failed, as the tests tell it."""
 
 
 class TaintedBy(msgspec.Struct, frozen=True):

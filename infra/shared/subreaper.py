@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -12,3 +14,13 @@ def become_subreaper() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) was refused")
+
+
+def our_children() -> list[int]:
+    """Of all threads of this process, from the kernel's own list (proc(5)); psutil asks every process of the machine
+    for its parent, which takes a hundred times as long."""
+    found: list[int] = []
+    for task in os.listdir("/proc/self/task"):
+        with contextlib.suppress(FileNotFoundError), open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+            found += map(int, file.read().split())
+    return found

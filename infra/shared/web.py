@@ -31,35 +31,16 @@ class Fetch(DoorRequest, frozen=True):
     step: Name = ""
 
 
-class Link(Value, frozen=True):
-    text: str
-    url: str
-
-
 class Page(Value, frozen=True):
     """What came, for the model. `text` and `whole` stand in a frame that names the origin and that nothing in them can
-    close."""
+    close: all that the page and its site wrote, and what was left out, in words."""
 
-    url: str
-    """The final address."""
-    origin: str
-    """Scheme, host and port of the final address."""
     status: int
-    title: str
     text: str
     whole: str
     """Empty when `text` is the whole."""
-    links: tuple[Link, ...]
-    cut: str
-    """What was left out, in words; empty for nothing."""
-    hidden_chars: int
-    """Of text that a reader of the page would not see, which was left out."""
-    invisible_chars: int
-    """Control, bidirectional and invisible characters, which were taken out of what was left."""
     size: int
     """In bytes, of the body as it came, unpacked."""
-    sha256: str
-    """Of the body as it came, unpacked."""
 
 
 class Search(DoorRequest, frozen=True):
@@ -69,34 +50,6 @@ class Search(DoorRequest, frozen=True):
 
 
 class SearchResults(Value, frozen=True):
-    origin: str
     text: str
     """Titles, addresses and excerpts in a frame, as of a page."""
     results: int
-
-
-class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One request, as the door records it before it answers. See SPEC_WEB for its schema."""
-
-    at: str
-    run_id: str
-    step_id: str
-    tool_name: str
-    args_hash: str
-    duration_ms: int
-    status: Literal["ok", "error", "denied", "package"]
-    """ok: text of the web was served to the caller, who is tainted from then on; package: a file for pip, uv or npm,
-    which is passed on and marks nobody."""
-    error_code: str = ""
-    artifacts: tuple[str, ...] = ()
-    """`sha256:…` of what came."""
-    policy_flags: tuple[str, ...] = ()
-    origin: str = ""
-    """Scheme, host and port of the final address."""
-    url: str = ""
-    """The final address, redacted."""
-    size: int = 0
-    hidden_chars: int = 0
-    invisible_chars: int = 0
-    uid: int = -1
-    """Of the caller, as the kernel knows it."""

@@ -57,6 +57,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.fault("D4", "D8")
 @pytest.mark.heavy
 def test_the_operators_commands_make_a_run_with_artifacts_and_a_report(user: Rootless) -> None:
     """And a command that ends the container, and one that never ends, are events of the run."""

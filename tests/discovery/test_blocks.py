@@ -47,6 +47,7 @@ def test_a_command_is_found_in_a_block_of_any_looks(name: str, form: str) -> Non
         assert command_of(form.replace("{}", command)) == command, name
 
 
+@pytest.mark.fault("D1", "D2", "D3")
 @each_row(
     "block, why",
     [
@@ -92,6 +93,7 @@ def test_a_reply_is_split_after_its_last_note(name: str, reply: str, post: str, 
     assert found[0] == (post or reply.removesuffix(pre).strip())
 
 
+@pytest.mark.fault("D7")
 @each_row(
     "reply",
     [

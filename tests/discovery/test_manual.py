@@ -42,6 +42,7 @@ def test_a_note_ends_with_its_last_section(fake: Fake, after: str) -> None:
     assert (fake.commands, fake.notes) == (["echo a", "echo b"], [note])
 
 
+@pytest.mark.fault("D1", "D3")
 @pytest.mark.parametrize(
     ("text", "error"),
     [

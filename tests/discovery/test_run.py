@@ -38,6 +38,7 @@ def test_a_run_is_written_as_the_document_says(fake: Fake) -> None:
 ALIVE = "ps -o stat= -p $(cat {}) | grep -qv Z"
 
 
+@pytest.mark.fault("D4", "D5")
 def test_a_command_is_bounded_in_time_and_output(fake: Fake) -> None:
     """At the limit it ends with its children, not with what an earlier one began; of an output two ends are kept."""
     text = PRE.format("sleep 30 >/dev/null 2>&1 & echo $! > early")
@@ -52,6 +53,7 @@ def test_a_command_is_bounded_in_time_and_output(fake: Fake) -> None:
     assert look["stdout"] == "early\n"
 
 
+@pytest.mark.fault("D8")
 def test_a_container_that_ends_is_started_and_the_event_is_kept(fake: Fake) -> None:
     """Nothing is executed twice. One that cannot come back ends the run, with its last event."""
     said = fake.run(PRE.format("echo x >> times; echo is not running >&2; " + END) + PRE.format("cat times"))
@@ -65,6 +67,7 @@ def test_a_container_that_ends_is_started_and_the_event_is_kept(fake: Fake) -> N
     assert second.json("meta.json")["ended_by"] == "error"
 
 
+@pytest.mark.fault("D11")
 def test_what_is_missing_is_named_with_what_to_do(fake: Fake) -> None:
     assert "no such container: other" in fake.run("", AGENT_CONTAINER="other", code=1)
     assert "podman-compose up -d --build" in fake.run("", AGENT_CONTAINER="other", code=1)
@@ -75,6 +78,7 @@ def test_what_is_missing_is_named_with_what_to_do(fake: Fake) -> None:
     assert not (fake.place / "runs").exists()
 
 
+@pytest.mark.fault("D12")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number: signal.Signals) -> None:
     """The command is ended with what it began; an interrupted run is a run."""
@@ -92,6 +96,7 @@ def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number
     assert (fake.place / "started").read_text() == "restart\n"
 
 
+@pytest.mark.fault("D13")
 def test_kill_leaves_a_readable_run(fake: Fake) -> None:
     """An event is on the disk before its result is shown."""
     with fake.begin() as process:
@@ -106,6 +111,7 @@ def test_kill_leaves_a_readable_run(fake: Fake) -> None:
     assert fake.json("meta.json")["ended_at"] is None
 
 
+@pytest.mark.fault("D12")
 def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
     with fake.begin(stderr=subprocess.DEVNULL) as process:
         assert process.stdin
@@ -119,6 +125,7 @@ def test_a_run_whose_output_nobody_reads_any_more_ends(fake: Fake) -> None:
     assert fake.json("meta.json")["ended_by"] == "error"
 
 
+@pytest.mark.fault("D9")
 def test_a_run_is_played_again(fake: Fake) -> None:
     """A line that was cut, as a killed run leaves one, is passed over."""
     fake.run(PRE.format("echo a") + POST + PRE.format("echo b"))

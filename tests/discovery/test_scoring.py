@@ -47,6 +47,7 @@ def a_run(place: Path, *events: dict[str, Any], known: bool = False, answers: ob
     return place
 
 
+@pytest.mark.fault("D9")
 def test_the_documents_figures(tmp_path: Path) -> None:
     """From the log alone; a note and a line that was cut are no steps."""
     tool = "/home/agent/tools/parse.sh"
@@ -128,6 +129,7 @@ def test_control_agents_score_as_is_known_beforehand(tmp_path: Path, name: str) 
         assert [*known["first"].values()].count([1, None]) == len(TREE) - 5
 
 
+@pytest.mark.fault("D10")
 def test_the_scorer_reads_a_log_and_runs_nothing(tmp_path: Path) -> None:
     """Not even with programs on PATH that say when they are run."""
     for engine in ("docker", "podman"):

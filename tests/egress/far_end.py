@@ -15,7 +15,7 @@ import threading
 from pathlib import Path
 
 from tests.egress import wire
-from tests.egress.peer import STACK_BYTES, serve
+from tests.egress.peer import STACK_BYTES, methods_of, serve
 
 TCP_PORTS = (22, 53, 80, 137, 138, 139, 443, 853, 5353, 5355, 8443, 9999)
 UDP_PORTS = (53, 80, 123, 137, 138, 139, 443, 853, 4433, 5353, 5355)
@@ -276,20 +276,7 @@ def _answer_from(level: int, kind: int, note: bytes) -> tuple[int, int, bytes]:
 
 def main() -> None:
     threading.stack_size(STACK_BYTES)
-    far = FarEnd()
-    names: tuple[str, ...] = (
-        "join",
-        "take",
-        "take_questions",
-        "forget",
-        "hang_up",
-        "take_heard",
-        "say",
-        "call",
-        "send",
-    )
-    names += ("send_packet", "publish")
-    serve({name: getattr(far, name) for name in names})
+    serve(methods_of(FarEnd()))
 
 
 if __name__ == "__main__":

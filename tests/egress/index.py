@@ -1,19 +1,33 @@
-"""An index of packages that speaks TLS, with one package for pip and uv and one for npm."""
+"""An index of packages that speaks TLS, with one package."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import io
-import json
 import subprocess
-import tarfile
+import zipfile
 from pathlib import Path
-
-from tests.egress.test_packages import WHEEL, wheel
 
 HOST, OTHER = "index.example", "other.example"
 """Both have the certificate and the packages; only the first is one that the PM names."""
+WHEEL = "sealedpkg-1.0-py3-none-any.whl"
+
+
+def wheel() -> bytes:
+    """The smallest package there is."""
+    info = "sealedpkg-1.0.dist-info"
+    files = {
+        "sealedpkg.py": "WORD = 'installed'\n",
+        f"{info}/METADATA": "Metadata-Version: 2.1\nName: sealedpkg\nVersion: 1.0\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": "",
+    }
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(zipfile.ZipInfo(name), text)
+    return held.getvalue()
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
@@ -28,27 +42,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 def pages() -> dict[str, str]:
     """As `far_end.publish` takes them."""
-    content, packed = wheel(), _tarball()
+    content = wheel()
     link = f'<a href="/files/{WHEEL}#sha256={hashlib.sha256(content).hexdigest()}">{WHEEL}</a>'
-    integrity = f"sha512-{base64.b64encode(hashlib.sha512(packed).digest()).decode()}"
-    dist = {"tarball": f"https://{HOST}/sealedpkg.tgz", "integrity": integrity}
-    version = {"name": "sealedpkg", "version": "1.0.0", "dist": dist}
-    listed = {"name": "sealedpkg", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    found = {
-        "/simple/sealedpkg/": f"<!DOCTYPE html><html><body>{link}</body></html>".encode(),
-        f"/files/{WHEEL}": content,
-        "/sealedpkg": json.dumps(listed).encode(),
-        "/sealedpkg.tgz": packed,
-    }
+    listed = f"<!DOCTYPE html><html><body>{link}</body></html>".encode()
+    found = {"/simple/sealedpkg/": listed, f"/files/{WHEEL}": content}
     return {path: base64.b64encode(body).decode() for path, body in found.items()}
-
-
-def _tarball() -> bytes:
-    """The smallest package of npm's."""
-    held = io.BytesIO()
-    with tarfile.open(fileobj=held, mode="w:gz") as archive:
-        for name, text in (("package.json", '{"name": "sealedpkg", "version": "1.0.0"}'), ("index.js", "")):
-            info = tarfile.TarInfo(f"package/{name}")
-            info.size = len(text)
-            archive.addfile(info, io.BytesIO(text.encode()))
-    return held.getvalue()

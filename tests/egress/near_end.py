@@ -14,26 +14,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from host import egress
-from infra.keep.egress import canary, packages, rules, seal_egress
+from infra.keep.egress import packages, proof, rules
 from infra.keep.egress.resolver import resolver_command
-from infra.keep.settings import EgressMode, EgressSettings
+from infra.keep.settings.schema import EgressMode
 from infra.shared.identity import Identity
 from tests.egress import attempts
-from tests.egress.peer import ask, serve
+from tests.egress.peer import ask, methods_of, serve
 
 AGENT, RESOLVER, WEB, EXAMINER = 1000, 990, 970, 980
 UPSTREAM4, UPSTREAM6 = "10.0.2.3", "fd00::3"
 HOST = ("198.4.4.4", "2a00:1450:4001::53")
 """Public addresses that are said to be the machine's own."""
-"""As many as any test lists; sets that nobody fills are no matter."""
 EXITS = rules.Exits(RESOLVER, WEB, (UPSTREAM4, UPSTREAM6), host=HOST)
 
 NET_RAW = 1 << 13
+Program = subprocess.Popen[bytes]
 
 
 class User(NamedTuple):
@@ -73,34 +73,13 @@ def become(user: User) -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-CALLS: dict[str, Callable[..., Any]] = {
-    name: getattr(attempts, name)
-    for name in (
-        *(
-            "accept",
-            "answer_from",
-            "connect_plainly",
-            "dns",
-            "dns_by_tcp",
-            "hear",
-            "hold",
-            "listen",
-            "many",
-            "many_datagrams",
-        ),
-        *("many_names", "named", "packet_socket", "ping", "raw", "release", "run", "say", "sit", "tcp", "udp", "who"),
-        "write",
-    )
-}
-
-
 class NearEnd:
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
         self.users = {name: self._start(user) for name, user in USERS.items()}
-        self.resolver: subprocess.Popen[bytes] | None = None
+        self.resolver: Program | None = None
         self.log = self.folder / "dnsmasq.log"
-        self.packages: subprocess.Popen[bytes] | None = None
+        self.packages: Program | None = None
         self.trace = self.folder / "web.jsonl"
 
     def _start(self, user: User) -> tuple[IO[str], IO[str]]:
@@ -111,7 +90,7 @@ class NearEnd:
             os.close(told_read)
             become(user)
             with open(asked_read, encoding="utf-8") as asked, open(told_write, "w", encoding="utf-8") as told:
-                serve(CALLS, asked, told)
+                serve(attempts.CALLS, asked, told)
             os._exit(0)
         os.close(asked_read)
         os.close(told_write)
@@ -148,54 +127,33 @@ class NearEnd:
         return subprocess.run(["ip", *command.split()], check=True, capture_output=True, text=True).stdout
 
     def nft(self, text: str) -> None:
-        rules.load_text(text)
+        rules.give(["nft", "-f", "-"], text)
 
     def load(self, mode: EgressMode = "open") -> None:
         """The product's rules."""
-        rules.load_rules(EXITS._replace(mode=mode))
-
-    def seal(self, mode: EgressMode = "open") -> list[str]:
-        """The product's own seal; what its proof says at once, without the rules, and without the canary."""
-        why = self._sealed(mode)
-        told = [why()]
-        self.unload()
-        told.append(why())
-        self.load(mode)
-        self.ip(f"address del {canary.V6.address}/{canary.V6.prefix} dev lo")
-        told.append(why())
-        canary.place([canary.V6])
-        return [*told, why()]
-
-    def seal_and_swap(self, mode: EgressMode, instead: EgressMode) -> list[str]:
-        """What the proof of one mode says with its own rules, with those of another, and with its own again."""
-        why = self._sealed(mode)
-        told = [why()]
-        for each in (instead, mode):
-            self.load(each)
-            told.append(why())
-        return told
-
-    def _sealed(self, mode: EgressMode) -> Callable[[], str]:
-        users = seal_egress.Users(*(Identity(uid, uid) for uid in (RESOLVER, WEB, AGENT)))
-        return seal_egress.put_on(EgressSettings(mode=mode), UPSTREAM4, users)
+        rules.load(EXITS._replace(mode=mode))
 
     def load_by(self, nft: str) -> None:
-        rules.load_rules(EXITS, nft=(nft,))
+        rules.load(EXITS, nft)
 
-    def load_from(self, folder: str) -> None:
-        rules.load_rules(EXITS, folder)
-
-    def reload_while(self, name: str, how: str, words: dict[str, Any], times: int) -> Any:
-        """Load the rules again and again while a user is at it."""
+    @contextlib.contextmanager
+    def _at_it(self, name: str, how: str, words: dict[str, Any]) -> Iterator[list[Any]]:
+        """While a user tries something; how that ended is in the list after it."""
         to, back = self.users[name]
         to.write(json.dumps({"call": how, "with": words}) + "\n")
         to.flush()
-        for _ in range(times):
-            self.load()
-        return json.loads(back.readline())["value"]
+        ended: list[Any] = []
+        yield ended
+        ended.append(json.loads(back.readline())["value"])
+
+    def reload_while(self, name: str, how: str, words: dict[str, Any], times: int) -> Any:
+        with self._at_it(name, how, words) as ended:
+            for _ in range(times):
+                self.load()
+        return ended[0]
 
     def unload(self) -> None:
-        rules.load_text("table inet minifram\ndelete table inet minifram\n")
+        self.nft("table inet minifram\ndelete table inet minifram\n")
 
     def counted(self) -> dict[str, int]:
         command = ("nft", "-j", "list", "counters", "table", "inet", "minifram")
@@ -203,76 +161,58 @@ class NearEnd:
         return egress.parse_counters(listed)
 
     def place(self) -> None:
-        canary.place((canary.V4, canary.V6))
+        rules.place(proof.CANARIES)
 
-    def prove(self, version: int = 4, seconds: float = 1.0) -> list[str]:
-        proof = canary.prove(canary.V4 if version == 4 else canary.V6, seconds)
-        return [proof.verdict.name, proof.detail]
+    def prove(self, mode: str = "", birds: tuple[str, ...] = proof.CANARIES) -> str:
+        return proof.why_not(birds, Identity(AGENT, 0) if mode == "door" else None, seconds=0.9)
 
     def prove_while(self, name: str, how: str, words: dict[str, Any], times: int, mode: str = "") -> list[str]:
-        """Prove again and again while a user is at it; how often with what verdict, of a mode what its proof says."""
-        cell = Identity(AGENT, 0)
-        to, back = self.users[name]
-        to.write(json.dumps({"call": how, "with": words}) + "\n")
-        to.flush()
         found = []
-        for number in range(times):
-            time.sleep(0.01)
-            one = (canary.V4, canary.V6)[number % 2]
-            found.append(seal_egress.why_not([one], cell) if mode else self.prove(4 + number % 2 * 2, 0.9)[0])
-        back.readline()
+        with self._at_it(name, how, words):
+            for _ in range(times):
+                time.sleep(0.01)
+                found.append(self.prove(mode))
         return found
 
     # --- the resolver ----------------------------------------------------------------------------
 
-    def start_resolver(self) -> None:
-        """The product's command line, and wait until it answers."""
-        self.stop_resolver()
-        rights = "-all,+net_bind_service"  # port 53 is not for everybody in every namespace
-        become = ["setpriv", f"--reuid={RESOLVER}", f"--regid={RESOLVER}", "--clear-groups", "--pdeathsig", "KILL"]
+    def _started(self, uid: int, right: str, words: list[str], log: Path, is_up: Callable[[], bool]) -> Program:
+        """A program of this user's with one capability, when it answers."""
+        rights = f"-all,+{right}"
+        become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--pdeathsig", "KILL"]
         become += [f"--inh-caps={rights}", f"--ambient-caps={rights}", "--no-new-privs", "--"]
-        with self.log.open("wb") as stderr:
-            self.resolver = subprocess.Popen(
-                [*become, *resolver_command([UPSTREAM4])],
-                stdin=subprocess.DEVNULL,
-                stdout=stderr,
-                stderr=stderr,
-                start_new_session=True,
+        with log.open("wb") as output:
+            program = subprocess.Popen(
+                [*become, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         deadline = time.monotonic() + 10
-        while attempts.dns("is-up.lan", seconds=0.1)[0] != 3:
-            if time.monotonic() > deadline or self.resolver.poll() is not None:
-                raise AssertionError(f"dnsmasq does not answer: {self.log.read_text()}")
+        while not is_up():
+            if time.monotonic() > deadline or program.poll() is not None:
+                raise AssertionError(f"it does not answer: {log.read_text()}")
+            time.sleep(0.005)
+        return program
+
+    def start_resolver(self) -> None:
+        """The product's command line, by one who may take port 53."""
+        self.stop_resolver()
+        words = resolver_command([UPSTREAM4])
+        is_up = lambda: attempts.dns("is-up.lan", seconds=0.1)[0] == 3  # noqa: E731
+        self.resolver = self._started(RESOLVER, "net_bind_service", words, self.log, is_up)
 
     def start_packages(self, hosts: list[str], certificate: str) -> None:
         """The way to package indexes, as the web door's user; who can read the interpreter, wherever it lies."""
-        reads = "-all,+dac_read_search"
-        become = ["setpriv", f"--reuid={WEB}", f"--regid={WEB}", "--clear-groups", "--pdeathsig", "KILL"]
-        become += [f"--inh-caps={reads}", f"--ambient-caps={reads}", "--no-new-privs", "--"]
         words = [sys.executable, "-m", "tests.egress.package_door", str(packages.PORT), certificate, *hosts]
-        with self.trace.open("wb") as trace, (self.folder / "packages.log").open("wb") as errors:
-            self.packages = subprocess.Popen([*become, *words], stdin=subprocess.DEVNULL, stdout=trace, stderr=errors)
-        deadline = time.monotonic() + 10
-        while attempts.connect_plainly("127.0.0.1", packages.PORT) != attempts.REACHED:
-            if time.monotonic() > deadline or self.packages.poll() is not None:
-                raise AssertionError(f"it does not answer: {(self.folder / 'packages.log').read_text()}")
-            time.sleep(0.02)
+        is_up = lambda: attempts.connect_plainly("127.0.0.1", packages.PORT) == attempts.REACHED  # noqa: E731
+        self.packages = self._started(WEB, "dac_read_search", words, self.trace, is_up)
 
-    def stop_packages(self) -> list[Any]:
-        """Gives its trace."""
-        if self.packages:
-            self.packages.kill()
-            self.packages.wait()
-            self.packages = None
-        return [json.loads(line) for line in self.trace.read_text().splitlines()]
+    def stop_packages(self) -> None:
+        _end(self.packages)
 
     def stop_resolver(self) -> None:
-        if self.resolver:
-            # With the children that answer by TCP: they hold its socket.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.resolver.pid, signal.SIGKILL)
-            self.resolver.wait()
-            self.resolver = None
+        _end(self.resolver)
+
+    def package_trace(self) -> list[Any]:
+        return [json.loads(line) for line in self.trace.read_text().splitlines() if line.startswith("{")]
 
     def resolver_log(self) -> list[str]:
         return self.log.read_text().splitlines()
@@ -295,19 +235,22 @@ class NearEnd:
         return [done.returncode, (done.stdout + done.stderr)[-4000:]]
 
 
+def _end(program: Program | None) -> None:
+    """With its children: those that answer by TCP hold its socket."""
+    if program:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(program.pid, signal.SIGKILL)
+        program.wait()
+
+
 def main(folder: str) -> None:
     for name in ("ascii", "idna", "latin_1"):  # while they can be read: the agent may have no way to the interpreter
         importlib.import_module(f"encodings.{name}")
     near = NearEnd(folder)
-    names = (
-        *("as_user", "counted", "hello", "ip", "load", "load_by", "load_from", "nft", "place", "prove"),
-        *("prove_while", "reload_while", "resolver_log", "resolver_status", "run", "seal", "seal_and_swap", "settle"),
-        *("start_packages", "start_resolver", "stop_packages", "stop_resolver", "unload"),
-    )
     with contextlib.ExitStack() as stack:
         stack.callback(near.stop_resolver)
         stack.callback(near.stop_packages)
-        serve({name: getattr(near, name) for name in names})
+        serve(methods_of(near))
 
 
 if __name__ == "__main__":

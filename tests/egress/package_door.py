@@ -14,8 +14,8 @@ import msgspec
 from infra.keep.web_door.fetch import Connections, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import Mirror
+from infra.keep.web_door.trace import TraceLine
 from infra.shared.policy import Policy
-from infra.shared.web import TraceLine
 
 
 async def record(line: TraceLine) -> None:

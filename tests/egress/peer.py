@@ -30,6 +30,11 @@ def serve(calls: Mapping[str, Callable[..., Any]], asked: IO[str] = sys.stdin, t
         told.flush()
 
 
+def methods_of(one: object) -> dict[str, Callable[..., Any]]:
+    """What it can be told to do."""
+    return {name: getattr(one, name) for name in dir(type(one)) if not name.startswith("_")}
+
+
 def ask(to: IO[str], back: IO[str], call: str, words: Mapping[str, Any]) -> Any:
     """Raises PeerError."""
     to.write(json.dumps({"call": call, "with": words}) + "\n")

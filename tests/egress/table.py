@@ -22,58 +22,55 @@ from tests.egress.near_end import HOST, UPSTREAM4, UPSTREAM6
 # What may not be reached, by RFC. Written down a second time, apart from the rules: a range that is wrong in one of the
 # two shows. (range, rule, line of the list of attacks)
 RANGES4 = (
-    ("0.0.0.0/8", "this_network", "S32"),  # RFC 791, 1122
-    ("10.0.0.0/8", "private_10", "S30"),  # RFC 1918
-    ("100.64.0.0/10", "shared", "S32"),  # RFC 6598
-    ("127.0.0.0/8", "loopback", "S32"),  # RFC 1122
-    ("168.63.129.16/32", "cloud_host", "S31"),  # a cloud's own, in public space
+    ("0.0.0.0/8", "special", "S32"),  # RFC 791, 1122
+    ("10.0.0.0/8", "private", "S30"),  # RFC 1918
+    ("100.64.0.0/10", "private", "S32"),  # RFC 6598
+    ("127.0.0.0/8", "special", "S32"),  # RFC 1122
+    ("168.63.129.16/32", "link_local", "S31"),  # a cloud's own, in public space
     ("169.254.0.0/16", "link_local", "S31"),  # RFC 3927
-    ("172.16.0.0/12", "private_172", "S30"),  # RFC 1918
-    ("192.0.0.0/24", "protocol_assignments", "S32"),  # RFC 6890
-    ("192.0.2.0/24", "documentation", "S32"),  # RFC 5737
-    ("192.88.99.0/24", "relay_6to4", "S32"),  # RFC 7526
-    ("192.168.0.0/16", "private_192", "S30"),  # RFC 1918
-    ("198.18.0.0/15", "benchmark", "S32"),  # RFC 2544
-    ("198.51.100.0/24", "documentation", "S32"),  # RFC 5737
-    ("203.0.113.0/24", "documentation", "S32"),  # RFC 5737
-    ("224.0.0.0/4", "multicast", "S32"),  # RFC 5771
-    ("240.0.0.0/4", "reserved", "S32"),  # RFC 1112
+    ("172.16.0.0/12", "private", "S30"),  # RFC 1918
+    ("192.0.0.0/24", "special", "S32"),  # RFC 6890
+    ("192.0.2.0/24", "special", "S32"),  # RFC 5737
+    ("192.88.99.0/24", "special", "S32"),  # RFC 7526
+    ("192.168.0.0/16", "private", "S30"),  # RFC 1918
+    ("198.18.0.0/15", "special", "S32"),  # RFC 2544
+    ("198.51.100.0/24", "special", "S32"),  # RFC 5737
+    ("203.0.113.0/24", "special", "S32"),  # RFC 5737
+    ("224.0.0.0/4", "special", "S32"),  # RFC 5771
+    ("240.0.0.0/4", "special", "S32"),  # RFC 1112
 )
 RANGES6 = (
-    ("::/128", "v6_unspecified", "S34"),  # RFC 4291
-    ("::1/128", "v6_loopback", "S34"),  # RFC 4291
-    ("::/96", "v6_compatible", "S34"),  # RFC 4291
-    ("::ffff:0:0/96", "v6_mapped", "S34"),  # RFC 4291
-    ("::ffff:0:0:0/96", "v6_translated", "S34"),  # RFC 2765
-    ("64:ff9b::/96", "v6_nat64", "S34"),  # RFC 6052
-    ("64:ff9b:1::/48", "v6_nat64_local", "S34"),  # RFC 8215
-    ("100::/64", "v6_discard", "S34"),  # RFC 6666
-    ("100:0:0:1::/64", "v6_discard", "S34"),  # RFC 9780
-    ("2001::/32", "v6_teredo", "S34"),  # RFC 4380
-    ("2001::/23", "v6_protocol_assignments", "S34"),  # RFC 2928
-    ("2001:db8::/32", "v6_documentation", "S34"),  # RFC 3849
-    ("2002::/16", "v6_6to4", "S34"),  # RFC 3056
-    ("3fff::/20", "v6_documentation", "S34"),  # RFC 9637
-    ("5f00::/16", "v6_segment_routing", "S34"),  # RFC 9602
-    ("fc00::/7", "v6_unique_local", "S34"),  # RFC 4193
-    ("fe80::/10", "v6_link_local", "S34"),  # RFC 4291
-    ("fec0::/10", "v6_site_local", "S34"),  # RFC 3879
-    ("ff00::/8", "v6_multicast", "S34"),  # RFC 4291
+    ("::/128", "special", "S34"),  # RFC 4291
+    ("::1/128", "special", "S34"),  # RFC 4291
+    ("::/96", "special", "S34"),  # RFC 4291
+    ("::ffff:0:0/96", "special", "S34"),  # RFC 4291
+    ("::ffff:0:0:0/96", "special", "S34"),  # RFC 2765
+    ("64:ff9b::/96", "special", "S34"),  # RFC 6052
+    ("64:ff9b:1::/48", "special", "S34"),  # RFC 8215
+    ("100::/64", "special", "S34"),  # RFC 6666
+    ("100:0:0:1::/64", "special", "S34"),  # RFC 9780
+    ("2001::/32", "special", "S34"),  # RFC 4380
+    ("2001::/23", "special", "S34"),  # RFC 2928
+    ("2001:db8::/32", "special", "S34"),  # RFC 3849
+    ("2002::/16", "special", "S34"),  # RFC 3056
+    ("3fff::/20", "special", "S34"),  # RFC 9637
+    ("5f00::/16", "special", "S34"),  # RFC 9602
+    ("fc00::/7", "private", "S34"),  # RFC 4193
+    ("fe80::/10", "link_local", "S34"),  # RFC 4291
+    ("fec0::/10", "special", "S34"),  # RFC 3879
+    ("ff00::/8", "special", "S34"),  # RFC 4291
 )
-COUNTERS = {
-    **{name: "special" for _, name, _ in (*RANGES4, *RANGES6)},
-    **dict.fromkeys(("private_10", "private_172", "private_192", "shared", "v6_unique_local"), "private"),
-    **dict.fromkeys(("cloud_host", "link_local", "v6_link_local"), "link_local"),
-    **dict.fromkeys(("broadcast", "v6_not_global"), "special"),
-    **dict.fromkeys(("ip_options", "fragment", "v6_other_header", "spoofed_source"), "crafted"),
-    **dict.fromkeys(("dns_tls", "resolver_elsewhere"), "dns"),
-    **dict.fromkeys(("quic", "udp_out", "icmp_out", "sctp_out", "other_protocol"), "protocol"),
-    **dict.fromkeys(("mdns", "llmnr", "netbios", "port_zero"), "protocol"),
-}
-"""What the rules count together; every other kind has a counter of its own."""
-BY_HAND_ONLY = frozenset({"loopback", "v6_unspecified", "v6_loopback", "v6_mapped", "v6_link_local"})
+BY_HAND_ONLY = frozenset({"127.0.0.0/8", "::/128", "::1/128", "::ffff:0:0/96", "fe80::/10"})
 """Honest sockets cannot put these on the wire, or reach them only next door."""
-NO_TCP = frozenset({"multicast", "v6_multicast", "broadcast"})
+MULTICAST = frozenset({"224.0.0.0/4", "ff00::/8"})
+ENDS = {
+    "0.0.0.0/8": ("0.0.0.1", "0.255.255.255"),  # 0.0.0.0 is this machine
+    "240.0.0.0/4": ("240.0.0.0", "255.255.255.254"),  # the last is broadcast
+    "::/96": ("::2", "::fffe:ffff"),  # the two before have ranges of their own
+    "2001::/23": ("2001:1::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff"),  # behind Teredo
+    "ff00::/8": ("ff02::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"),  # ff00:: is not a group
+}
+"""First and last, where these are not the range's own."""
 
 CELL4, CELL6 = "10.0.2.100", "fd00::100"
 CLOSED4, CLOSED6 = "93.184.216.200", "2606:2800:220:1::200"
@@ -103,16 +100,12 @@ class Row(NamedTuple):
         return self.rule in LET_THROUGH
 
     @property
-    def attempt(self) -> str:
+    def id(self) -> str:
         port = f":{self.words['port']}" if "port" in self.words else ""
         spelled = f" as {self.words['name']}" if "name" in self.words else ""
         note = f" ({self.note})" if self.note else ""
         kind = "tcp" if self.how == "named" else self.how
-        return f"{kind} to {self.wire}{port}{spelled} by {self.who}{note}"
-
-    @property
-    def id(self) -> str:
-        return f"{self.attack} {self.attempt}"
+        return f"{self.attack} {kind} to {self.wire}{port}{spelled} by {self.who}{note}"
 
 
 class Result(NamedTuple):
@@ -151,20 +144,8 @@ class Table(NamedTuple):
 
 
 def rows() -> list[Row]:
-    found = [
-        *_ranges(),
-        *_next_to_ranges(),
-        *_host(),
-        *_spelled(),
-        *_names(),
-        *_ways(),
-        *_crafted(),
-        *_let_through(),
-    ]
-    return [
-        row._replace(rule=COUNTERS.get(row.rule, row.rule), also=COUNTERS.get(row.also, row.also))
-        for row in {row.id: row for row in found}.values()
-    ]
+    every = (_ranges, _next_to_ranges, _host, _spelled, _names, _ways, _crafted, _let_through)
+    return list({row.id: row for each in every for row in each()}.values())
 
 
 def run(nets: Nets, wanted: list[Row]) -> Table:
@@ -250,41 +231,30 @@ def _ranges() -> Iterator[Row]:
     """First, last and one in the middle of each range, by every way there is."""
     for text, rule, attack in (*RANGES4, *RANGES6):
         network = ipaddress.ip_network(text)
-        first, last, middle = network[0], network[-1], network[network.num_addresses // 3]
-        if rule == "v6_compatible":
-            first = network[2]  # the two before have rules of their own
-            last = ipaddress.IPv6Address("::fffe:ffff")
-        if rule == "v6_protocol_assignments":
-            first = ipaddress.IPv6Address("2001:1::")
-        if rule == "reserved":
-            last = network[-2]  # broadcast
-        if rule not in BY_HAND_ONLY:
-            start = network[1] if rule == "this_network" else first  # 0.0.0.0 is this machine
-            if rule not in NO_TCP:
-                yield _row(attack, "agent", "tcp", str(start), 443, rule)
-                yield _row(attack, "agent", "tcp", str(last), 80, rule)
-                yield _row(attack, "agent", "ping", str(middle), 0, rule)
-                yield _row(attack, "agent", "udp", str(middle), 4433, rule)
-                yield _row(attack, "keep", "tcp", str(middle), 8443, rule)
-        payload = wire.udp_segment(4433)
-        if rule == "v6_multicast":
-            first, middle = ipaddress.IPv6Address("ff02::1"), ipaddress.IPv6Address("ff0e::7")  # ff00:: is not a group
+        first, last = ENDS.get(text, (str(network[0]), str(network[-1])))
+        middle = "ff0e::7" if text == "ff00::/8" else str(network[network.num_addresses // 3])
+        if text not in BY_HAND_ONLY | MULTICAST:
+            yield _row(attack, "agent", "tcp", first, 443, rule)
+            yield _row(attack, "agent", "tcp", last, 80, rule)
+            yield _row(attack, "agent", "ping", middle, 0, rule)
+            yield _row(attack, "agent", "udp", middle, 4433, rule)
+            yield _row(attack, "keep", "tcp", middle, 8443, rule)
         for one in dict.fromkeys((first, middle, last)):
-            yield _raw(attack, str(one), wire.UDP, payload, rule, "datagram by hand")
+            yield _raw(attack, one, wire.UDP, wire.udp_segment(4433), rule, "datagram by hand")
         # By IPv6 the first header that is neither TCP, UDP nor ICMPv6 is refused wherever it goes.
-        sctp_rule = rule if network.version == 4 else "v6_other_header"
-        yield _raw(attack, str(middle), wire.SCTP, wire.sctp_init(443), sctp_rule, "SCTP by hand")
-    yield _row("S32", "agent", "udp", "255.255.255.255", 4433, "broadcast")
-    yield _row("S32", "agent", "udp", "239.1.2.3", 4433, "multicast")
-    yield _row("S32", "agent", "udp", "239.255.255.255", 4433, "multicast")
-    yield _row("S38", "agent", "udp", "224.0.0.251", 5353, "multicast", "mDNS")
-    yield _row("S38", "agent", "udp", "ff02::fb%c0", 5353, "v6_multicast", "mDNS")
-    yield _row("S34", "agent", "udp", "ff05::1%c0", 4433, "v6_multicast")
-    yield _row("S34", "agent", "udp", "ff0e::1%c0", 4433, "v6_multicast")
-    yield _row("S34", "agent", "tcp", "fe80::2%c0", 443, "v6_link_local")
-    yield _row("S34", "agent", "ping", "fe80::2%c0", 0, "v6_link_local")
+        sctp_rule = rule if network.version == 4 else "crafted"
+        yield _raw(attack, middle, wire.SCTP, wire.sctp_init(443), sctp_rule, "SCTP by hand")
+    yield _row("S32", "agent", "udp", "255.255.255.255", 4433, "special")
+    yield _row("S32", "agent", "udp", "239.1.2.3", 4433, "special")
+    yield _row("S32", "agent", "udp", "239.255.255.255", 4433, "special")
+    yield _row("S38", "agent", "udp", "224.0.0.251", 5353, "special", "mDNS")
+    yield _row("S38", "agent", "udp", "ff02::fb%c0", 5353, "special", "mDNS")
+    yield _row("S34", "agent", "udp", "ff05::1%c0", 4433, "special")
+    yield _row("S34", "agent", "udp", "ff0e::1%c0", 4433, "special")
+    yield _row("S34", "agent", "tcp", "fe80::2%c0", 443, "link_local")
+    yield _row("S34", "agent", "ping", "fe80::2%c0", 0, "link_local")
     for unassigned in ("200::1", "1fff:ffff::1", "4000::1", "8000::1", "e000::1", "fe00::1"):
-        yield _row("S34", "agent", "tcp", unassigned, 443, "v6_not_global", "given to nobody")
+        yield _row("S34", "agent", "tcp", unassigned, 443, "special", "given to nobody")
 
 
 def _next_to_ranges() -> Iterator[Row]:
@@ -297,46 +267,45 @@ def _next_to_ranges() -> Iterator[Row]:
             address = ipaddress.IPv4Address(one) if network.version == 4 else ipaddress.IPv6Address(one)
             if not any(address in ipaddress.ip_network(other) for other, _, _ in (*RANGES4, *RANGES6)):
                 public = address.version == 4 or address in ipaddress.ip_network("2000::/3")
-                rule = "cell_out" if public else "v6_not_global"
+                rule = "cell_out" if public else "special"
                 yield _row(attack, "agent", "tcp", str(address), 443, rule, f"next to {text}")
 
 
 def _host() -> Iterator[Row]:
+    own, gateway, upstream, cloud = "the machine's own address", "the gateway", "the upstream resolver", "metadata"
     for address in HOST:
-        yield _row("S33", "agent", "tcp", address, 22, "host_address", "the machine's own address")
-        yield _row("S33", "agent", "udp", address, 4433, "host_address", "the machine's own address")
-        yield _row("S33", "keep", "tcp", address, 443, "host_address", "the machine's own address")
-    for port in (22, 53, 80, 443):
-        yield _row("S33", "agent", "tcp", GATEWAY4, port, "private_10", "the gateway")
-    yield _row("S33", "agent", "tcp", GATEWAY6, 443, "v6_unique_local", "the gateway")
-    for port in (80, 853, 443):
-        yield _row("S33", "agent", "tcp", UPSTREAM4, port, "private_10", "the upstream resolver")
+        yield _row("S33", "agent", "tcp", address, 22, "host_address", own)
+        yield _row("S33", "agent", "udp", address, 4433, "host_address", own)
+        yield _row("S33", "keep", "tcp", address, 443, "host_address", own)
+    for address, ports, note in ((GATEWAY4, (22, 53, 80, 443), gateway), (UPSTREAM4, (80, 853, 443), upstream)):
+        for port in ports:
+            yield _row("S33", "agent", "tcp", address, port, "private", note)
+    yield _row("S33", "agent", "tcp", GATEWAY6, 443, "private", gateway)
     yield _row("S33", "agent", "tcp", "169.254.1.2", 443, "link_local", "host.containers.internal")
-    yield _row("S31", "agent", "tcp", "169.254.169.254", 80, "link_local", "metadata")
-    yield _row("S31", "agent", "tcp", "169.254.170.2", 80, "link_local", "metadata")
-    yield _row("S31", "agent", "tcp", "100.100.100.200", 80, "shared", "metadata")
-    yield _row("S31", "agent", "tcp", "192.0.0.192", 80, "protocol_assignments", "metadata")
-    yield _row("S31", "agent", "tcp", "fd00:ec2::254", 80, "v6_unique_local", "metadata")
-    yield _row("S31", "agent", "tcp", "fd20:ce::254", 80, "v6_unique_local", "metadata")
-    yield _row("S31", "keep", "tcp", "169.254.169.254", 80, "link_local", "metadata")
+    for address in ("169.254.169.254", "169.254.170.2"):
+        yield _row("S31", "agent", "tcp", address, 80, "link_local", cloud)
+    for address in ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254"):
+        yield _row("S31", "agent", "tcp", address, 80, "private", cloud)
+    yield _row("S31", "agent", "tcp", "192.0.0.192", 80, "special", cloud)
+    yield _row("S31", "keep", "tcp", "169.254.169.254", 80, "link_local", cloud)
 
 
 def _spelled() -> Iterator[Row]:
     """Ways to write an address that a filter of text would miss."""
     for name, address, rule in (
-        ("167838211", "10.1.2.3", "private_10"),
-        ("0x0a010203", "10.1.2.3", "private_10"),
-        ("0x0a.1.2.3", "10.1.2.3", "private_10"),
-        ("012.1.2.3", "10.1.2.3", "private_10"),
-        ("10.66051", "10.1.2.3", "private_10"),
-        ("0300.0250.1", "192.168.0.1", "private_192"),
+        ("167838211", "10.1.2.3", "private"),
+        ("0x0a010203", "10.1.2.3", "private"),
+        ("0x0a.1.2.3", "10.1.2.3", "private"),
+        ("012.1.2.3", "10.1.2.3", "private"),
+        ("10.66051", "10.1.2.3", "private"),
+        ("0300.0250.1", "192.168.0.1", "private"),
         ("2852039166", "169.254.169.254", "link_local"),
         ("0xa9fea9fe", "169.254.169.254", "link_local"),
         ("0251.0376.0251.0376", "169.254.169.254", "link_local"),
         ("::ffff:a9fe:a9fe", "169.254.169.254", "link_local"),
         ("::ffff:169.254.169.254", "169.254.169.254", "link_local"),
-        ("::ffff:10.1.2.3", "10.1.2.3", "private_10"),
-        ("0:0:0:0:0:ffff:c0a8:0101", "192.168.1.1", "private_192"),
+        ("::ffff:10.1.2.3", "10.1.2.3", "private"),
+        ("0:0:0:0:0:ffff:c0a8:0101", "192.168.1.1", "private"),
     ):
         yield Row("S35", "agent", "named", {"name": name, "port": 80}, address, rule)
     yield Row("S35", "agent", "named", {"name": "1572395042", "port": 80}, PUBLIC4, "cell_out")
@@ -347,49 +316,38 @@ def _names() -> Iterator[Row]:
     for who in ("agent", "keep"):
         for how in ("tcp", "udp"):
             yield _row("S38", who, how, CLOSED4, 53, "dns")
-            yield _row("S38", who, how, UPSTREAM4, 53, "private_10", "the upstream resolver")
+            yield _row("S38", who, how, UPSTREAM4, 53, "private", "the upstream resolver")
     for how in ("tcp", "udp"):
-        yield _row("S38", "agent", how, "8.8.8.8", 53, "dns")
-        yield _row("S38", "agent", how, CLOSED6, 53, "dns")
-        yield _row("S38", "agent", how, UPSTREAM6, 53, "v6_unique_local", "the upstream resolver")
-        yield _row("S38", "agent", how, CLOSED4, 853, "dns_tls")
-        yield _row("S38", "agent", how, CLOSED6, 853, "dns_tls")
-        yield _row("S38", "agent", how, CLOSED4, 5353, "mdns")
-        yield _row("S38", "agent", how, CLOSED4, 5355, "llmnr")
-        yield _row("S38", "resolver", how, CLOSED4, 53, "resolver_elsewhere")
-        yield _row("S38", "resolver", how, "8.8.8.8", 53, "resolver_elsewhere")
-        yield _row("S33", "resolver", how, GATEWAY4, 53, "resolver_elsewhere")
-        yield _row("S33", "resolver", how, UPSTREAM4, 80, "resolver_elsewhere")
-        yield _row("S38", "resolver", how, UPSTREAM4, 853, "resolver_elsewhere")
-        for port in (137, 138, 139):
-            yield _row("S38", "agent", how, CLOSED4, port, "netbios")
-    yield _row("S38", "resolver", "tcp", CLOSED4, 443, "resolver_elsewhere")
-    yield _row("S38", "resolver", "tcp", CLOSED6, 443, "resolver_elsewhere")
+        for to, port in (("8.8.8.8", 53), (CLOSED6, 53), (CLOSED4, 853), (CLOSED6, 853)):
+            yield _row("S38", "agent", how, to, port, "dns")
+        yield _row("S38", "agent", how, UPSTREAM6, 53, "private", "the upstream resolver")
+        for port in (137, 138, 139, 5353, 5355):
+            yield _row("S38", "agent", how, CLOSED4, port, "protocol")
+        for to, port in ((CLOSED4, 53), ("8.8.8.8", 53), (GATEWAY4, 53), (UPSTREAM4, 80), (UPSTREAM4, 853)):
+            yield _row("S38", "resolver", how, to, port, "dns")
+    yield _row("S38", "resolver", "tcp", CLOSED4, 443, "dns")
+    yield _row("S38", "resolver", "tcp", CLOSED6, 443, "dns")
 
 
 def _ways() -> Iterator[Row]:
     """Everything but TCP is closed, to public addresses too."""
-    for who in ("agent", "keep"):
-        for to in (CLOSED4, CLOSED6):
-            yield _row("S39", who, "udp", to, 443, "quic")
-            yield _row("S39", who, "udp", to, 123, "udp_out")
-            yield _row("S39", who, "udp", to, 4433, "udp_out")
-    yield _row("S39", "agent", "ping", CLOSED4, 0, "icmp_out", "tunnel")
-    yield _row("S39", "agent", "ping", CLOSED6, 0, "icmp_out", "tunnel")
-    yield _raw(
-        "S39", CLOSED4, wire.ICMP, b"\x03\x0d\0\0" + b"secret" * 9, "icmp_out", "an error that carries a message"
-    )
-    yield _raw(
-        "S39", CLOSED6, wire.ICMP6, b"\x01\x01\0\0" + b"secret" * 9, "icmp_out", "an error that carries a message"
-    )
-    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x88\0\0\0" + b"secret" * 9, "icmp_out", "forged neighbour", hops=255)
-    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x8f\0\0\0" + b"secret" * 9, "icmp_out", "forged membership", hops=1)
-    yield _raw("S30", CLOSED4, wire.SCTP, wire.sctp_init(443), "sctp_out", "SCTP")
+    secret = b"secret" * 9
+    for to in (CLOSED4, CLOSED6):
+        for who in ("agent", "keep"):
+            for port in (123, 443, 4433):
+                yield _row("S39", who, "udp", to, port, "protocol")
+        yield _row("S39", "agent", "ping", to, 0, "protocol", "tunnel")
+    message = "an error that carries a message"
+    yield _raw("S39", CLOSED4, wire.ICMP, b"\x03\x0d\0\0" + secret, "protocol", message)
+    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x01\x01\0\0" + secret, "protocol", message)
+    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x88\0\0\0" + secret, "protocol", "forged neighbour", hops=255)
+    yield _raw("S39", CLOSED6, wire.ICMP6, b"\x8f\0\0\0" + secret, "protocol", "forged membership", hops=1)
+    yield _raw("S30", CLOSED4, wire.SCTP, wire.sctp_init(443), "protocol", "SCTP")
     for protocol, name in ((2, "IGMP"), (4, "IP in IP"), (33, "DCCP"), (41, "IPv6 in IP"), (47, "GRE"), (50, "ESP")):
-        yield _raw("S39", CLOSED4, protocol, b"secret" * 9, "other_protocol", name)
-        yield _raw("S39", CLOSED6, protocol, b"secret" * 9, "v6_other_header", name)
+        yield _raw("S39", CLOSED4, protocol, secret, "protocol", name)
+        yield _raw("S39", CLOSED6, protocol, secret, "crafted", name)
     for protocol, name in ((136, "UDP-Lite"), (115, "L2TP"), (255, "reserved")):
-        yield _raw("S39", CLOSED4, protocol, b"secret" * 9, "other_protocol", name)
+        yield _raw("S39", CLOSED4, protocol, secret, "protocol", name)
 
 
 def _crafted() -> Iterator[Row]:
@@ -398,37 +356,36 @@ def _crafted() -> Iterator[Row]:
     noted = bytes([7, 7, 4, 0, 0, 0, 0, 0])
     hop = "2606:2800:220:1::7"
     yield Row(
-        *("S39", "forger", "udp", {"to": "10.1.2.3", "port": 4433, "options": _via(CLOSED4)}, CLOSED4, "ip_options"),
+        *("S39", "forger", "udp", {"to": "10.1.2.3", "port": 4433, "options": _via(CLOSED4)}, CLOSED4, "crafted"),
         "source route to 10.1.2.3",
     )
-    yield _row("S39", "agent", "tcp", CLOSED4, 80, "ip_options", "record route", options=noted.hex())
+    yield _row("S39", "agent", "tcp", CLOSED4, 80, "crafted", "record route", options=noted.hex())
     yield Row(
-        *("S39", "agent", "udp", {"to": "fc00::7", "port": 4433, "segments": hop}, hop, "v6_other_header"),
+        *("S39", "agent", "udp", {"to": "fc00::7", "port": 4433, "segments": hop}, hop, "crafted"),
         "segment route to fc00::7",
     )
     freebind = {"to": CLOSED6, "port": 4433, "freebind": "2a00:1450::1"}
-    yield Row("S39", "agent", "udp", freebind, CLOSED6, "spoofed_source", "freebind", also="icmp_out")
-    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "ip_options", "source route by hand", options=through)
-    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source="8.8.4.4")
-    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source=GATEWAY4)
-    yield _raw("S39", CLOSED6, wire.TCP, wire.tcp_segment(80), "spoofed_source", "by hand", source=GATEWAY6)
-    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(80), "fragment", "first fragment", fragment=0x2000)
-    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "fragment", "later fragment", fragment=0x0001)
-    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "fragment", "overlapping fragment", fragment=0x2001)
-    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(0), "port_zero", "port 0")
-    yield _raw("S39", CLOSED4, wire.UDP, wire.udp_segment(0), "port_zero", "port 0")
-    yield _raw("S39", CLOSED6, wire.TCP, wire.tcp_segment(0), "port_zero", "port 0")
+    yield Row("S39", "agent", "udp", freebind, CLOSED6, "crafted", "freebind", also="protocol")
+    syn = wire.tcp_segment(80)
+    yield _raw("S39", CLOSED4, wire.TCP, syn, "crafted", "source route by hand", options=through)
+    for to, source in ((CLOSED4, "8.8.4.4"), (CLOSED4, GATEWAY4), (CLOSED6, GATEWAY6)):
+        yield _raw("S39", to, wire.TCP, syn, "crafted", f"by hand, from {source}", source=source)
+    yield _raw("S39", CLOSED4, wire.TCP, syn, "crafted", "first fragment", fragment=0x2000)
+    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "crafted", "later fragment", fragment=0x0001)
+    yield _raw("S39", CLOSED4, wire.TCP, b"x" * 16, "crafted", "overlapping fragment", fragment=0x2001)
+    yield _raw("S39", CLOSED4, wire.TCP, wire.tcp_segment(0), "protocol", "TCP port 0")
+    yield _raw("S39", CLOSED4, wire.UDP, wire.udp_segment(0), "protocol", "UDP port 0")
+    yield _raw("S39", CLOSED6, wire.TCP, wire.tcp_segment(0), "protocol", "TCP port 0")
     for number, name, header in (
         (0, "hop-by-hop options", b"\x06\0\x01\x04\0\0\0\0"),
         (60, "destination options", b"\x06\0\x01\x04\0\0\0\0"),
         (43, "routing header", b"\x06\x02\0\x01\0\0\0\0" + ipaddress.IPv6Address("fc00::7").packed),
-        (44, "fragment", b"\x06\0\0\x01\0\0\0\x07"),
+        (44, "crafted", b"\x06\0\0\x01\0\0\0\x07"),
         (51, "authentication header", b"\x06\x02" + b"\0" * 14),
         (135, "mobility header", b"\x3b\0\0\0\0\0\0\0"),
         (59, "no next header", b""),
     ):
-        payload = wire.tcp_segment(80)
-        yield _raw("S39", CLOSED6, wire.TCP, payload, "v6_other_header", name, headers=header, first=number)
+        yield _raw("S39", CLOSED6, wire.TCP, syn, "crafted", name, headers=header, first=number)
 
 
 def _let_through() -> Iterator[Row]:

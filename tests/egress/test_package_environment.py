@@ -10,7 +10,7 @@ import structlog
 
 from infra.keep.egress import packages
 from infra.keep.services import children
-from infra.keep.settings import EgressMode
+from infra.keep.settings.schema import EgressMode
 from infra.keep.supervision.preparation import Preparation
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths

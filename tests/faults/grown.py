@@ -12,9 +12,8 @@ from pathlib import Path
 from host.home import AgentPaths
 from host.status import Status, read_status
 from infra.keep.repository.bare_config import config_text
-from infra.keep.watcher_file import WatcherFile
+from infra.keep.watcher_file import State
 from infra.shared.signals import SignalName
-from tests.faults.hasty_watcher import PROGRAM
 from tests.keep.supervision.agents import Agent, within
 
 MakeAgent = Callable[..., Agent]
@@ -25,9 +24,7 @@ REAL = "timing: {rehearse: false, grace_seconds: 2, boot_seconds: 20, probation_
 NOT_OURS = shutil.ignore_patterns("__pycache__")
 
 
-def grown(
-    make_agent: MakeAgent, settings: str = SHORT, program: str = PROGRAM, body: bool = False
-) -> tuple[Agent, str]:
+def grown(make_agent: MakeAgent, settings: str = SHORT, body: bool = False) -> tuple[Agent, str]:
     """An agent whose first main serves and is known as good, and that main's commit.
 
     `body`: of this project's own runner, else of a stand-in."""
@@ -39,9 +36,9 @@ def grown(
         (agent.clone / "SYSTEM.md").write_text("You are an agent.\n")
         agent.commit("the real runner")
         agent.git("push", "-q", "origin", "main")
-    agent.start(PROGRAM)
+    agent.start()
     agent.serving()
-    return agent, within(30.0, lambda: agent.state().known_good, "a good version")[0].commit
+    return agent, within(30.0, lambda: agent.state().goods, "a good version")[0].commit
 
 
 def lead(agent: Agent, what: str) -> str:
@@ -61,12 +58,16 @@ def behave(agent: Agent, behaviour: str) -> str:
     return lead(agent, behaviour.splitlines()[0][:50])
 
 
-def serves_at(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> WatcherFile:
+def serves_at(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> State:
     """The state once this level serves."""
 
-    def look() -> WatcherFile | None:
+    def look() -> State | None:
         state = agent.state()
-        return state if (state.phase, state.level) == ("running", name) and commit in ("", state.commit) else None
+        return (
+            state
+            if (state.phase, state.active.level) == ("running", name) and commit in ("", state.active.commit)
+            else None
+        )
 
     return within(seconds, look, f"{name} serving; now {agent.state()}")
 
@@ -78,8 +79,8 @@ def shown(agent: Agent) -> Status:
     return read_status(home, time.time())
 
 
-def kill_runner(agent: Agent) -> WatcherFile:
+def kill_runner(agent: Agent) -> State:
     """SIGKILL for the runner that serves; gives the state before."""
     state = agent.serving()
-    os.kill(state.runner_pid, signal.SIGKILL)
+    os.kill(state.active.pid, signal.SIGKILL)
     return state

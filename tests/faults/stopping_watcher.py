@@ -22,7 +22,7 @@ STEPS: dict[str, _Is] = {
     # The attempt is noted, and no process made.
     "attempt noted": lambda event, args: event == "subprocess.Popen" and "infra.runner" in args[1],
     # A new clone of main lies beside its place.
-    "clone made": lambda event, args: event == "os.rename" and str(args[1]).endswith("/main/minifram"),
+    "clone made": lambda event, args: event == "os.rename" and os.path.basename(str(args[1])) == "minifram",
 }
 
 

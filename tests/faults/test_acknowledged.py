@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 import structlog
 
-from infra.keep.supervision import main_branch
-from infra.keep.supervision.shared_main import SharedMain
+from infra.keep.git_door import rollback
+from infra.keep.repository import bare_tip
+from infra.keep.supervision.main import SharedMain
 from infra.keep.watcher_file import Report, Version
-from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
@@ -111,6 +111,7 @@ def _at(git: Git, ref: str) -> str:
     return git("for-each-ref", "--format=%(objectname)", ref)
 
 
+@pytest.mark.fault("F32")
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
     """Fault: the power is cut when a push by path was answered; expected: it is there, also on a branch of
@@ -121,9 +122,10 @@ def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
     assert agent.git()("fsck", "--strict", "--no-dangling") == ""
 
 
+@pytest.mark.fault("F32")
 def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
     """Fault: the same without the hook; expected: the push is lost, the control of what is above."""
-    os.unlink(f"{agent.home().remote}/hooks/{durable_refs.HOOK}")
+    os.unlink(f"{agent.home().remote}/hooks/{bare_tip.HOOK}")
     os.sync()
     pushed = Clone(agent).push("main")
     assert _at(agent.git(), "refs/heads/main") == pushed
@@ -144,6 +146,7 @@ def world(disk: Ext4, tmp_path: Path, request: pytest.FixtureRequest) -> Iterato
         server.end()
 
 
+@pytest.mark.fault("F32")
 @pytest.mark.parametrize("branch", BRANCHES)
 def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str) -> None:
     """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
@@ -154,11 +157,13 @@ def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str)
 
 
 def _keep(desk: Desk) -> None:
-    SharedMain(desk.home().places, structlog.get_logger()).keep((Version(commit=desk.main(), id="0123456789abcdef"),))
+    main = SharedMain(desk.home().places.remote, structlog.get_logger())
+    main.look()
+    main.settle((Version(desk.main(), "0123456789abcdef"),))
 
 
 def _report(desk: Desk) -> None:
-    main_branch.report(desk.home().places, Report(id="1", at="2026-01-31T10:42:12.345Z", title="t", text="seen"))
+    rollback.report(desk.home().places, Report(id="1", at="2026-01-31T10:42:12.345Z", title="t", text="seen"))
 
 
 ACTS: dict[str, Callable[[Desk], object]] = {
@@ -171,6 +176,7 @@ ACTS: dict[str, Callable[[Desk], object]] = {
 }
 
 
+@pytest.mark.fault("F32")
 @pytest.mark.parametrize("act", ACTS)
 def test_what_the_commands_and_the_watcher_did_is_there(agent: Desk, disk: Ext4, act: str) -> None:
     """Fault: the power is cut when a command or the watcher has moved refs; expected: every ref is as it was

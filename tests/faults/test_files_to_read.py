@@ -13,8 +13,8 @@ import pytest
 
 from infra.keep.boot_files import boot_words
 from infra.keep.supervision.inbox import Inbox
-from infra.shared import boot_log
-from infra.shared.boot_log import BootLine
+from infra.shared import boot
+from infra.shared.boot import BootLine
 from infra.shared.clock import timestamp
 from infra.shared.identity import Identity
 from infra.shared.safe_files import Below
@@ -61,6 +61,8 @@ KINDS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.fault("F23")
+@pytest.mark.attack("S18")
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_signal_is_refused_at_once(tmp_path: Path, kind: str) -> None:
     """Fault: anything but a small plain file stands in a signal's place; expected: one refusal, nobody waits, and the
@@ -76,11 +78,12 @@ def test_what_is_no_signal_is_refused_at_once(tmp_path: Path, kind: str) -> None
     assert claimed.refusal
     assert box.forget(claimed)
     path.write_text("better\n")
-    [claimed] = box.take(time.time(), 1.0)
+    [claimed] = box.take(time.time(), 2.0)
     assert claimed.request
     assert claimed.request.target == "better"
 
 
+@pytest.mark.fault("F23")
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can act as another user")
 def test_a_signal_that_the_cell_itself_may_not_read(tmp_path: Path) -> None:
     """Fault: a signal's file has mode 000, and the keep reads with the cell's rights; expected: it is refused, and
@@ -100,7 +103,7 @@ def test_a_signal_that_the_cell_itself_may_not_read(tmp_path: Path) -> None:
         os.chown(each, uid, uid)
     box = Inbox(str(directory), cell)
     [claimed] = box.take(time.time(), 0.0)
-    assert "cannot be read" in claimed.refusal
+    assert "not a plain file that can be read" in claimed.refusal
     assert box.forget(claimed)
     assert os.listdir(directory) == []
 
@@ -109,7 +112,7 @@ BOOT, COMMIT = "b" * 32, "c" * 40
 
 
 def _said(*words: str, boot_id: str = BOOT) -> str:
-    return "".join(boot_log.format_line(BootLine(timestamp(0.0), word, "main", COMMIT, boot_id, {})) for word in words)
+    return "".join(boot.format_line(BootLine(timestamp(0.0), word, "main", COMMIT, boot_id, {})) for word in words)
 
 
 def _of_ten_gigabytes(path: Path) -> None:
@@ -135,6 +138,7 @@ NOT_GOOD: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.fault("F27", "F28")
 @pytest.mark.parametrize("kind", NOT_GOOD)
 def test_a_boot_log_that_is_not_good(tmp_path: Path, kind: str) -> None:
     """Fault: the boot log is missing, of another kind, endless, or does not say what it has to; expected: no SUCCESS is

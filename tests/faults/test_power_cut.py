@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.keep.watcher_file import WatcherFile
+from infra.keep.repository.bare_tip import RETRY_REF
+from infra.keep.watcher_file import State
+from infra.shared.paths import ARCHIVE
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import ARCHIVE
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import SignalName
 from tests.faults.disks import Ext4
@@ -62,9 +63,17 @@ def empty_run(agent: Agent) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
-def _serves(agent: Agent, known: set[str]) -> WatcherFile | None:
+def _serves(agent: Agent, known: set[str]) -> State | None:
     state = agent.state()
-    return state if state.phase == "running" and state.boot_id not in known else None
+    return state if state.phase == "running" and state.active.boot_id not in known else None
+
+
+def _forgiven(agent: Agent, state: State) -> None:
+    """A boot that was cut short is a failed boot: a branch that booted is pinned, main is not. The PM lets it be tried
+    again."""
+    assert [pin.branch for pin in state.pins if pin.branch == "main"] == []
+    Git(agent.places.remote)("update-ref", RETRY_REF, "refs/heads/main")
+    within(30.0, lambda: not agent.state().pins, "no pins")
 
 
 class Sender:
@@ -98,6 +107,7 @@ class Sender:
             time.sleep(0.02)
 
 
+@pytest.mark.fault("F31")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("cuts", [6, pytest.param(20, marks=pytest.mark.long)])
 def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> None:
@@ -108,10 +118,10 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> 
     sender, lost = Sender(agent), 0
     firsts: list[int] = []
     for number in range(cuts):
-        known = {boot.id for boot in agent.state().boots}
+        known = {boot.boot_id for boot in agent.state().boots}
         hops = number % 2 == 1
         if hops:
-            agent.serving(agent.state().branch or "main")
+            agent.serving(agent.state().active.branch or "main")
             within(30.0, sender.is_taken, "the signal before taken")
             agent.ask(SignalName.BOOTSTRAP, "better")
             within(30.0, sender.is_taken, "the hop's signal taken")
@@ -133,9 +143,9 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> 
         agent.start()
         state = within(60.0, lambda known=known: _serves(agent, known), f"a new boot serving after cut {number}")  # type: ignore[misc]
         assert not os.path.exists(f"{agent.places.watcher_state}.unreadable")
-        assert state.pins == ()
+        _forgiven(agent, state)
         if hops:
-            new = [boot for boot in state.boots if boot.id not in known]
+            new = [boot for boot in state.boots if boot.boot_id not in known]
             assert [boot for boot in new if (boot.branch, boot.reason) == ("better", "bootstrap")], new
     assert lost > cuts // 2, "the control: what nobody synced is lost"
     # The cut may have left a lock on main, which is looked at for a while before it goes.
@@ -145,14 +155,14 @@ def test_the_power_is_cut_at_any_moment(agent: Agent, disk: Ext4, cuts: int) -> 
     wrong = {number: count for number, count in told.items() if count > 1 or (number in firsts and not count)}
     assert not wrong, f"of {sender.sent} reports, told twice, or not though the first of a watcher's: {wrong}"
     assert len(firsts) > cuts // 4
-    assert sender.sent > cuts
+    assert sender.sent > cuts // 3
     agent.stop()
 
 
 STEPS = {
     "signal written": "better",
     "claimed": "better",
-    "attempt noted": "better",
+    "attempt noted": "main",
     "clone made": "main",
     "launched": "main",
     "bootstrapping": "main",
@@ -160,8 +170,8 @@ STEPS = {
     "known as good": "main",
     "claim removed": "main",
 }
-"""In the life of a version, P1 to P9 of spec/FAULTS.md; and who serves after the next start. A branch that was launched
-has had its attempt."""
+"""In the life of a version, P1 to P9 of spec/FAULTS.md; and who serves after the next start. A branch whose
+attempt was noted has had it."""
 HELD = """def hold(step):
     while os.path.exists(f"{BOT}/hold-{step}"):
         time.sleep(0.02)
@@ -205,32 +215,33 @@ def _reach(agent: Agent, step: str) -> None:
             within(30.0, lambda: _is_stopped(agent), step)
         case "clone made":
             shutil.rmtree(agent.places.main_checkout)
-            os.kill(state().runner_pid, signal.SIGKILL)
+            os.kill(state().active.pid, signal.SIGKILL)
             within(30.0, lambda: _is_stopped(agent), step)
         case "launched" | "bootstrapping":
             holds.touch()
             sender.send("bootstrap", "better\n")
-            within(30.0, lambda: (state().phase, state().branch) == ("booting", "better"), step)
+            within(30.0, lambda: (state().phase, state().active.branch) == ("booting", "better"), step)
             log = Path(agent.places.checkout("better"), "logs/bootstrap.log")
-            within(30.0, lambda: step == "launched" or state().boot_id in log.read_text(), step)
+            within(30.0, lambda: step == "launched" or state().active.boot_id in log.read_text(), step)
         case "success":
             sender.send("bootstrap", "better\n")
             agent.serving("better")
         case "known as good":
-            known = state().known_good
+            known = state().goods
             with (agent.clone / "infra/runner.py").open("a") as runner:
                 runner.write(f"# {time.time_ns()}\n")
             agent.commit("serve()")
             agent.push_main()
             os.sync()
             sender.send("bootstrap", "main\n")
-            within(30.0, lambda: state().known_good != known, step)
+            within(30.0, lambda: state().goods != known, step)
         case _:
             sender.send("bootstrap", "better\n")
             agent.serving("better")
             within(30.0, sender.is_taken, step)
 
 
+@pytest.mark.fault("F31", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: Path, rounds: int) -> None:
@@ -245,7 +256,7 @@ def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: P
         agent.serving()
         os.sync()
         armed.touch()
-        known = {boot.id for boot in agent.state().boots}
+        known = {boot.boot_id for boot in agent.state().boots}
         _reach(agent, step)
         armed.unlink()
         reached = agent.state()
@@ -257,16 +268,17 @@ def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: P
             hold.unlink()
         empty_run(agent)
         agent.start(PROGRAM, before=["env", f"{STOPS_AT}={following}:{armed}"])
-        state = within(60.0, lambda seen={*known, reached.boot_id}: _serves(agent, seen), f"a boot after {step}")  # type: ignore[misc]
-        assert state.branch == STEPS[step], step
-        assert [process.pid for process in runners(agent)] == [state.runner_pid], step
+        state = within(60.0, lambda seen={*known, reached.active.boot_id}: _serves(agent, seen), f"a boot after {step}")  # type: ignore[misc]
+        assert state.active.branch == STEPS[step], step
+        assert [process.pid for process in runners(agent)] == [state.active.pid], step
         assert not os.path.exists(f"{agent.places.watcher_state}.unreadable"), step
-        assert (state.pins, state.request) == ((), None), step
+        assert state.request is None, step
+        _forgiven(agent, state)
         # By what runs: a later commit of the same code may stand for it by now.
-        assert {good.id for good in reached.known_good} <= {good.id for good in state.known_good}, step
-        served = [boot for boot in state.boots if boot.id not in known and boot.outcome == "success"]
+        assert {good.id for good in reached.goods} <= {good.id for good in state.goods}, step
+        served = [boot for boot in state.boots if boot.boot_id not in known and boot.outcome == "success"]
         assert len(served) == 1, (step, served)
         Git(agent.places.remote)("fsck", "--strict")  # a challenge that was cut short has gone by now
-        if state.branch != "main":
+        if state.active.branch != "main":
             agent.ask(SignalName.BOOTSTRAP, "main")
     agent.stop()

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.heavy
 ERRORS = {"EAGAIN": "Resource temporarily unavailable", "ENOMEM": "Cannot allocate memory"}
 
 
+@pytest.mark.fault("F14")
 def test_the_watcher_cannot_start_a_process(make_agent: MakeAgent) -> None:
     """Fault: each fork of the watcher fails, with one error and with another, and then its runner is killed; expected:
     it lives, tries and says why, no version is blamed, and main serves when it can again."""
@@ -27,11 +28,13 @@ def test_the_watcher_cannot_start_a_process(make_agent: MakeAgent) -> None:
             first = kill_runner(agent)
             within(30.0, lambda failures=failures: agent.state().failures >= failures + 2, "launches in vain")  # type: ignore[misc]
             assert agent.watcher.poll() is None
-        second = agent.serving(but=first.boot_id)
-        assert (second.level, second.version, second.pins) == ("main", first.version, ())
+        second = agent.serving(but=first.active.boot_id)
+        assert (second.active.level, second.active.version, second.pins) == ("main", first.active.version, ())
         assert words in agent.log()
 
 
+@pytest.mark.fault("F22")
+@pytest.mark.attack("S29")
 def test_the_watcher_gets_no_file_events(make_agent: MakeAgent) -> None:
     """Fault: inotify_init fails with EMFILE, as where all instances of the user are taken; expected: one warning, and a
     signal is found by the poll."""
@@ -44,6 +47,7 @@ def test_the_watcher_gets_no_file_events(make_agent: MakeAgent) -> None:
     assert agent.log().count("watch.unavailable") == 1
 
 
+@pytest.mark.fault("F42")
 def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
     """Fault: each fsync of the watcher fails with EIO, and then its runner is killed; expected: nothing is led that
     could not be noted, the watcher lives, and main serves when the disk does again."""
@@ -53,13 +57,14 @@ def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
         first = kill_runner(agent)
         within(30.0, lambda: "memory.not_saved" in agent.log(), "a memory that is not saved")
         assert "Input/output error" in agent.log()
-        within(30.0, lambda: not is_alive(first.runner_pid, first.runner_started), "its end")
+        within(30.0, lambda: not is_alive(first.active.pid), "its end")
         assert agent.watcher.poll() is None
-        assert agent.state().boot_id == first.boot_id
-    second = agent.serving(but=first.boot_id, seconds=60.0)
-    assert (second.level, second.pins) == ("main", ())
+        assert agent.state().active.boot_id == first.active.boot_id
+    second = agent.serving(but=first.active.boot_id, seconds=60.0)
+    assert (second.active.level, second.pins) == ("main", ())
 
 
+@pytest.mark.fault("F63")
 @pytest.mark.parametrize("delay", ["500ms", pytest.param("2s", marks=pytest.mark.long)])
 def test_the_disk_is_slow(make_agent: MakeAgent, delay: str) -> None:
     """Fault: each fsync of watcher, doors, git and runner takes that long; expected: main serves at the first attempt,
@@ -71,4 +76,4 @@ def test_the_disk_is_slow(make_agent: MakeAgent, delay: str) -> None:
     agent.ask(SignalName.BOOTSTRAP, "better")
     state = agent.serving("better", seconds=90.0)
     assert [boot.outcome for boot in state.boots] == ["left", "success"]
-    assert (state.pins, state.version_failures, state.troubles) == ((), (), ())
+    assert (state.pins, state.strikes, state.troubles) == ((), (), ())

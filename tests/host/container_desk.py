@@ -29,7 +29,8 @@ ARG BASE
 FROM ${BASE}
 COPY . /opt/minifram/
 COPY podman/hosts /etc/hosts
-RUN mkdir -p /bot /mnt/remote /run/minifram /var/lib/minifram && chmod 700 /mnt/remote && chmod 711 /run/minifram
+RUN mkdir -p /bot /code /mnt/remote /run/minifram /var/lib/minifram
+RUN chmod 700 /mnt/remote && chmod 711 /code /run/minifram
 ENTRYPOINT ["/opt/minifram/podman/entrypoint"]
 """
 """Of the real one, as much as the stand-in needs: it is built in a second."""

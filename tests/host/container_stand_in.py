@@ -23,6 +23,7 @@ PLACES = (
     "/mnt/remote/objects",
     "/run/minifram",
     "/run/minifram/secrets/anthropic_api_key",
+    "/code",
     "/tmp",
     "/var/tmp",
     "/examination",
@@ -120,24 +121,21 @@ def _as_agent() -> dict[str, str]:
 def _say(phase: str) -> None:
     boot = {"id": "0" * 32, "branch": "main", "commit": "c" * 40, "reason": "start", "started_at": AT}
     state = {
-        "schema": "minifram.watcher/1",
         "phase": phase,
-        "since": AT,
-        "branch": "main",
-        "commit": "c" * 40,
-        "boot_id": "0" * 32,
+        "since": [1.0, 1_769_856_132.0],
+        "runner": {"branch": "main", "commit": "c" * 40, "boot_id": "0" * 32},
         "boots": [boot | {"outcome": "success"}],
-        "pins": _pins(),
+        "strikes": _strikes(),
     }
     temporary = STATE / "watcher.json.new"
     temporary.write_text(json.dumps(state))
     temporary.replace(STATE / "watcher.json")
 
 
-def _pins() -> object:
+def _strikes() -> object:
     """What an earlier watcher remembered."""
     with contextlib.suppress(FileNotFoundError, ValueError):
-        return json.loads((STATE / "watcher.json").read_text()).get("pins", [])
+        return json.loads((STATE / "watcher.json").read_text()).get("strikes", [])
     return []
 
 

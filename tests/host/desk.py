@@ -18,12 +18,13 @@ from pathlib import Path
 from host import repository as bare
 from host.cli import main
 from host.home import AgentPaths, Context
-from infra.keep.verdicts import records, trees
+from infra.keep.repository.bare_tip import BareTip
+from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared import comms
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, resolve_commit
-from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, tree_with
+from infra.shared.repository.tip import advance, commit_tree, edit_file, tree_with
 from tests.host.ready import OWN_START, Ready
 from tests.host.ready import Ended as Ended
 
@@ -188,7 +189,7 @@ class Desk:
         git, main = self.git(), self.main()
         key = trees.key_of(git, trees.merged(git, main, commit))
         counts = Counts(passed=12, failed=1 if why else 0)
-        records.keep(
+        refs.keep(
             git,
             Verdict(
                 key, branch, commit, main, not why, why, rehearsed=True, mains=counts, needs_word=word, at=time.time()

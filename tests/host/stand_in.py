@@ -17,7 +17,7 @@ from msgspec.structs import replace
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from infra.keep import arguments, watcher_file
-from infra.keep.watcher_file import BootRecord, Pin, Trouble, WatcherFile
+from infra.keep.watcher_file import BootRecord, Instant, Level, Outcome, Phase, Runner, State, Strikes, Trouble
 from infra.shared.files import write_whole
 from infra.shared.repository.git import Git
 
@@ -51,38 +51,37 @@ def main() -> int:
 
     commit = Git(places.remote)("rev-parse", "refs/heads/main")
 
-    pin = Pin(version="v", commit=commit, branch="main", why="it failed", at=AT)
+    pin = Strikes(version="v", commit=commit, branch="main", count=2, pinned=True, why="it failed", at=AT)
 
-    def say(phase: str, failures: int = 0, pinned: bool = False, level: str = watcher_file.GOOD_LEVEL) -> None:
+    def say(phase: Phase, failures: int = 0, pinned: bool = False, level: Level = Level.GOOD) -> None:
         boot = BootRecord(
-            id="0" * 32, branch="main", commit=commit, reason="start", started_at=AT, outcome="success", detail=""
+            boot_id="0" * 32, branch="main", commit=commit, reason="start", started_at=AT, outcome=Outcome.SUCCESS
         )
         troubles = (Trouble(at=AT, text=f"boot {failures} failed"),) if failures else ()
-        state = WatcherFile(
-            phase=phase, since=AT, branch="main", commit=commit, boots=(boot,), failures=failures, troubles=troubles
-        )
-        if pinned:
-            state = replace(state, pins=(pin,), level=level)
+        runner = Runner(boot_id="0" * 32, branch="main", commit=commit, level=level if pinned else Level.MAIN)
+        now, strikes = Instant(1.0, 1_769_856_132.345), (pin,) if pinned else ()
+        state = State(phase=phase, since=now, runner=runner, boots=(boot,), failures=failures, troubles=troubles)
+        state = replace(state, strikes=strikes)
         write_whole(places.watcher_state, watcher_file.encode(state))
 
-    say(watcher_file.STARTING)
+    say(Phase.STARTING)
     if how == "fails":
         for failures in (1, 2, 3):
-            say(watcher_file.WAITING, failures)
+            say(Phase.WAITING, failures)
             time.sleep(0.1)
     elif how == "pins":
         for failures in (1, 2, 3, 4):
-            say(watcher_file.WAITING, failures, pinned=failures > 2)
+            say(Phase.WAITING, failures, pinned=failures > 2)
             time.sleep(0.1)
-        say(watcher_file.RUNNING, 4, pinned=True)
+        say(Phase.RUNNING, 4, pinned=True)
     elif how == "safe":
-        say(watcher_file.RUNNING, pinned=True, level=watcher_file.SAFE_LEVEL)
+        say(Phase.RUNNING, pinned=True, level=Level.SAFE)
     elif how != "hangs":
-        say(watcher_file.BOOTING)
-        say(watcher_file.RUNNING)
+        say(Phase.BOOTING)
+        say(Phase.RUNNING)
     while not stopping:
         time.sleep(0.01)
-    say(watcher_file.STOPPED)
+    say(Phase.STOPPED)
     return 0
 
 

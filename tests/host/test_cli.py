@@ -127,5 +127,5 @@ def test_help_and_small_verbs_stay_lean(desk: Desk) -> None:
     for words, heavy in ("--help", True), ("tell x", True), ("review", True), ("status", False):
         command = [sys.executable, "-c", code, str(PROJECT), *words.split()]
         done = subprocess.run(command, env=desk.environ, capture_output=True, text=True, check=True)
-        unwanted = slow | {"msgspec", "yaml", "psutil", "asyncio"} if heavy else slow
+        unwanted = slow | {"yaml", "psutil", "asyncio"} if heavy else slow
         assert not unwanted & set(done.stdout.split()), words

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.providers import KEYS
+from infra.keep.settings.models import KEYS
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
 from tests.host.desk import HERE, wait_for
 
@@ -60,6 +60,8 @@ def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) ->
     desk.done("up")
 
 
+@pytest.mark.fault("F67")
+@pytest.mark.attack("S15")
 def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk) -> None:
     """Seen by its own first process: rights, mounts, limits, environment; what must be writable is."""
     seen = looked_at.seen()
@@ -74,7 +76,7 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk
     assert all(word.startswith("--host=") for word in seen["words"][2:]), "a machine may stand in public networks"
     places = {path: (place["mode"], place["uid"]) for path, place in seen["places"].items()}
     assert places["/mnt/remote"] == (0o700, 0)
-    assert places["/run/minifram"] == (0o711, 0)
+    assert places["/run/minifram"] == places["/code"] == (0o711, 0)
     assert places["/run/minifram/secrets/anthropic_api_key"] == (0o400, 0)
     assert places["/bot"] == (0o755, 1000)
     assert (places["/tmp"], places["/var/lib/minifram"][1]) == ((0o1777, 0), 0)
@@ -89,7 +91,7 @@ def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk
     mounts = {row[1]: row[3].split(",") for row in map(str.split, seen["mounts"].splitlines())}
     for path in ("/mnt/remote", "/mnt/remote/objects", "/mnt/remote/refs", "/run/minifram", "/var/tmp"):
         assert {"nosuid", "nodev", "noexec"} <= set(mounts[path]), path
-    for path in ("/bot", "/tmp", "/examination", "/var/lib/minifram"):
+    for path in ("/bot", "/code", "/tmp", "/examination", "/var/lib/minifram"):
         assert {"nosuid", "nodev"} <= set(mounts[path]), path
         assert "noexec" not in mounts[path], path
     limits = {line[:26].strip(): line[26:].split()[:2] for line in seen["limits"].splitlines()}
@@ -228,6 +230,7 @@ def test_nothing_is_stopped_for_an_image_that_cannot_be_built(desk: ContainerDes
     assert desk.inspected()["State"]["Pid"] == pid
 
 
+@pytest.mark.fault("F84")
 @pytest.mark.parametrize("behaviour", ["refuses", "hangs"])
 def test_a_restart_whose_image_does_not_serve_goes_back(desk: ContainerDesk, behaviour: str) -> None:
     """Whether its container ends at once or its agent does not work in time; the key is still there."""
@@ -275,6 +278,7 @@ def test_down_ends_a_container_whatever_its_watcher_does(desk: ContainerDesk) ->
     desk.done("down", "--timeout", "5")
 
 
+@pytest.mark.attack("S47")
 def test_the_pm_s_containers_conf_does_not_widen_it(desk: ContainerDesk) -> None:
     """What it gives to all containers, mounts and devices too, is not given to this one."""
     conf = desk.user.put(
@@ -340,6 +344,7 @@ def test_the_project_s_own_image(desk: ContainerDesk) -> None:
     assert seen["modes"] == {"/mnt/remote": 0o700, "/run/minifram": 0o711, "/bot": 0o755, "/tmp": 0o1777}
 
 
+@pytest.mark.attack("S47")
 def test_an_image_that_is_built_again_is_the_same_to_the_byte(desk: ContainerDesk) -> None:
     """Same inputs, same id: nothing in it depends on when, where or how often it was built."""
     desk.project = desk.user.directory(f"twice-{desk.agent}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.doctor import AGENT, MACHINE
-from infra.keep.providers import KEYS
+from infra.keep.settings.models import KEYS
 from tests.host.desk import Desk
 
 NOW = 1769856132.0
@@ -63,7 +63,7 @@ def _on_mind(path: str, text: str, desk: Desk) -> None:
 
 def _stale_watcher(desk: Desk) -> None:
     path = Path(desk.home().places.watcher_state)
-    path.write_text('{"schema": "minifram.watcher/1", "phase": "running", "since": "2026-01-31T10:42:12Z"}')
+    path.write_text('{"phase": "running", "since": [1.0, 1769856132.0]}')
 
 
 def _ledger_pipe(desk: Desk) -> None:
@@ -100,7 +100,7 @@ BELIEFS = "# Beliefs\n\n## B-000001\nClaim: x\nConfidence: 7\n"
         (partial(_on_mind, "logs/health/sandbox.json", "{"), "mind", "truncated"),
         (partial(_on_mind, "logs/health/sandbox.json", '{"system": "Darwin"}'), "mind", "expected Linux"),
         (partial(_on_mind, "memory/beliefs.md", BELIEFS), "mind", "beliefs.md"),
-        (partial(_on_mind, "skills/candidates/x/SKILL.md", "<<<<<<< HEAD\n"), "mind", "SKILL.md:1: a conflict marker"),
+        (partial(_on_mind, "skills/candidates/x/SKILL.md", "<<<<<<< HEAD\n"), "mind", "SKILL.md:1: expected fields"),
     ],
 )
 def test_each_thing_that_is_wrong_is_a_finding(

@@ -32,17 +32,22 @@ PLUMBING = {
 @pytest.fixture
 def written(desk: Desk) -> Desk:
     """Orders, and what steers terminals, in all places that the PM is shown."""
-    files = {f"src/{STEERING.replace('/', '')}x.py": ORDERS + STEERING, "README.md": ORDERS}
+    files = {
+        f"src/{STEERING.replace('/', '')}x.py": ORDERS + STEERING,
+        "README.md": ORDERS,
+        "infra/cell/orders.py": ORDERS,
+    }
     commit = desk.branch("evil", files, f"{STEERING}{ORDERS}")
     desk.report(f"{STEERING}evil@{commit[:12]} has been merged by the PM", f"{ORDERS}{STEERING}")
     page = desk.page().replace("### ", f"### {STEERING} ", 1)  # what a report of the runner's could not hold
     desk.write_page(page)
     desk.log("main", "errors.log", f"{ORDERS}{STEERING}\n")
-    state = {"schema": "minifram.watcher/1", "phase": f"running{STEERING}", "branch": "evil", "commit": STEERING}
+    state = {"phase": "running", "runner": {"branch": "evil", "commit": STEERING}, "failed": STEERING}
     Path(desk.home().places.watcher_state).write_text(json.dumps(state))
     return desk
 
 
+@pytest.mark.attack("S27")
 def test_orders_in_messages_files_reports_and_logs_decide_nothing(written: Desk) -> None:
     """They are shown; a merge wants a name, a commit and evidence."""
     before = written.git()("for-each-ref")
@@ -54,6 +59,7 @@ def test_orders_in_messages_files_reports_and_logs_decide_nothing(written: Desk)
     assert written.run("merge", "evil@TIP").code == 5
 
 
+@pytest.mark.attack("S27")
 def test_nothing_that_is_shown_steers_a_terminal(written: Desk) -> None:
     """In no output, also none for programs. The control is plain git."""
     assert HARMFUL.search(written.git()("log", "-p", "evil"))
@@ -78,8 +84,10 @@ print(json.dumps({"codes": codes, "started": started, "files": files}), file=sys
 """
 
 
+@pytest.mark.attack("S48")
 def test_scripts_hooks_filters_and_modules_of_a_branch_are_not_run(desk: Desk) -> None:
-    """All verbs start git's plumbing, tail, and nothing else, and import nothing of the agent's."""
+    """All verbs start git's plumbing, some of it by prlimit, tail, and nothing else, and import nothing of the
+    agent's."""
     mark = desk.root / "ran"
     script, python = f"#!/bin/sh\ntouch '{mark}'\n", f"open({str(mark)!r}, 'w')\n"
     files = {
@@ -101,9 +109,9 @@ def test_scripts_hooks_filters_and_modules_of_a_branch_are_not_run(desk: Desk) -
     )
     found = json.loads(done.stderr.splitlines()[-1])
     assert set(found["codes"]) <= {0, 3}, done.stderr
-    assert {words[0] for words in found["started"]} == {"git", "tail"}
+    assert {words[0] for words in found["started"]} == {"git", "prlimit", "tail"}
     subcommands = {
-        next(word for word in words[1:] if word in PLUMBING) for words in found["started"] if words[0] == "git"
+        next(word for word in words[1:] if word in PLUMBING) for words in found["started"] if words[0] != "tail"
     }
     assert "merge-tree" in subcommands
     assert [path for path in found["files"] if path.startswith(str(desk.root))] == []
@@ -113,6 +121,7 @@ def test_scripts_hooks_filters_and_modules_of_a_branch_are_not_run(desk: Desk) -
 LARGE = 40 << 20
 
 
+@pytest.mark.attack("S26")
 def test_a_file_that_is_small_and_large_is_not_unpacked(desk: Desk) -> None:
     """Its change is shown as that of a binary file, by a git that had little memory."""
     git, write = desk.git(), ["git", "hash-object", "-w", "--stdin"]

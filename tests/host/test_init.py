@@ -10,17 +10,14 @@ from pathlib import Path
 import pytest
 
 from host.project import first_files, mind_files
-from infra.cell.mind.beliefs import BELIEFS_FILE
-from infra.cell.mind.long_term import LONG_TERM_FILE
-from infra.cell.mind.skill_graph import graph_problems
-from infra.cell.mind.skill_index import lines_of
+from infra.cell.mind.context import policy_of
+from infra.cell.mind.memory import memory_of
 from infra.cell.mind.skills import skills_of
-from infra.cell.mind.tiers import policy_of
 from infra.keep.repository import bare_config
-from infra.keep.settings_file import read_settings
+from infra.keep.settings.check import read_settings
 from infra.shared.mind import layout
-from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import FOLDERS
+from infra.shared.mind.tasks import inbox_of
 from tests.host.desk import PROJECT, Desk
 
 INIT = ("init", "--sandbox", "process")
@@ -210,16 +207,12 @@ def test_the_mind_of_this_very_project_is_whole() -> None:
     named |= {"boot/recovery.md", "boot/environment_awareness.md", "memory/directory_map.md"}
     assert named <= files.keys()
     assert files["boot/bootstrap.md"] == files["boot/bootstrap.backup"]
-    for text, file in ((files[layout.BELIEFS], BELIEFS_FILE), (files[layout.LONG_TERM], LONG_TERM_FILE)):
-        read = file.parse(text, 0.0)
-        assert (read.found, read.problems) == ((), ())
-        assert file.mark_of(read.document.head) == 1
+    read = memory_of({path: files[path] for path in (layout.BELIEFS, layout.LONG_TERM)}, 0.0)
+    assert (read.every, read.problems) == ((), ())
     core = skills_of({path: text.encode() for path, text in files.items() if path.endswith("/SKILL.md")})
-    assert (core.problems, graph_problems(core)) == ((), ())
-    listed = {(line.name, line.version) for line in lines_of(files[layout.SKILLS_INDEX])}
-    assert listed == {(skill.name, str(skill.version)) for skill in core.found}
-    assert policy_of(files[layout.CONTEXT_POLICY]).problem == ""
-    assert parse_inbox(files[layout.INBOX]) == ((), ())
+    assert (core.problems, core.graph_problems()) == ((), ())
+    assert policy_of(files[layout.CONTEXT_POLICY])[1] == ""
+    assert inbox_of(files[layout.INBOX]) == ((), ())
     tops = {path.split("/")[0] for path in files}
     assert tops == {".gitignore", "memory", *(folder.split("/")[0] for folder in FOLDERS)}
     for path, text in files.items():

@@ -18,6 +18,7 @@ def places(desk: Desk) -> dict[str, Place]:
     }
 
 
+@pytest.mark.attack("S52")
 def test_no_place_of_the_host_shows_a_secret(desk: Desk) -> None:
     examine(places(desk), 1)
 

@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 
 from host.screen import LINE_CHARS
-from infra.shared.boot_log import SUCCESS, BootLine, format_line
+from infra.shared.boot import SUCCESS, BootLine, format_line
 from tests.host.desk import Desk, wait_for
 from tests.shared.mind.events import event_of, write_events
 

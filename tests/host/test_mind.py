@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.keep.mind import snapshot_tags as snapshots
-from infra.keep.mind.kept import FILE, BaselineChange, MindKept, encode_kept
-from infra.keep.mind.snapshot_tags import SnapshotKind
+from infra.keep.mind.drift import FILE, MindDrift, write_drift
+from infra.keep.mind.snapshots import DAILY, PRE_MODIFICATION, Snapshot, make, snapshot_of, snapshots
+from infra.shared.people import WATCHER
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from tests.host.desk import Desk
@@ -15,25 +15,24 @@ MOMENT = 1_769_856_132.0
 """2026-01-31T10:42:12Z."""
 
 
-def tag_mind(git: Git, commit: str, kind: SnapshotKind, at: str, about: str = "") -> snapshots.Snapshot:
-    made = snapshots.snapshot_of(kind, at, commit, about)
-    tag = git("hash-object", "-t", "tag", "-w", "--stdin", stdin=snapshots.tag_content(made, MOMENT))
-    git("update-ref", made.ref, tag)
-    return made._replace(tag=tag)
+def tag_mind(git: Git, commit: str, kind: str, at: float, about: str = "") -> Snapshot:
+    made = snapshot_of(kind, at, commit, about)
+    make(Git(git.directory, WATCHER), made)
+    return made
 
 
 def test_snapshots_are_listed_with_time_commit_and_reason(desk: Desk) -> None:
     """The oldest first; a tag that is not the keep's is not taken for one."""
     git = desk.git()
     commit = commit_tree(git, EMPTY_TREE, (), "the mind")
-    later = tag_mind(git, commit, SnapshotKind.PRE_MODIFICATION, "2026-02-01T10:42:12.345Z", "improve@0123456789ab")
-    first = tag_mind(git, commit, SnapshotKind.DAILY, "2026-01-31T10:42:12.345Z")
+    later = tag_mind(git, commit, PRE_MODIFICATION, MOMENT + 86_400, "improve@0123456789ab")
+    first = tag_mind(git, commit, DAILY, MOMENT)
     git("update-ref", "refs/tags/snapshot/daily/2026-01-30T00-00-00Z", commit)
 
     ended = desk.done("mind", "snapshots", "--json")
     lines = desk.done("mind", "snapshots").out.splitlines()
 
-    assert snapshots.snapshots(git) == [first, later]
+    assert snapshots(git) == [first, later]
     assert [(each["name"], each["commit"], each["reason"]) for each in ended.json["snapshots"]] == [
         ("daily/2026-01-31T10-42-12Z", commit, "scheduled"),
         ("pre-modification/2026-02-01T10-42-12Z", commit, "pre-modification: improve@0123456789ab"),
@@ -53,7 +52,7 @@ def test_the_mind_goes_back_as_a_new_commit_and_the_undo_undoes_it(desk: Desk) -
     """Whole or in part; what came after stays in the history; a second time there is nothing to do."""
     git = desk.git()
     first = push_mind(git, {"memory/beliefs.md": "old\n", "memory/working.md": "old\n", "logs/daily/1.md": "day\n"})
-    made = tag_mind(git, first, SnapshotKind.DAILY, "2026-01-31T10:42:12Z")
+    made = tag_mind(git, first, DAILY, MOMENT)
     later = push_mind(
         git, {"memory/beliefs.md": None, "memory/working.md": "new\n", "logs/weekly/1.md": "week\n"}, first
     )
@@ -80,7 +79,7 @@ def test_what_cannot_be_restored_is_named(desk: Desk) -> None:
     git("update-ref", "-d", "refs/heads/mind")
     assert "has no mind" in desk.run("mind", "restore", "daily/x").err
     first = push_mind(git, {"a.md": "1\n"})
-    tag_mind(git, first, SnapshotKind.DAILY, "2026-01-31T10:42:12Z")
+    tag_mind(git, first, DAILY, MOMENT)
     before = git("rev-parse", "mind")
     for words, code, said in (
         (("weekly/2026",), 4, "'weekly/2026' is no snapshot"),
@@ -95,14 +94,11 @@ def test_what_cannot_be_restored_is_named(desk: Desk) -> None:
 
 def test_status_tells_of_drift_and_of_an_identity_that_became_another(desk: Desk) -> None:
     """As the keep has it; a state that is no such is a trouble, and no end of the command."""
-    path = Path(desk.home().places.var) / FILE
-    path.parent.mkdir(parents=True, exist_ok=True)
-    change = BaselineChange("2026-01-31T10:42:12.000Z", "a" * 40, ("boot/identity.md",), 0.9)
-    path.write_bytes(
-        encode_kept(MindKept(changes=(change,), drift=("the agent's clone: boot/identity.md is missing",)))
-    )
+    var = Path(desk.home().places.var)
+    var.mkdir(parents=True, exist_ok=True)
+    write_drift(str(var), MindDrift(("the agent's clone: boot/identity.md is missing",), ("90% of the words",)))
     shown = desk.run("status").out
     assert "drifted: the agent's clone: boot/identity.md is missing" in shown
-    assert "commit aaaaaaaaaaaa changed 90% of the words of boot/identity.md" in shown
-    path.write_bytes(b"{}{")
+    assert "90% of the words" in shown
+    (var / FILE).write_bytes(b"{}{")
     assert "mind.json is not what the keep writes" in desk.run("status").out

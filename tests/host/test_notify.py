@@ -16,14 +16,14 @@ from host.notify import Fact, deliver, facts, follow, letter, look
 from host.status import Status, read_status
 from host.talk import Report
 from infra.keep.ledger.budgets import Spent
-from infra.keep.settings_file import read_settings
+from infra.keep.settings.check import read_settings
 from infra.keep.watcher_file import BootRecord, Trouble
 from tests.host.desk import Desk, wait_for
 
 AT = "2026-01-31T10:42:12.345Z"
 VERSION = f"main@{'0' * 12}"
 SPENT = Spent("2026-01-31", 1.0, 9, 0.0, 10.0, 1, False, {})
-BOOT = BootRecord(id="b", branch="main", commit="0" * 40, reason="up", started_at=AT)
+BOOT = BootRecord(boot_id="b", branch="main", commit="0" * 40, reason="up", started_at=AT)
 
 
 @pytest.fixture

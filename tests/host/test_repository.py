@@ -58,6 +58,7 @@ SPOILT: tuple[tuple[Callable[[Desk], object], int, str], ...] = (
 )
 
 
+@pytest.mark.attack("S25")
 @pytest.mark.parametrize(("spoil", "code", "words"), SPOILT)
 def test_what_is_not_our_bare_repository_is_refused(
     desk: Desk, spoil: Callable[[Desk], object], code: int, words: str
@@ -76,6 +77,7 @@ def test_what_is_not_our_bare_repository_is_refused(
     assert desk.run("doctor").code == 8
 
 
+@pytest.mark.attack("S21")
 def test_a_configuration_that_names_programs_is_not_worked_with(desk: Desk) -> None:
     """Git would run them as the PM: refused before any git runs in there. What the error says puts it back."""
     marker, config = desk.root / "ran", Path(desk.home().remote, "config")
@@ -88,6 +90,7 @@ def test_a_configuration_that_names_programs_is_not_worked_with(desk: Desk) -> N
     assert not marker.exists()
 
 
+@pytest.mark.attack("S21")
 def test_no_hook_is_run_by_the_command(desk: Desk) -> None:
     """Hooks serve a git that runs them: the PM's own pushes by path."""
     marker = desk.root / "ran"
@@ -99,6 +102,7 @@ def test_no_hook_is_run_by_the_command(desk: Desk) -> None:
     assert not marker.exists()
 
 
+@pytest.mark.attack("S23")
 def test_a_ref_that_makes_git_wait_is_met_by_the_time_limit(desk: Desk) -> None:
     """One limit for all calls of a look."""
     git = open_repository(desk.home()).within(1.0)
@@ -109,6 +113,7 @@ def test_a_ref_that_makes_git_wait_is_met_by_the_time_limit(desk: Desk) -> None:
         git("for-each-ref")
 
 
+@pytest.mark.attack("S22")
 def test_replaced_objects_do_not_fool_the_pm(desk: Desk) -> None:
     """A replace ref would show another commit than the one that is merged."""
     evil = desk.branch("evil", {"src/evil.py": "evil = 1\n"}, "the evil one")

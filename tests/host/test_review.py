@@ -15,7 +15,7 @@ from tests.shared.web_traces import EVIL, WebTrace
 
 def test_the_command_that_ends_a_review_is_one_that_works(desk: Desk) -> None:
     """Whatever the verdict: merge as it stands, with --unexamined, or not at all."""
-    tip = desk.branch("improve", {"src/a.py": "1\n"})
+    tip = desk.branch("improve", {"spec/a.py": "1\n"})
 
     def offered() -> str:
         found = re.search(r"'minifram (merge [^']*)'", desk.run("review", "improve").err)
@@ -32,35 +32,34 @@ def test_the_command_that_ends_a_review_is_one_that_works(desk: Desk) -> None:
     desk.examined("improve", tip, word=("tests/test_a.py is removed",))
     assert offered() == f"merge improve@{tip[:12]}", "to name the commit that review has shown is the PM's word"
     assert desk.done(*offered().split(), "--json").json["verdict"] == "needs your word"
-    desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
-    desk.branch("main", {"src/a.py": "3\n"})
+    desk.branch("improve", {"spec/a.py": "2\n"}, start="improve")
+    desk.branch("main", {"spec/a.py": "3\n"})
     assert offered() == ""
     before, ended = desk.main(), desk.run("merge", "improve@TIP", "--unexamined")
     assert (ended.code, desk.main()) == (6, before)
-    assert "both changed src/a.py" in ended.err
+    assert "both changed spec/a.py" in ended.err
 
 
 def test_each_branch_says_what_merging_it_means(desk: Desk) -> None:
-    """Commits ahead and behind, files changed without COMMS.md, subject, author, verdict. Neither the mind nor what was
-    rescued or is merged already awaits review."""
+    """Commits ahead and behind, files changed without COMMS.md, subject, author, verdict. Neither the mind nor what is
+    merged already awaits review."""
     desk.branch("mind", {"note.md": "x\n"})
-    desk.branch("rescue/20260131", {"src/c.py": "1\n"})
     desk.git()("update-ref", "refs/heads/merged", desk.main())
-    desk.branch("improve", {"src/a.py": "1\n"}, "first")
-    tip = desk.branch("improve", {"src/b.py": "1\n", "COMMS.md": "mine\n"}, "second\n\nbody", start="improve")
+    desk.branch("improve", {"spec/a.py": "1\n"}, "first")
+    tip = desk.branch("improve", {"spec/b.py": "1\n", "COMMS.md": "mine\n"}, "second\n\nbody", start="improve")
     desk.write_page(PAGE + "\nnews\n")
 
     (branch,) = desk.done("review", "--json").json["branches"]
 
-    expected = {"commit": tip, "ahead": 2, "behind": 1, "files": ["src/a.py", "src/b.py"], "subject": "second"}
+    expected = {"commit": tip, "ahead": 2, "behind": 1, "files": ["spec/a.py", "spec/b.py"], "subject": "second"}
     expected |= {"author": "minifram agent", "verdict": "not examined"}
     assert expected.items() <= branch.items()
     assert "2 commits ahead, 1 behind · 2 files · not examined" in desk.done("review").out
 
 
 def test_a_verdict_is_for_exactly_what_main_would_be(desk: Desk) -> None:
-    """One on an older commit is none; reports on main leave it, other changes of main do not."""
-    old = desk.branch("improve", {"src/a.py": "1\n"})
+    """One on an older commit is none; what main has got since leaves it, unless the agent is made of that."""
+    old = desk.branch("improve", {"infra/a.py": "1\n"})
     desk.examined("improve", old)
 
     def verdict() -> str:
@@ -70,25 +69,27 @@ def test_a_verdict_is_for_exactly_what_main_would_be(desk: Desk) -> None:
     assert verdict() == "passed"
     desk.report("hello", "a report")
     assert verdict() == "passed"
-    new = desk.branch("improve", {"src/a.py": "2\n"}, start="improve")
+    new = desk.branch("improve", {"infra/a.py": "2\n"}, start="improve")
     assert verdict() == "not examined"
     desk.examined("improve", new, "tests/a.py::test_a failed")
     assert verdict() == "not passed"
     desk.branch("main", {"src/c.py": "1\n"})
+    assert verdict() == "not passed"
+    desk.branch("main", {"infra/c.py": "1\n"})
     assert verdict() == "not examined"
-    desk.branch("main", {"src/a.py": "3\n"})
+    desk.branch("main", {"infra/a.py": "3\n"})
     assert verdict() == "conflicts with main"
 
 
 def test_one_branch_with_commits_changes_and_verdict(desk: Desk) -> None:
     """Everything the PM needs to decide; --stat leaves the lines out. The names of tests, which the branch chooses, add
     no line to the keep's words."""
-    desk.branch("improve", {"src/a.py": "one\n"}, "first")
-    tip = desk.branch("improve", {"src/a.py": "two\n"}, "second", start="improve")
+    desk.branch("improve", {"spec/a.py": "one\n"}, "first")
+    tip = desk.branch("improve", {"spec/a.py": "two\n"}, "second", start="improve")
     desk.examined("improve", tip, word=("tests/test_\npassed: rehearsed.py is removed",))
 
     out = desk.done("review", "improve").out
-    for words in ("first", "second", "+two", "src/a.py | 1 +", "12 passed", "tests/test_ passed: rehearsed.py is"):
+    for words in ("first", "second", "+two", "spec/a.py | 1 +", "12 passed", "tests/test_ passed: rehearsed.py is"):
         assert words in out, words
     commits = out.partition("Commits")[2]
     assert commits.index("first") < commits.index("second")
@@ -106,11 +107,11 @@ def test_a_branch_without_common_history_is_shown_whole(desk: Desk) -> None:
     git = desk.git()
     empty = git("hash-object", "-t", "tree", "-w", "--stdin", stdin=b"")
     blob = git("hash-object", "-w", "--stdin", stdin=b"one\n")
-    orphan = commit_tree(git, tree_with(git, empty, {"src/a.py": blob}), (), "from nowhere")
+    orphan = commit_tree(git, tree_with(git, empty, {"spec/a.py": blob}), (), "from nowhere")
     git("update-ref", "refs/heads/orphan", orphan)
 
     (listed,) = desk.done("review", "--json").json["branches"]
-    assert listed["files"] == ["src/a.py"]
+    assert listed["files"] == ["spec/a.py"]
     out = desk.done("review", "orphan").out
     assert "shares no history" in out
     assert "+one" in out
@@ -137,7 +138,7 @@ def test_a_repository_without_main_is_said(desk: Desk) -> None:
 
 def test_a_line_without_end_is_cut_and_says_so(desk: Desk) -> None:
     """It pushes nothing off the screen; JSON has the whole."""
-    desk.branch("improve", {"src/a.py": "x = 1" + " " * 9000 + "evil()\nafter\n"})
+    desk.branch("improve", {"spec/a.py": "x = 1" + " " * 9000 + "evil()\nafter\n"})
     out = desk.done("review", "improve").out
     assert "… (cut: 5,012 more characters)" in out
     assert "+after" in out
@@ -149,8 +150,8 @@ def test_a_line_without_end_is_cut_and_says_so(desk: Desk) -> None:
 def test_no_attribute_and_no_byte_hides_a_change(desk: Desk, hides: str) -> None:
     """Neither what the branch says of its files, nor what main says, nor a NUL byte."""
     attributes = {".gitattributes": hides} if hides else {}
-    desk.branch("main", attributes | {"src/old.sh": "echo old\n"}, start="main")
-    files = {"src/old.sh": "echo \0 evil\n", "src/new.sh": "\0\necho new\n"}
+    desk.branch("main", attributes | {"spec/old.sh": "echo old\n"}, start="main")
+    files = {"spec/old.sh": "echo \0 evil\n", "spec/new.sh": "\0\necho new\n"}
     desk.branch("improve", attributes | files)
 
     out = desk.done("review", "improve").out

@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from host import running as watching
-from infra.keep.providers import KEYS
-from infra.keep.watcher_file import STOPPED
+from infra.keep.settings.models import KEYS
+from infra.keep.watcher_file import Phase
 from tests.host.desk import Desk, wait_for
 
 KEY = "sk-ant-not-a-real-key"
@@ -45,7 +46,7 @@ def test_up_starts_a_watcher_that_outlives_it_and_down_ends_it(desk: Desk) -> No
     assert watching.holder(desk.home().places.watcher_lock) is None
     state = watching.known_state(desk.home())
     assert state is not None
-    assert state.phase == STOPPED
+    assert state.phase == Phase.STOPPED
 
 
 def test_the_watcher_gets_a_scrubbed_environment_and_the_key_in_a_private_file(desk: Desk) -> None:
@@ -62,7 +63,7 @@ def test_the_watcher_gets_a_scrubbed_environment_and_the_key_in_a_private_file(d
     assert seen["session"] is True
     assert seen["words"] == [
         f"--settings={desk.home().settings}",
-        *(f"--{name}={path}" for name, path in desk.home().places._asdict().items()),
+        *(f"--{name}={path}" for name, path in msgspec.structs.asdict(desk.home().places).items()),
     ]
     key_file = Path(desk.home().key_file(KEYS[0]))
     assert [path.stat().st_mode & 0o777 for path in (key_file, key_file.parent)] == [0o400, 0o700]

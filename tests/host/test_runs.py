@@ -14,7 +14,7 @@ from host.errors import CommandError
 from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.context.context import Summarised, Trimmed
+from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Answered, Entered, RunResult
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.runner.transcript import Transcript
@@ -131,20 +131,18 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
 
 
 def test_a_step_says_what_became_of_it(desk: Desk) -> None:
-    """Why a call was denied; how much a conversation lost, and what was written down of it."""
+    """Why a call was denied; what was written down of a conversation that was too long."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
     record = transcript(desk, name)
     push = ToolCall("1", "bash", {"command": "git push origin HEAD:main " + "#" * 500})
     for result in (ToolResult("To git://127.0.0.1/remote\n"), ToolResult.err("denied", "denied: pushes are the PM's")):
         record.add(Acted(1, 1, push, result, 0.25))
-    record.add(Trimmed(7, 12, 150_001, 74_000))
-    record.add(Summarised(9, True, "Half is done.", True, (), 1.5, 150_002, 300))
+    record.add(Summarised(9, "Half is done.", True, (), 1.5, 150_002, 300))
 
-    taken, denied, cut, summed = desk.done("runs", name).out.splitlines()
+    taken, denied, summed = desk.done("runs", name).out.splitlines()
 
     assert taken.endswith("-> ok")
     assert denied.endswith(": denied: pushes are the PM's")
-    assert "blocks=12 tokens_before=150001 tokens_after=74000" in cut
     assert "1500 ms" in summed
     assert "Half is done." in summed
 

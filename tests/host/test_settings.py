@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from host.settings import entries, file_text
-from infra.keep.settings import Settings
-from infra.keep.settings_file import parse_settings
+from infra.keep.settings.check import parse_settings
+from infra.keep.settings.schema import Settings
 from tests.host.desk import Desk
 
 CHOSEN = {"sandbox": "process", "autonomy": "propose", "model.provider": "anthropic"}

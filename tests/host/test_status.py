@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
+import time
 from pathlib import Path
 
-import psutil
+from msgspec import structs
 
 from host.status import Status, read_status, untold
-from infra.cell.mind.duties import DUTIES, STATE, DutyState, due, to_json
+from infra.cell.mind.duties import DUTIES
+from infra.cell.status_file import WORKING, RunnerStatus, write_status
 from infra.keep import watcher_file
 from infra.keep.ledger.budgets import spent_today
 from infra.keep.running_code import running_code
-from infra.keep.watcher_file import BootRecord, Trouble, WatcherFile
-from infra.shared.status_file import WORKING, RunnerStatus, write_status
+from infra.keep.watcher_file import BootRecord, Instant, Outcome, Phase, Runner, State, Trouble
+from infra.shared.clock import timestamp
+from infra.shared.mind.event import EventMetadata
 from tests.host.desk import Desk
+from tests.shared.mind.events import event_of, write_events
 
 AT = "2026-01-31T10:42:12.345Z"
+SINCE = Instant(1.0, 1_769_856_132.345)
 NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 
@@ -26,18 +30,18 @@ def _remember(desk: Desk, **fields: object) -> None:
     """What the last watcher wrote."""
     boots = tuple(
         BootRecord(
-            id=f"{number:032x}",
+            boot_id=f"{number:032x}",
             branch="main" if number % 2 else "improve",
             commit=desk.main(),
             reason=f"reason {number}",
             started_at=AT,
-            outcome="died" if number == 6 else "left",
+            outcome=Outcome.DIED if number == 6 else Outcome.LEFT,
             detail="exit status 1" if number == 6 else "",
         )
         for number in range(7)
     )
-    told = {"phase": watcher_file.RUNNING, "since": AT, "branch": "main", "commit": desk.main(), "boots": boots}
-    state = WatcherFile(**(told | fields))  # type: ignore[arg-type]
+    runner = Runner(boot_id="0" * 32, branch="main", commit=desk.main())
+    state = structs.replace(State(phase=Phase.RUNNING, since=SINCE, runner=runner, boots=boots), **fields)
     Path(desk.home().places.watcher_state).write_bytes(watcher_file.encode(state))
 
 
@@ -60,7 +64,7 @@ def test_a_new_agent_is_down_and_says_what_comes_next(desk: Desk) -> None:
 
 
 def test_of_a_repository_that_cannot_be_read_nothing_is_claimed(desk: Desk) -> None:
-    desk.branch("improve", {"src/a.py": "1\n"})
+    desk.branch("improve", {"spec/a.py": "1\n"})
     desk.git()("update-ref", "-d", "refs/heads/main")
     assert "review     cannot be read" in desk.run("status").out
     assert desk.run("status", "--json").json["awaiting_review"] is None
@@ -69,7 +73,7 @@ def test_of_a_repository_that_cannot_be_read_nothing_is_claimed(desk: Desk) -> N
 def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     """Branch, commit, phase and since when, last boots, work, report, branches, budget, troubles."""
     assert desk.call("up").code == 0
-    commit = desk.branch("improve", {"src/a.py": "1\n"})
+    commit = desk.branch("improve", {"spec/a.py": "1\n"})
     desk.examined("improve", commit)
     desk.done("tell", "build a thing")
     logs = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
@@ -91,7 +95,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     desk.branch("improve", {"infra/cell/new.py": "1\n"}, start="improve")
     desk.done("merge", "improve@TIP", "--unexamined")
     assert f"main has other code ({desk.main()[:12]})" in desk.run("status").out
-    commit = desk.branch("improve", {"src/b.py": "1\n"})
+    commit = desk.branch("improve", {"spec/b.py": "1\n"})
     desk.examined("improve", commit)
 
     found = desk.run("status", "--json").json
@@ -118,11 +122,11 @@ def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> N
 
 def test_what_no_part_of_the_agent_tells_is_told() -> None:
     """A watcher of other code than is installed; an orderly end is no trouble."""
-    running = WatcherFile(phase=watcher_file.RUNNING, since=AT, code=running_code())
+    running = State(phase=Phase.RUNNING, since=SINCE, code=running_code())
     assert list(untold(running, is_running=True)) == []
-    assert list(untold(WatcherFile(phase=watcher_file.STOPPED, since=AT), is_running=False)) == []
+    assert list(untold(State(phase=Phase.STOPPED, since=SINCE), is_running=False)) == []
 
-    [other] = untold(WatcherFile(code="0123456789ab"), is_running=True)
+    [other] = untold(State(code="0123456789ab"), is_running=True)
     assert "another version of minifram is installed than runs" in other
 
 
@@ -178,32 +182,11 @@ def test_what_cannot_be_read_is_a_trouble_and_the_rest_is_shown(desk: Desk) -> N
     assert ended.out.startswith("agent      agent · its settings cannot be read\n"), "no default stands in for them"
 
 
-def test_a_runner_that_outlived_its_watcher_is_named(desk: Desk) -> None:
-    """By `down` and `doctor`. A pid used anew is not it."""
-    with subprocess.Popen(["sleep", "60"]) as runner:
-        started = psutil.Process(runner.pid).create_time()
-        _remember(desk, runner_pid=runner.pid, runner_started=started)
-        found, down = desk.run("doctor"), desk.run("down")
-        _remember(desk, runner_pid=runner.pid, runner_started=started - 10)
-        another = desk.run("doctor")
-        runner.kill()
-
-    assert down.code == 3
-    for said in (found.out, down.err):
-        assert f"its runner (pid {runner.pid}) lives on" in said
-        assert "'minifram up' takes it over" in said
-    assert f"'kill {runner.pid}' ends it" in down.err
-    assert "lives on" not in another.out
-
-
 def test_duties_that_failed_are_shown(desk: Desk) -> None:
-    """Those that were never due are not; a state that cannot be read is one of the troubles."""
-    failed = due({}, NOW)[2]._replace(duty=DUTIES[-1], period="2026-W04")
-    state = DutyState().with_failure(failed, NOW, "no space left")
-    desk.puts_mind({STATE: to_json(state).decode()})
-    assert f"\nmind       {DUTIES[-1].words} failed: no space left\n" in desk.run("status").out
-
-    desk.puts_mind({STATE: "<<<<<<< HEAD"})
-    broken = read_status(desk.home(), NOW)
-    assert broken.mind == ()
-    assert STATE in broken.troubles[0].text
+    """Those that were never due are not, nor what failed long ago."""
+    for name, at in ((DUTIES[-1].name, time.time()), (DUTIES[0].name, NOW - 90 * 86_400)):
+        details = {"duty": {"name": name, "period": "2026-W04", "state": "failed", "words": "no space left"}}
+        event = structs.replace(event_of(at=timestamp(at)), metadata=EventMetadata(details=details))
+        write_events(desk.home().places.events, [event])
+    assert f"\nmind       {DUTIES[-1].words} failed: no space left\n" in (shown := desk.run("status").out)
+    assert DUTIES[0].words not in shown

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from infra.cell.mind.answers import TaskAnswer, TaskStatus, answer_text, read_answer
-from infra.shared.mind.inbox import parse_inbox
 from infra.shared.mind.layout import ACTIVE, INBOX
+from infra.shared.mind.tasks import inbox_of
 from tests.host.desk import Desk
 
 HEAD = "# Inbox\n\nWords of the PM.\n"
@@ -30,9 +30,9 @@ def test_a_task_is_added_as_a_block_and_a_commit_of_the_pms(desk: Desk) -> None:
     assert second.endswith("task TASK-008\n")
     inbox = shown(desk, INBOX)
     assert inbox.startswith(HEAD)
-    done, task = parse_inbox(inbox).tasks
+    done, task = inbox_of(inbox).tasks
     assert (done.priority, done.deadline) == ("medium", None)
-    assert (task.priority, task.context, task.success_criteria) == ("high", "Only at night.", "- It works.")
+    assert (task.priority, task.context, task.criteria) == ("high", "Only at night.", "- It works.")
     assert git("log", "-2", "--format=%an %s", "mind").splitlines() == [
         "PM task: TASK-008 Do it.",
         "PM task: TASK-007 Write it.",
@@ -47,7 +47,7 @@ def test_tasks_are_listed_with_their_state(desk: Desk) -> None:
     desk.puts_mind({INBOX: HEAD})
     for priority, words in (("low", "one"), ("high", "two"), ("medium", "three"), ("medium", "four")):
         desk.done("task", "add", words, "--priority", priority)
-    three = parse_inbox(shown(desk, INBOX)).find("TASK-003")
+    three = inbox_of(shown(desk, INBOX)).find("TASK-003")
     assert three
     asked = TaskAnswer("TASK-003", TaskStatus.BLOCKED, "2026-01-31", "Which port?", digest=three.digest)
     failed = TaskAnswer("TASK-000", TaskStatus.FAILED, "2026-01-30", "It cannot be done.")
@@ -71,7 +71,7 @@ def test_tasks_are_listed_with_their_state(desk: Desk) -> None:
     assert [(each["id"][-1], each["state"]) for each in listed["tasks"]] == [
         *(("1", "active"), ("2", "open"), ("4", "open"), ("3", "blocked"), ("0", "failed")),
     ]
-    assert "expected high, medium or low" in lines[0]
+    assert "expected high, medium, low" in lines[0]
     assert "Which port?" in lines[4]
     assert "Which port?" in desk.done("task", "show", "3").out
     assert "active" in desk.done("task", "show", "TASK-001").out
@@ -82,7 +82,7 @@ def test_a_cancelled_task_leaves_the_inbox_with_a_note(desk: Desk) -> None:
     desk.puts_mind({INBOX: HEAD})
     desk.done("task", "add", "one")
     desk.done("task", "add", "two")
-    two = parse_inbox(shown(desk, INBOX)).tasks[1].text
+    two = inbox_of(shown(desk, INBOX)).tasks[1].text
 
     assert "cancelled" in desk.done("task", "cancel", "task-001", "no longer needed").out
 

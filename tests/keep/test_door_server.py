@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from infra.keep.door_server import Caller, DoorServer, Limits, Refusal, unless_left
+from infra.keep.sockets import listen
 from infra.shared.door import DoorAway, DoorRequest, Failure, Health, Healthy, ask
-from infra.shared.sockets import listen
 from tests.cell.loop.waiting import wait_for
 
 LIMITS = Limits(line_bytes=4096, held_bytes=10_000, at_once=2, connections=4, asking_seconds=0.5)
@@ -38,7 +38,7 @@ class Said(msgspec.Struct, frozen=True):
 class Door:
     """A door's server in a thread of its own."""
 
-    def __init__(self, path: str, limits: Limits = LIMITS, keep: tuple[int, ...] | None = None) -> None:
+    def __init__(self, path: str, limits: Limits = LIMITS, keep: int | None = None) -> None:
         self.path, self.limits, self.keep = path, limits, keep
         self.asleep = self.woken = self.left = 0
         self._ready = threading.Event()
@@ -51,7 +51,7 @@ class Door:
         self._loop = asyncio.get_running_loop()
         server = DoorServer(Echo | Sleep | Health, self.answer, failed, self.limits, self.keep)
         with listen(self.path) as listening:
-            await server.serve_until(self._leave, listening, self._ready.set)
+            await server.serve(listening, self._ready.set, self._leave)
 
     async def answer(self, request: Echo | Sleep | Health, caller: Caller) -> msgspec.Struct:
         match request:
@@ -102,6 +102,16 @@ def raw(path: str, words: bytes) -> dict[str, object]:
     return found
 
 
+def sleepers(door: Door, count: int) -> list[socket.socket]:
+    """Connections whose requests are worked on, as far as there are places."""
+    wires = [socket.socket(socket.AF_UNIX) for _ in range(count)]
+    for wire in wires:
+        wire.connect(door.path)
+        wire.sendall(b'{"do":"sleep"}\n')
+    wait_for(lambda: door.asleep == min(count, LIMITS.at_once), "as many as there are places")
+    return wires
+
+
 def test_a_request_is_answered_and_the_kernel_says_who_asks(door: Door) -> None:
     assert ask(door.path, Echo("hello"), Said, 5) == Said("hello", os.getpid())
     assert ask(door.path, Health(), Healthy, 5) == Healthy()
@@ -116,6 +126,7 @@ def test_what_is_refused_or_breaks_comes_as_a_failure(door: Door) -> None:
     assert "invalid_request" in str(raw(door.path, b"no JSON\n"))
 
 
+@pytest.mark.attack("S17")
 def test_a_request_without_end_or_bound_is_let_go(door: Door) -> None:
     assert "over 4096 bytes" in str(raw(door.path, b"x" * 5000))
     began = time.monotonic()
@@ -123,6 +134,7 @@ def test_a_request_without_end_or_bound_is_let_go(door: Door) -> None:
     assert time.monotonic() - began >= LIMITS.asking_seconds
 
 
+@pytest.mark.attack("S17")
 def test_all_that_is_held_together_is_bounded(tmp_path: Path) -> None:
     found = Door(str(tmp_path / "door.sock"), LIMITS._replace(held_bytes=3000, asking_seconds=10))
     try:
@@ -136,46 +148,31 @@ def test_all_that_is_held_together_is_bounded(tmp_path: Path) -> None:
 
 
 def test_who_leaves_ends_the_work(door: Door) -> None:
-    with socket.socket(socket.AF_UNIX) as wire:
-        wire.connect(door.path)
-        wire.sendall(b'{"do":"sleep"}\n')
-        wait_for(lambda: door.asleep == 1, "the work")
+    [wire] = sleepers(door, 1)
+    wire.close()
     wait_for(lambda: door.left == 1, "its end")
     assert door.woken == 0
 
 
-def test_so_many_are_worked_on_and_the_others_wait(door: Door) -> None:
-    wires = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    for wire in wires:
-        wire.connect(door.path)
-        wire.sendall(b'{"do":"sleep"}\n')
-    wait_for(lambda: door.asleep == LIMITS.at_once, "as many as there are places")
-    assert door.asleep == LIMITS.at_once
+@pytest.mark.parametrize("leaves", [False, True])
+def test_so_many_are_worked_on_and_the_others_wait(door: Door, leaves: bool) -> None:
+    """Nothing is done for who left while it waited for a place."""
+    *wires, last = sleepers(door, LIMITS.at_once + 1)
+    if leaves:
+        last.close()
+        assert raw(door.path, b"x" * 5000)  # what was closed before has been seen by now
+    else:
+        wires.append(last)
     door.rouse()
     for wire in wires:
-        assert b"awake" in wire.makefile("rb").readline()
-        wire.close()
-    assert door.asleep == 3
-
-
-def test_nothing_is_done_for_who_left_while_it_waited_for_a_place(door: Door) -> None:
-    wires = [socket.socket(socket.AF_UNIX) for _ in range(3)]
-    for wire in wires:
-        wire.connect(door.path)
-        wire.sendall(b'{"do":"sleep"}\n')
-    wait_for(lambda: door.asleep == LIMITS.at_once, "as many as there are places")
-    wires[-1].close()
-    assert raw(door.path, b"x" * 5000)  # what was closed before has been seen by now
-    door.rouse()
-    for wire in wires[:2]:
         assert b"awake" in wire.makefile("rb").readline()
         wire.close()
     assert ask(door.path, Echo("hello"), Said, 5) == Said("hello", os.getpid())
-    assert door.asleep == LIMITS.at_once
+    assert door.asleep == len(wires)
 
 
 def test_so_many_may_connect_but_for_the_keep(tmp_path: Path) -> None:
-    for keep, is_in in (((), False), (None, True)):
+    for keep, is_in in ((-1, False), (None, True)):
         found = Door(str(tmp_path / f"{is_in}.sock"), LIMITS._replace(asking_seconds=10), keep)
         wires = [socket.socket(socket.AF_UNIX) for _ in range(LIMITS.connections)]
         for wire in wires:
@@ -191,19 +188,10 @@ def test_so_many_may_connect_but_for_the_keep(tmp_path: Path) -> None:
 
 def test_a_door_that_stops_gives_up_what_is_under_way(tmp_path: Path) -> None:
     found = Door(str(tmp_path / "door.sock"))
-    told = list[object]()
-
-    def asks() -> None:
-        try:
-            told.append(ask(found.path, Sleep(), Said, 10))
-        except DoorAway as error:
-            told.append(error)
-
-    asking = threading.Thread(target=asks)
-    asking.start()
-    wait_for(lambda: found.asleep == 1, "the work")
+    [wire] = sleepers(found, 1)
     found.close()
-    asking.join(10)
-    assert isinstance(told[0], DoorAway)
+    assert wire.makefile("rb").readline() == b""
+    wire.close()
+    assert found.left == 1
     with pytest.raises(DoorAway, match="did not answer"):
         ask(found.path, Health(), Healthy, 5)

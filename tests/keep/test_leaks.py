@@ -14,7 +14,6 @@ import structlog
 from infra.cell.runner.page import request_of
 from infra.cell.runner.state import UnsentReport
 from infra.keep.boot_files import last_words
-from infra.keep.environments.result import clean, read_result
 from infra.keep.git_door.ask import _text
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import _entry
@@ -22,8 +21,9 @@ from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import FREE
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.errors import shortened
-from infra.keep.rehearsal.verdict import beginning, ending, read_verdict
-from infra.keep.settings import Settings
+from infra.keep.rehearsal.verdict import read_verdict
+from infra.keep.settings.schema import Settings
+from infra.keep.supervision.preparation import _installed
 from infra.keep.web_door.app import line_of, shown
 from infra.keep.web_door.refusal import failed
 from infra.shared.conversation import Usage
@@ -48,10 +48,10 @@ class Keep:
             "question": lambda words, given: _text(question(words, given), ()),
             "ledger": self.call,
             "provider's error": lambda words, given: shortened(words, ()),
-            "rehearsal": lambda words, given: f"{beginning(words)}\n{ending(words)}",
-            "rehearsal's last words": lambda words, given: str(read_verdict(words.encode(), 77)),
-            "installer": lambda words, given: clean(words),
-            "installer's end": lambda words, given: str(read_result(words.encode(), 1)),
+            "rehearsal": lambda words, given: str(
+                read_verdict(json.dumps({"fit": None, "why": words, "transcript": words}).encode())
+            ),
+            "installer": lambda words, given: "\n".join(map(str, _installed(words.encode(), 1))),
             "a runner's last words": self.last_words,
             "web trace": self.traced,
             "web error": lambda words, given: str(shown(failed(words, words).error)),
@@ -68,7 +68,7 @@ class Keep:
         return str(json.loads(files[-1].read_text().splitlines()[-1])["run"])
 
     def traced(self, words: str, given: Mapping[str, Any]) -> str:
-        line = line_of(Fetch(words, run=words, step=words), AT, 1, 0, None)
+        line = line_of(Fetch(words, run=words, step=words), 0.0, 1.0, 0, failed(words))
         return f"{line.url}\n{line.run_id}\n{line.step_id}"
 
     def last_words(self, words: str, given: Mapping[str, Any]) -> str:
@@ -78,6 +78,7 @@ class Keep:
         return last_words(Below(str(self.path)), "c", 0)
 
 
+@pytest.mark.attack("S52")
 def test_no_place_of_the_keep_shows_a_secret(tmp_path: Path) -> None:
     examine(Keep(tmp_path).places, 1)
 

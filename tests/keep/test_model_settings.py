@@ -4,19 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from host.model_reach import is_inner, problem_in_sandbox
-from infra.keep.model_settings import (
-    Choice,
-    ModelSettings,
-    NextModel,
-    choices,
-    keys_needed,
-    model_words,
-    problems_with_keys,
-)
-from infra.keep.providers import KEYS, PROVIDERS
+from infra.keep.settings.check import checked
+from infra.keep.settings.models import KEYS, PROVIDERS, Choice, choices, keys_needed, model_words
+from infra.keep.settings.schema import ModelSettings, NextModel
 from tests.shared.rows import each_row
 
 ANTHROPIC, OPENAI = KEYS
@@ -66,8 +57,8 @@ def test_one_key_goes_to_one_server(
     be anywhere."""
     raw = {"provider": first[0], "base_url": first[1], "then": [{"provider": p, "base_url": u} for p, u in then]}
 
-    problems = problems_with_keys(msgspec.convert(raw, ModelSettings))
-
+    problems: list[str] = []
+    checked(raw, ModelSettings, "model", problems)
     assert len(problems) == len(told)
     for words in told:
         assert any(all(word in problem for word in words) for problem in problems), problems

@@ -7,8 +7,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.keep.protection import problem_with_branch_pattern, problem_with_file_pattern, protecting
-from infra.keep.settings import Settings
-from infra.keep.settings_file import SettingsError, parse_settings
+from infra.keep.settings.check import SettingsError, parse_settings
+from infra.keep.settings.schema import Settings
 from tests.shared.rows import each_row
 
 
@@ -37,7 +37,7 @@ from tests.shared.rows import each_row
 )
 def test_what_a_pattern_protects(pattern: str, protected: list[str], free: list[str]) -> None:
     """The whole name from the root, or any directory above it; capital and small letters are the same."""
-    assert problem_with_file_pattern(pattern) is None
+    assert problem_with_file_pattern(pattern) == ""
     assert [name for name in protected if protecting(["no", pattern], name) != pattern] == []
     assert [name for name in free if protecting(["no", pattern], name)] == []
 
@@ -79,19 +79,12 @@ def test_more_patterns_protect_more(patterns: list[str], name: str) -> None:
 @each_row(
     "pattern, words",
     [
-        ("", "is empty"),
-        ("/", "is empty"),
-        (" a", "has blanks around it"),
-        ("a ", "has blanks around it"),
+        *(
+            (wrong, "is not a")
+            for wrong in ("", "/", " a", "a ", "a\\*b", "!a", "/etc/passwd", "./a", "a/../b", "a//b", "a//")
+        ),
         ("x" * 201, "201 characters long"),
         ("a\nb", "cannot be seen"),
-        ("a\\*b", "backslash"),
-        ("!a", "begins with '!'"),
-        ("/etc/passwd", "is not a path within a repository"),
-        ("./a", "is not a path within a repository"),
-        ("a/../b", "is not a path within a repository"),
-        ("a//b", "is not a path within a repository"),
-        ("a//", "is not a path within a repository"),
         ("[ab", "has a '[' without its ']'"),
         ("a[", "has a '[' without its ']'"),
         ("[]", "has a '[' without its ']'"),
@@ -101,11 +94,11 @@ def test_more_patterns_protect_more(patterns: list[str], name: str) -> None:
 )
 def test_what_is_no_pattern(pattern: str, words: str) -> None:
     """The settings say so, with the key, before anything is started."""
-    assert words in (problem_with_file_pattern(pattern) or "")
-    assert words in (problem_with_branch_pattern(pattern) or "")
-    with pytest.raises(SettingsError, match=r"minifram.yaml: protected.files: '"):
+    assert words in problem_with_file_pattern(pattern)
+    assert words in problem_with_branch_pattern(pattern)
+    with pytest.raises(SettingsError, match=r"minifram.yaml: protected.files.1: '"):
         parse_settings(f"protected: {{files: [{_quoted(pattern)}]}}")
-    with pytest.raises(SettingsError, match=r"minifram.yaml: protected.branches: '"):
+    with pytest.raises(SettingsError, match=r"minifram.yaml: protected.branches.1: '"):
         parse_settings(f"protected: {{branches: [{_quoted(pattern)}]}}")
 
 
@@ -118,19 +111,19 @@ def _quoted(pattern: str) -> str:
 def test_every_pattern_is_judged(pattern: str) -> None:
     """Each text is a pattern that can be asked, or has a problem in words."""
     problem = problem_with_file_pattern(pattern)
-    assert problem is None or problem.isprintable()
-    assume(problem is None)
+    assert problem.isprintable()
+    assume(not problem)
     protecting([pattern], "a/b")
-    assert problem_with_file_pattern(pattern.rstrip("/")) is None
+    assert problem_with_file_pattern(pattern.rstrip("/")) == ""
 
 
-@each_row("pattern", ["*", "ma*", "main", "MAIN", "m*", "mind", "rescue/", "rescue", "[m]ain", "*2026*", "r*"])
+@each_row("pattern", ["*", "ma*", "main", "MAIN", "m*", "mind", "[m]ain"])
 def test_what_the_agent_must_write_cannot_be_protected(pattern: str) -> None:
-    """Without main, its mind and its rescues the agent could not report, remember or save anything."""
-    assert "protects" in (problem_with_branch_pattern(pattern) or "")
-    assert problem_with_branch_pattern("release/*") is None
-    assert "is a whole ref" in (problem_with_branch_pattern("refs/heads/x") or "")
-    assert "has rules of its own" in (problem_with_file_pattern("comms.MD") or "")
+    """Without main and its mind the agent could neither report nor remember anything."""
+    assert "protects" in problem_with_branch_pattern(pattern)
+    assert problem_with_branch_pattern("release/*") == ""
+    assert "is a whole ref" in problem_with_branch_pattern("refs/heads/x")
+    assert "has rules of its own" in problem_with_file_pattern("comms.MD")
 
 
 def test_the_settings() -> None:
@@ -139,10 +132,10 @@ def test_the_settings() -> None:
     assert Settings().protected.branches == ("pm/*",)
     told = parse_settings("protected:\n  files: [SYSTEM.md, 'spec/*']\n  branches: []\n").protected
     assert (told.files, told.branches) == (("SYSTEM.md", "spec/*"), ())
-    for wrong in ("files: SYSTEM.md", "files: [1]", "files: {a: 1}", "branches: [null]"):
+    for wrong in ("files: SYSTEM.md", "files: [[a]]", "files: {a: 1}", "branches: [null]"):
         with pytest.raises(SettingsError, match="protected"):
             parse_settings(f"protected: {{{wrong}}}")
-    with pytest.raises(SettingsError, match=r"protected.files has 101 patterns; at most 100"):
+    with pytest.raises(SettingsError, match=r"protected.files is .*expected `array` of length <= 100"):
         parse_settings(f"protected: {{files: [{', '.join('x' for _ in range(101))}]}}")
     with pytest.raises(SettingsError, match=r"unknown key protected.file; did you mean protected.files"):
         parse_settings("protected: {file: [x]}")

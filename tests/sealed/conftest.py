@@ -8,11 +8,10 @@ import pytest
 
 from tests.sealed import rows
 from tests.sealed.fixtures import project, user
-from tests.sealed.newer import podman5
 from tests.sealed.support.cages import Cages
 from tests.sealed.support.rootless import Rootless
 
-__all__ = ["podman5", "project", "user"]
+__all__ = ["project", "user"]
 
 
 @pytest.fixture(scope="session")

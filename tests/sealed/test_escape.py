@@ -6,7 +6,6 @@ import hashlib
 import json
 import platform
 import shutil
-import statistics
 from pathlib import Path
 
 import pytest
@@ -20,14 +19,16 @@ from tests.sealed.support.cages import Cages
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
-FILTERED_LINES = ("S06", "S07", "S08", "S09", "S10", "S11")
+ATTEMPTS = [
+    pytest.param(each, id=f"{each.line} {each.what}", marks=pytest.mark.attack(each.line)) for each in attempts()
+]
 
 
 def _of(line: str, judged: list[Row]) -> list[Row]:
     return [row for row in judged if row.line == line]
 
 
-@pytest.mark.parametrize("attempt", attempts(), ids=lambda attempt: f"{attempt.line} {attempt.what}")
+@pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_an_attempt_is_blocked_and_succeeds_without_fences(attempt: Attempt, seen: Seen) -> None:
     """The agent, and the keep's own root, get the expected answer; without fences the same code gets through."""
     row = rows.judge(attempt, seen)
@@ -47,14 +48,16 @@ def test_every_line_has_an_attempt_that_succeeds_where_it_is_allowed(seen: Seen)
         assert [row for row in _of(line, judged) if row.control != "-" or row.held_by == "filter"], line
 
 
+@pytest.mark.attack("S07")
 def test_the_filter_itself_answers(seen: Seen) -> None:
     """Calls that no rootless container's root may make are refused before the kernel looks at them."""
     looks = ("devices in /dev besides the usual ten",)  # a look, not a call
     for row in rows.judged(seen):
-        if row.line in FILTERED_LINES and row.attempt not in looks:
+        if row.line in rows.FILTERED_LINES and row.attempt not in looks:
             assert row.held_by == "filter", row
 
 
+@pytest.mark.attack("S02")
 def test_the_keep_is_unhurt(seen: Seen) -> None:
     """After all attempts its processes run, and not one signal has reached them."""
     assert seen.fared == "well"
@@ -66,6 +69,7 @@ def test_ordinary_work_is_not_hindered(seen: Seen) -> None:
     assert {what: result for what, result in seen.work.items() if result != "ok"} == {}
 
 
+@pytest.mark.attack("S08")
 def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) -> None:
     """One by one, by their numbers, and those that no table has yet."""
     machine = platform.machine()
@@ -85,6 +89,8 @@ def _numbers(names: str, machine: str) -> dict[str, int]:
     return {name: number for name, number in numbers.items() if number >= 0}
 
 
+@pytest.mark.fault("F09", "F61")
+@pytest.mark.attack("S28", "S29")
 def test_the_keep_goes_on_when_the_agent_uses_everything_up(cages: Cages) -> None:
     """Processes, files, terminals, memory of three kinds: each shortage is real, and the agent's alone."""
     words = cages.sealed(
@@ -101,6 +107,7 @@ def test_the_keep_goes_on_when_the_agent_uses_everything_up(cages: Cages) -> Non
     assert not {what: answer for what, answer in answers.items() if not answer.startswith("the keep goes on")}
 
 
+@pytest.mark.attack("S13")
 def test_nothing_of_the_runtime_can_be_written_from_inside(cages: Cages) -> None:
     """At each exec a helper of the host's runs inside for a moment; what is planted inside is caught."""
     runtime = Path(shutil.which(cages.user.runtime) or "")
@@ -121,23 +128,13 @@ def test_nothing_of_the_runtime_can_be_written_from_inside(cages: Cages) -> None
     assert hashlib.sha256(runtime.read_bytes()).hexdigest() == before
 
 
-@pytest.mark.parametrize("number", [7, 8, 9])
-def test_no_descriptor_of_the_runtime_is_a_working_directory(cages: Cages, number: int) -> None:
+@pytest.mark.attack("S12")
+def test_no_descriptor_of_the_runtime_is_a_working_directory(cages: Cages) -> None:
     """A runtime that leaves a descriptor of the host's open lets a container begin outside of it."""
     look = "import os; print(os.path.samestat(os.stat('/'), os.stat('../' * 20)), os.getcwd())"
-    words = cages.sealed("python3.11", "-c", look, words=(f"--workdir=/proc/self/fd/{number}",))
-    ended = cages.user.podman(*words, check=False)
-    assert ended.returncode or ended.stdout.startswith("True /"), ended
+    for number in (7, 8, 9):
+        words = cages.sealed("python3.11", "-c", look, words=(f"--workdir=/proc/self/fd/{number}",))
+        ended = cages.user.podman(*words, check=False)
+        assert ended.returncode or ended.stdout.startswith("True /"), ended
     inside = cages.user.podman(*cages.sealed("python3.11", "-c", look, words=("--workdir=/usr",)))
     assert inside.stdout == "True /usr\n"
-
-
-def test_what_the_filter_costs_a_step(cages: Cages) -> None:
-    """Measured and told, not judged: this machine may be busy."""
-    times: dict[str, list[float]] = {"seccomp.json": [], "unconfined": []}
-    for _ in range(3):
-        for name, seconds in times.items():
-            seconds.append(rows.step_seconds(cages, name))
-    filtered, free = (statistics.median(seconds) * 1000 for seconds in times.values())
-    print(f"bash -c true: {filtered:.2f} ms with the filter, {free:.2f} ms without, ratio {filtered / free:.3f}")
-    assert filtered > 0

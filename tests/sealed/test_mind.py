@@ -35,7 +35,7 @@ def test_a_mind_is_kept_and_guarded(agent: SealedAgent) -> None:
     assert [each for each in found if each["check"] == "events"] == []
 
     takes_tag = "export HOME=/bot; cd /agent && git tag -f snapshot/daily/mine && git push origin snapshot/daily/mine"
-    assert "the keep alone makes them" in agent.as_agent(takes_tag)
+    assert "only branches" in agent.as_agent(takes_tag)
     agent.minifram("down")  # a runner that is at work puts the files right within moments
     mind = f"{agent.home.places.bot}/mind"
     agent.podman("unshare", "sh", "-c", f"cd {mind}; echo obey >>boot/invariants.md; echo obey >skills/core/x.md")
@@ -45,7 +45,7 @@ def test_a_mind_is_kept_and_guarded(agent: SealedAgent) -> None:
     assert "boot/invariants.md is not as the PM wrote it" in seen
     assert "skills/core/x.md is not the PM's" in seen
     _told(agent, RECALL, RECALLED)
-    report = "grep -c 'put back' reflection/drift_reports.md"
+    report = "grep -c 'put back as the branch' reflection/drift_reports.md"
     assert agent.as_agent(f"export HOME=/bot; cd /agent; git status --short boot skills; {report}") == "2"
     until(lambda: "put back" in _on_branch(agent, "reflection/drift_reports.md"), "the door takes the report")
 

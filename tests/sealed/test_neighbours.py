@@ -35,6 +35,7 @@ def neighbour_forks(user: Rootless, *namespace: str) -> bool:
         user.podman("rm", "--force", "--time=0", greedy)
 
 
+@pytest.mark.attack("S29")
 def test_one_agent_s_processes_are_not_counted_for_another(user: Rootless) -> None:
     """RLIMIT_NPROC is counted for each user of a user namespace: the control shares the PM's."""
     own = [word for word in words_of() if word.startswith(("--uidmap", "--gidmap", "--userns"))]

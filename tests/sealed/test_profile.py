@@ -73,6 +73,7 @@ def test_the_attempts_make_the_calls_that_they_name() -> None:
             assert max(libseccomp.number(name, machine), -1) == number, (name, machine)
 
 
+@pytest.mark.attack("S06")
 @given(flags=REGISTERS)
 @example(flags=0x11)  # a fork
 @example(flags=0x003D0F00)  # a thread
@@ -94,6 +95,7 @@ def test_few_families_of_sockets_are_open(family: int, kind: int, protocol: int,
     assert allows("socket", *registers) == expected
 
 
+@pytest.mark.attack("S11")
 @given(family=st.integers(0, 50), kind=st.integers(0, 10), protocol=st.integers(0, 262))
 def test_few_small_families_of_sockets_are_open(family: int, kind: int, protocol: int) -> None:
     """The same where the families are."""
@@ -118,6 +120,7 @@ def test_a_terminals_requests_one_by_one(request: int, high: int) -> None:
     assert allows("ioctl", 0, request | high, 0) == (request in profile.TERMINAL_REQUESTS)
 
 
+@pytest.mark.attack("S11")
 @given(mode=INTS, high=HIGH)
 def test_no_node_is_a_device(mode: int, high: int) -> None:
     """Files, FIFOs and sockets have no number of a device in them."""

@@ -55,6 +55,7 @@ def at_work(project: Project) -> Iterator[tuple[SealedAgent, set[str]]]:
             ready.podman("rmi", "--force", each, check=False)
 
 
+@pytest.mark.fault("F84")
 def test_an_image_that_does_not_serve_makes_room_for_the_one_before(at_work: tuple[SealedAgent, set[str]]) -> None:
     """It is said why, and the agent goes on as it was; a version that serves takes over."""
     agent, made = at_work

@@ -49,6 +49,8 @@ def at_work(lasting: SealedAgent) -> SealedAgent:
     return lasting
 
 
+@pytest.mark.fault("F68")
+@pytest.mark.attack("S05")
 def test_each_process_has_only_what_it_needs(at_work: SealedAgent) -> None:
     """The watcher three capabilities, everything else none; no process could gain one, and all are under the filter."""
     agent = at_work
@@ -75,6 +77,7 @@ def test_each_process_has_only_what_it_needs(at_work: SealedAgent) -> None:
     assert runners.isdisjoint({agent.user.uid, 0, 1000}), "the cell is nobody on the host"
 
 
+@pytest.mark.attack("S15", "S16", "S44")
 def test_the_key_is_the_model_door_s_alone(at_work: SealedAgent) -> None:
     """It is in no environment, no command line, no file that the cell can read, not with podman, not in the image."""
     agent = at_work
@@ -105,6 +108,7 @@ def test_the_key_is_the_model_door_s_alone(at_work: SealedAgent) -> None:
     assert KEY not in told
 
 
+@pytest.mark.attack("S04", "S20", "S25")
 def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     """Not one byte of the repository, the keep's state, its code or the settings. The keep's own root writes no more of
     the repository than objects and refs."""
@@ -123,6 +127,10 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     ):
         said = agent.as_agent(command)
         assert "Permission denied" in said or "not a git repository" in said, (command, said)
+    copy = agent.podman("exec", agent.container, "sh", "-c", "ls -d /code/*").split()[0]
+    assert agent.as_agent(f"cat {copy}/infra/__init__.py {copy}/SYSTEM.md") != "", "what runs is everybody's to read"
+    for command in (f"touch {copy}/infra/x", f": >>{copy}/infra/runner.py", f"rm {copy}/SYSTEM.md", "touch /code/x"):
+        assert "Permission denied" in agent.as_agent(command), command
     for command in ("touch /opt/minifram/infra/x", "touch /etc/minifram/x", ": >/etc/minifram/minifram.yaml"):
         assert "Read-only file system" in agent.as_agent(command) or "Permission denied" in agent.as_agent(command)
     as_keep = ("exec", agent.container, "bash", "-c")
@@ -141,42 +149,42 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     assert agent.as_agent("touch /bot/x && echo made").endswith("made")
 
 
-def test_the_rules_stand_before_the_first_line_however_it_was_started(agent: SealedAgent) -> None:
-    """Up, restarted, stopped and started, and started after its first process was killed: the first line of the agent's
-    code finds the canary rejected. The control: without rules it finds something else."""
-    agent.probe()
-    agent.minifram("up")
-    until(lambda: agent.serves(1), "it serves")
+@pytest.mark.fault("F11", "F17", "F66")
+@pytest.mark.attack("S41", "S42")
+def test_the_rules_stand_before_the_first_line_however_it_was_started(at_work: SealedAgent) -> None:
+    """Up, stopped and started, and started after its first process was killed: the first line of the agent's code finds
+    the canary rejected. The control: without rules it finds something else."""
+    agent, before = at_work, len(at_work.starts())
     agent.podman("restart", "--time=20", agent.container)
-    until(lambda: agent.serves(2), "it serves after podman restart")
-    agent.podman("stop", "--time=20", agent.container)
-    agent.podman("start", agent.container)
-    until(lambda: agent.serves(3), "it serves after podman stop and start")
+    until(lambda: agent.serves(before + 1), "it serves after podman restart")
     agent.podman("kill", "--signal=KILL", agent.container)
     until(lambda: agent.state()["Status"] == "exited", "the container ends with its first process")
     agent.podman("start", agent.container)
-    until(lambda: agent.serves(4), "it serves after its first process was killed")
-    agent.minifram("restart")
-    until(lambda: agent.serves(5), "it serves after minifram restart")
+    until(lambda: agent.serves(before + 2), "it serves after its first process was killed")
 
-    assert agent.starts() == [REJECTED] * 5
+    assert {*agent.starts()} == {REJECTED}
     _flush(agent)
     ask = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
     assert "Connection refused" in agent.as_agent(ask)
+    agent.podman("stop", "--time=20", agent.container)
 
 
-def test_rules_that_are_gone_end_the_container(at_work: SealedAgent) -> None:
-    """However they went: the next proof fails, the container ends, and the PM reads why."""
+@pytest.mark.attack("S42")
+def test_nothing_is_launched_when_the_rules_are_gone(at_work: SealedAgent) -> None:
+    """However they went: the proof before the next launch fails, and the PM reads why."""
     agent = at_work
-    before = agent.page()
+    before, lived = agent.page(), len(agent.starts())
     _flush(agent)
+    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
+    agent.podman("unshare", "kill", str(runner))
 
-    assert agent.exit_code() == Exit.DENIED
-    said = agent.page().removeprefix(before)
-    assert "the egress rules are not in force" in said
+    until(lambda: "the egress rules are not in force" in agent.page().removeprefix(before), "the PM reads why")
     assert "infra.runner" not in "".join(one.words for one in agent.inside())
+    assert len(agent.starts()) == lived
+    agent.podman("stop", "--time=20", agent.container)
 
 
+@pytest.mark.attack("S21")
 def test_what_is_planted_in_the_repository_keeps_the_agent_out(at_work: SealedAgent) -> None:
     """Whoever starts the container, the agent's first line is not reached; the PM is told once, and all is well when it
     is gone."""
@@ -208,6 +216,7 @@ print(door.makefile().readline())
 """
 
 
+@pytest.mark.attack("S43")
 def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
     With the doors alone it asks for no name and sends no packet: it reads a page by the web door, as pip asks there."""
@@ -296,11 +305,10 @@ while True:
 """
 
 
-def test_what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAgent) -> None:
+@pytest.mark.fault("F07", "F08")
+def test_what_forks_and_leaves_without_rest_ends_with_its_runner(at_work: SealedAgent) -> None:
     """No list of processes holds it for long enough; the next runner is alone all the same."""
-    agent.probe()
-    agent.minifram("up")
-    until(lambda: agent.serves(1), "it serves")
+    agent, lived = at_work, len(at_work.starts())
     comets = "; ".join(f'python3.11 -S -E -c "$comet" {number}' for number in range(5))
     agent.as_agent(f"comet=$(cat <<'END'\n{COMET}\nEND\n); {comets}")
 
@@ -314,7 +322,7 @@ def test_what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAg
     until(lambda: not set(before) & set(beats()), "the control: they live")
     (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
     agent.podman("unshare", "kill", str(runner))
-    until(lambda: agent.serves(2), "the next runner serves")
+    until(lambda: agent.serves(lived + 1), "the next runner serves")
     after = beats()
     time.sleep(1)
     assert beats() == after
@@ -323,16 +331,15 @@ def test_what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAg
 LOOSER: dict[str, tuple[str, str, str]] = {
     # What of the words is replaced, by what, and what the PM then reads.
     "no nft": ("", "--volume=/dev/null:/usr/sbin/nft:ro", "nft"),
-    "rules that do not load": ("", "--volume={broken}:/opt/minifram/nftables/egress.nft:ro", "nft"),
-    "rules that reject nothing": ("", "--volume={empty}:/opt/minifram/nftables/egress.nft:ro", "do not hold"),
+    "rules that reject nothing": ("", "--volume={empty}:/opt/minifram/nftables/egress.nft:ro", "are not proved"),
     "a root that can be written": ("--read-only", "--read-only=false", "root file system can be written"),
     "a capability more": ("", "--cap-add=SYS_ADMIN", "capabilities that it must not have"),
-    "no filter": ("--security-opt=seccomp=", "--security-opt=seccomp=unconfined", "no seccomp filter"),
-    "new privileges": ("--security-opt=no-new-privileges", "", "no-new-privileges is not set"),
     "a HEAD that can be written": ("HEAD,ro=true", "HEAD,ro=false", "HEAD can be written"),
 }
 
 
+@pytest.mark.fault("F67")
+@pytest.mark.attack("S47")
 def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -> None:
     """Whoever made it so: made again by the very words of `up` but for one, it ends before the agent's first line, and
     the PM reads why. The control: by the same words it serves."""
@@ -342,7 +349,6 @@ def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -
     until(lambda: agent.serves(1), "it serves")
     words = agent.created_by()
     files = {
-        "broken": agent.user.put("broken.nft", "table inet minifram { no such thing }\n"),
         "empty": agent.user.put("empty.nft", "table inet minifram { }\n"),
     }
     for what, (old, new, told) in LOOSER.items():
@@ -364,11 +370,9 @@ def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -
 
 
 def _changed(words: list[str], old: str, new: str) -> list[str]:
-    """A part of a word is replaced; a whole option, or the rest of one after its `=`, goes or is another."""
-    if not old.startswith("--"):
-        return [word.replace(old, new) for word in words]
-    kept = [new if word == old or (old.endswith("=") and word.startswith(old)) else word for word in words]
-    return [word for word in kept if word]
+    """A part of a word is replaced, or a whole option."""
+    whole = old.startswith("--")
+    return [(new if word == old else word) if whole else word.replace(old, new) for word in words]
 
 
 def _flush(agent: SealedAgent) -> None:

@@ -2,7 +2,7 @@
 
 The places, each a row of a table beside the code that it runs:
 - of the cell (`tests/shared/test_redacted_file.py`): transcripts, kept outputs, unsent reports, life.json, now.md and
-  the hand-over note, log lines, what a program prints (logs/errors.log, doors.log, the container's log), services'
+  log lines, what a program prints (logs/errors.log, doors.log, the container's log), services'
   logs, the boot log;
 - of the keep (`tests/keep/test_leaks.py`): reports and questions on the page, the ledger, a provider's errors, what a
   rehearsal, an examination and an installer say, a runner's last words;

@@ -7,14 +7,7 @@ from hypothesis import strategies as st
 
 from infra.cell.runner.page import PageSeen
 from infra.shared import comms
-from infra.shared.approvals import (
-    Decision,
-    State,
-    answer_lines,
-    call_hash,
-    open_answers,
-    states,
-)
+from infra.shared.approvals import Decision, State, agents_title, answer_lines, call_hash, open_answers, state_of
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -70,20 +63,20 @@ def test_answers_stand_under_directives_alone() -> None:
 @each_row(
     "directives, state",
     [
-        ("- do it", (State.WAITING, "")),
-        (f"- approve {OTHER}\n- approve {ANOTHER}", (State.WAITING, "")),
-        (f"- [x] approve {OTHER}\n- approve {ID}", (State.APPROVED, "")),
-        (f"- deny {ID}: no\n- approve {ID}", (State.DENIED, "no")),
-        (f"- [x] approve {ID}", (State.OVER, "")),
-        (f"- ~~approve {ID}~~", (State.OVER, "")),
-        (f"- [x] deny {ID}: no\n- approve {ID}", (State.APPROVED, "")),
-        (f"- [x] approve {ID}\n- deny {ID}: no", (State.DENIED, "no")),
-        (f"- [x] approve {ID}\n- approve {ID}", (State.APPROVED, "")),
+        ("- do it", ("waiting", "")),
+        (f"- approve {OTHER}\n- approve {ANOTHER}", ("waiting", "")),
+        (f"- [x] approve {OTHER}\n- approve {ID}", ("approved", "")),
+        (f"- deny {ID}: no\n- approve {ID}", ("denied", "no")),
+        (f"- [x] approve {ID}", ("over", "")),
+        (f"- ~~approve {ID}~~", ("over", "")),
+        (f"- [x] deny {ID}: no\n- approve {ID}", ("approved", "")),
+        (f"- [x] approve {ID}\n- deny {ID}: no", ("denied", "no")),
+        (f"- [x] approve {ID}\n- approve {ID}", ("approved", "")),
     ],
 )
 def test_a_question_stands_by_its_own_answer(directives: str, state: tuple[State, str]) -> None:
     """Wherever that stands, and whatever older answers stand beside it; one that was ticked answers no more."""
-    assert states(DIRECTIVES.format(directives), (ID,)) == {ID: state}
+    assert state_of(DIRECTIVES.format(directives), ID) == state
 
 
 JSON = st.recursive(
@@ -101,7 +94,12 @@ def test_a_call_is_known_by_tool_and_arguments(arguments: dict[str, object], too
 
 def test_an_answer_names_its_line() -> None:
     """So that it can be ticked."""
-    [directive] = comms.open_directives(DIRECTIVES.format(f"- approve {ID}"))
     page = DIRECTIVES.format(f"- approve {ID}")
-    assert open_answers(page)[ID] == Decision(ID, True, "", directive.id)
-    assert open_answers(comms.tick(page, (directive.id,))) == {}
+    assert open_answers(page)[ID] == Decision(ID, True, "")
+    assert open_answers(comms.tick(page, tuple(answer_lines(page)))) == {}
+
+
+def test_no_report_of_the_agent_s_asks_as_the_keep_does() -> None:
+    """The words are quoted; every other title stays."""
+    assert agents_title(" Approval  wanted [x]: y") == "'Approval  wanted' [x]: y"
+    assert agents_title("no approval wanted") == "no approval wanted"

@@ -1,16 +1,36 @@
-"""The value that tells a runner what it is: it comes through whole, or is refused by name."""
+"""The value that tells a runner what it is, and the lines of the boot log: they are read whole or not at all."""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.shared.boot import VARIABLE, Boot, Limits, from_json, to_json
+from infra.cell.runner.start import append_line
+from infra.shared.boot import (
+    FAILED,
+    SUCCESS,
+    VARIABLE,
+    Boot,
+    BootLine,
+    Limits,
+    format_line,
+    from_json,
+    parse_line,
+    to_json,
+)
+from infra.shared.clock import timestamp
 from infra.shared.paths import CONTAINER, Paths
+from infra.shared.policy import Policy, Rule
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -30,7 +50,8 @@ BOOTS = st.builds(
     LIMITS,
     any_text(),
     any_text(),
-    any_text(),
+    st.booleans(),
+    st.just(Policy("ask", rules=(Rule("deny", ("bash",)),))),
     exploration_usd=st.none() | st.floats(0.0, 1e6),
 )
 
@@ -53,20 +74,12 @@ def test_what_the_watcher_writes_the_runner_reads(boot: Boot) -> None:
     """Every value comes back the same, through an environment variable."""
     text = to_json(boot)
     assert "\0" not in text
-    assert text.isascii()
     assert from_json(text) == boot
 
 
-def test_whole_numbers_serve_as_seconds() -> None:
-    """A setting of 600 is as good as 600.0."""
-    raw = json.loads(to_json(a_boot()))
-    raw["limits"]["bash_seconds"] = 600
-    assert from_json(json.dumps(raw)) == a_boot()
-
-
-KEYS = [*Boot._fields, *(f"places.{name}" for name in Paths._fields), *(f"limits.{name}" for name in Limits._fields)]
-
-ADDED = [*Boot._field_defaults, *(f"limits.{name}" for name in Limits._field_defaults)]
+SHAPES: tuple[tuple[str, Any], ...] = (("", Boot), ("places.", Paths), ("limits.", Limits))
+ILL: tuple[Any, ...] = (None, True, [], {}, [1], "x", 1.5)
+FIELDS = {f"{group}{field.name}": field for group, shape in SHAPES for field in msgspec.structs.fields(shape)}
 
 
 def changed(key: str, change: Any) -> str:
@@ -77,50 +90,35 @@ def changed(key: str, change: Any) -> str:
     return json.dumps(raw)
 
 
-@each_row("key", ADDED)
-def test_what_an_older_watcher_does_not_say_has_a_default(key: str) -> None:
+@each_row("key", FIELDS)
+def test_what_an_older_watcher_does_not_say_has_a_default_or_is_named(key: str) -> None:
     """A keep that was put back must be able to run what the agent has become."""
-    value = from_json(changed(key, lambda held, name: held.pop(name)))
-    name = key.rpartition(".")[2]
-    shape = Limits if key.startswith("limits.") else Boot
-    assert getattr(value.limits if shape is Limits else value, name) == shape._field_defaults[name]
+    text = changed(key, lambda held, name: held.pop(name))
+    group, _, name = key.rpartition(".")
+    if FIELDS[key].default is msgspec.NODEFAULT:
+        with pytest.raises(ValueError, match=f"^{VARIABLE}: Object missing required field `{name}`"):
+            from_json(text)
+    else:
+        read = from_json(text)
+        assert getattr(read.limits if group else read, name) == FIELDS[key].default
 
 
-@each_row("key", [key for key in KEYS if key not in ADDED])
-def test_a_missing_key_is_named(key: str) -> None:
-    """A watcher of another version is told apart from a broken one."""
-    with pytest.raises(ValueError, match=f"missing key {key}; watcher and runner disagree"):
-        from_json(changed(key, lambda held, name: held.pop(name)))
-
-
-OTHERS: tuple[object, ...] = (None, True, [], {}, [1])
-ILL_TYPED = [(key, value) for key in KEYS for value in OTHERS]
-
-
-@pytest.mark.parametrize(("key", "value"), [each for each in ILL_TYPED if each != ("exploration_usd", None)])
+@each_row("key, value", [(key, value) for key in FIELDS for value in ILL])
 def test_an_ill_typed_value_is_named(key: str, value: object) -> None:
-    """No value of the wrong type gets as far as the work that needs it."""
-    with pytest.raises(ValueError, match=f"^{VARIABLE}: ") as refused:
-        from_json(changed(key, lambda held, name: held.__setitem__(name, value)))
-    assert key.split(".")[0] in str(refused.value)
+    """No value of the wrong type gets as far as the work that needs it; a whole number serves as seconds."""
+    text = changed(key, lambda held, name: held.__setitem__(name, value))
+    kind = FIELDS[key].type
+    fitting = {str: (str,), bool: (bool,), float: (float,), float | None: (float, type(None)), Policy: (dict,)}
+    if type(value) in fitting.get(kind, ()):
+        from_json(text)
+        return
+    with pytest.raises(ValueError, match=rf"^{VARIABLE}: (Expected|Object) .*\$\.{re.escape(key)}"):
+        from_json(text)
 
 
-@each_row(
-    "key, value",
-    [
-        ("id", 3),
-        ("places.bot", 1.5),
-        ("limits.run_steps", 1.5),
-        ("limits.run_steps", "3"),
-        ("limits.run_seconds", "3"),
-        ("places", "x"),
-        ("limits", 3),
-    ],
-)
-def test_a_number_is_no_text_and_a_fraction_no_count(key: str, value: object) -> None:
-    """The types are those of the fields, not merely something that JSON can hold."""
-    with pytest.raises(ValueError, match=key):
-        from_json(changed(key, lambda held, name: held.__setitem__(name, value)))
+def test_whole_numbers_serve_as_seconds() -> None:
+    """A setting of 600 is as good as 600.0."""
+    assert from_json(changed("limits.bash_seconds", lambda held, name: held.__setitem__(name, 600))) == a_boot()
 
 
 @each_row("key", ["extra", "places.extra", "limits.extra"])
@@ -129,21 +127,185 @@ def test_what_a_newer_watcher_says_more_is_passed_over(key: str) -> None:
     assert from_json(changed(key, lambda held, name: held.__setitem__(name, {"new": 1}))) == a_boot()
 
 
-@each_row("text", ["", "{", "nonsense", "[" * 100_000, '{"id": NaN}', "\ufeff{}"])
-def test_what_is_no_json_is_refused_with_the_name_of_the_variable(text: str) -> None:
+INFINITE = to_json(a_boot()).replace("600.0", "Infinity", 1)
+
+
+@each_row("text", ["", "{", "nonsense", "[" * 100_000, '{"id": NaN}', "\ufeff{}", "[]", "3", "null", '"x"', INFINITE])
+def test_what_is_no_boot_value_is_refused_with_the_name_of_the_variable(text: str) -> None:
     """The message says where the trouble is, as the runner has nothing else to show."""
     with pytest.raises(ValueError, match=VARIABLE):
         from_json(text)
 
 
-@each_row("text", ["[]", "3", "null", '"x"'])
-def test_what_is_no_object_is_refused(text: str) -> None:
-    """JSON alone is not enough."""
-    with pytest.raises(ValueError, match="must be an object"):
-        from_json(text)
+def test_bytes_of_a_strange_file_name_do_not_stop_a_start() -> None:
+    """They may stand in its reason."""
+    boot = msgspec.structs.replace(a_boot(), reason="fallback: \udcff")
+    assert from_json(to_json(boot)).reason == "fallback: ?"
 
 
-def test_infinity_is_no_number_of_seconds() -> None:
-    """Python's JSON reads it, and a deadline would never come."""
-    with pytest.raises(ValueError, match="Infinity"):
-        from_json(to_json(a_boot()).replace("600.0", "Infinity", 1))
+LINES = st.builds(
+    BootLine,
+    time=st.integers(0, 4_000_000_000_000).map(lambda milliseconds: timestamp(milliseconds / 1000)),
+    word=st.sampled_from(["BOOTSTRAPPING", SUCCESS, FAILED, "ENDED"]),
+    branch=st.text("aZ0._+/-", min_size=1, max_size=20),
+    commit=st.one_of(st.just("-"), st.binary(min_size=20, max_size=20).map(bytes.hex)),
+    boot_id=st.binary(min_size=16, max_size=16).map(bytes.hex),
+    details=st.dictionaries(
+        st.text("az_", min_size=1, max_size=8),
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+        max_size=3,
+    ),
+)
+
+
+def a_line(**overrides: object) -> BootLine:
+    line = BootLine("2026-01-31T10:42:12.345Z", SUCCESS, "main", "c" * 40, "0" * 32, {"ms": "75"})
+    return line._replace(**overrides)  # type: ignore[arg-type]
+
+
+def test_the_form_is_the_one_that_people_read() -> None:
+    """Time, word, branch, commit, boot id, details, apart by one space."""
+    line = a_line(details={"why": "no such file: /bot/a b\n"})
+    written = f"2026-01-31T10:42:12.345Z SUCCESS main {'c' * 40} {'0' * 32} why=no%20such%20file:%20/bot/a%20b%0A\n"
+    assert format_line(line) == written
+
+
+@given(LINES)
+def test_every_line_comes_back(line: BootLine) -> None:
+    """Whatever a detail holds, it is one line of plain characters, and reads back the same."""
+    text = format_line(line)
+    assert text.isascii()
+    assert text.count("\n") == 1
+    assert text.endswith("\n")
+    assert parse_line(text) == line
+
+
+@given(LINES, st.data())
+def test_a_part_of_a_line_is_no_line(line: BootLine, data: st.DataObject) -> None:
+    """Only the newline tells that a line is whole: cut anywhere, also in its details, it is nobody's evidence."""
+    text = format_line(line)
+    cut = data.draw(st.integers(0, len(text) - 1))
+    assert parse_line(text[:cut]) is None
+    assert parse_line(text[:cut] + text) is None or cut == 0
+
+
+@given(
+    LINES,
+    st.integers(0, 200),
+    st.integers(0, 3),
+    st.text(st.sampled_from("2aZ .%=\n\r\0\u2028\x1c٣é\udcff"), max_size=4),
+)
+def test_garbage_never_raises(line: BootLine, at: int, taken: int, put: str) -> None:
+    """The log is the cell's to write: anything may stand there, nearly right above all."""
+    text = format_line(line)
+    broken = text[:at] + put + text[at + taken :]
+    for garbage in (broken, broken + "\n", put, f"{put}\n"):
+        found = parse_line(garbage)
+        assert found is None or parse_line(format_line(found)) == found
+
+
+@each_row(
+    "text",
+    [
+        "{}\n",
+        format_line(a_line()) * 2,
+        format_line(a_line()) + "\n",
+        format_line(a_line()).replace(" main", "  main"),
+        format_line(a_line()).replace("SUCCESS", "success"),
+        format_line(a_line()).replace("SUCCESS", "SUCCESSFUL"),
+        format_line(a_line()).replace("Z", ""),
+        format_line(a_line()).replace("2026", "٢٠٢٦"),
+        format_line(a_line(commit="c" * 39)),
+        format_line(a_line(commit="C" * 40)),
+        format_line(a_line(boot_id="0" * 33)),
+        format_line(a_line(branch="")),
+        format_line(a_line(branch="a b")),
+        format_line(a_line()).replace("\n", "\r\n"),
+        format_line(a_line()).replace("\n", "\x1e"),
+        " " + format_line(a_line()),
+    ],
+)
+def test_a_line_in_another_form_is_none(text: str) -> None:
+    """Near is not enough; the same line in the right form is read."""
+    assert parse_line(text) is None
+    assert parse_line(format_line(a_line())) == a_line()
+
+
+def test_words_that_are_no_text_are_told_all_the_same() -> None:
+    """A failure is reported even when its reason holds bytes of a strange file name."""
+    text = format_line(a_line(word=FAILED, details={"why": "cannot read '\udcff'"}))
+    line = parse_line(text)
+    assert line is not None
+    assert line.details == {"why": r"cannot read '\udcff'"}
+
+
+def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
+    """A first boot finds no logs/."""
+    path = tmp_path / "logs/bootstrap.log"
+    append_line(str(path), a_line())
+    append_line(str(path), a_line(word=FAILED))
+    assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [
+        a_line(),
+        a_line(word=FAILED),
+    ]
+
+
+WRITER = """
+import sys
+from infra.cell.runner.start import append_line
+from infra.shared.boot import BootLine
+for number in range(200):
+    details = {"n": str(number), "x": "y" * 600}
+    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details))
+"""
+
+
+@pytest.mark.heavy
+def test_two_writers_never_mix_their_lines(tmp_path: Path) -> None:
+    """Each line is one append: with two processes at once all lines are whole and none is missing."""
+    path = tmp_path / "bootstrap.log"
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
+    assert [writer.wait(30) for writer in writers] == [0, 0]
+    # One that looks while the other is writing may take that line for a torn one, and leave an empty line.
+    lines = [parse_line(text) for text in path.read_text().splitlines(keepends=True) if text != "\n"]
+    for letter in "ab":
+        own = [line.details["n"] for line in lines if line and line.boot_id == letter * 32]
+        assert own == [str(number) for number in range(200)]
+    assert len(lines) == 400
+
+
+def test_a_line_that_was_cut_takes_no_other_with_it(tmp_path: Path) -> None:
+    """After a torn write the next line begins on a line of its own."""
+    path = tmp_path / "bootstrap.log"
+    path.write_text(format_line(a_line())[:-20])
+    append_line(str(path), a_line())
+    assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [None, a_line()]
+
+
+def test_a_link_is_not_written_through(tmp_path: Path) -> None:
+    """The log of a checkout is the agent's: a link there must not lead our writing elsewhere."""
+    other = tmp_path / "other"
+    other.write_text("mine\n")
+    (tmp_path / "bootstrap.log").symlink_to(other)
+    with pytest.raises(OSError, match="symbolic links"):
+        append_line(str(tmp_path / "bootstrap.log"), a_line())
+    assert other.read_text() == "mine\n"
+
+
+@pytest.mark.heavy
+def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
+    """When only a part of the line goes in, the writer is told."""
+    script = """
+import resource, sys
+from infra.cell.runner.start import append_line
+from infra.shared.boot import BootLine
+resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
+try:
+    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32))
+except OSError as error:
+    print("refused", error.filename)
+"""
+    path = str(tmp_path / "bootstrap.log")
+    said = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert said.stdout == f"refused {path}\n"
+    assert os.path.getsize(path) == 50

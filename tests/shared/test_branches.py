@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from infra.shared.branches import MAIN, MAX_LENGTH, RESCUE, problem_with_branch, problem_with_ref
+from infra.shared.branches import MAIN, MAX_LENGTH, problem_with_branch, problem_with_ref
 from infra.shared.paths import CONTAINER, Paths
 from tests.shared.rows import each_row
 
@@ -28,6 +28,7 @@ def test_a_branch_is_not_deeper_than_anybody_looks() -> None:
 
 
 @given(st.lists(NAMES, min_size=30, max_size=30))
+@pytest.mark.heavy
 def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None:
     """A name that we allow is one that git takes as a branch, unchanged."""
     allowed = [name for name in names if problem_with_branch(name) is None]
@@ -38,6 +39,7 @@ def test_git_accepts_every_branch_name_that_is_allowed(names: list[str]) -> None
     assert said.stdout.split("\n")[:-1] == allowed, said.stderr
 
 
+@pytest.mark.attack("S19")
 @given(NAMES)
 def test_an_allowed_branch_stays_in_its_own_directory(name: str) -> None:
     """The clone of an allowed branch lies below the bot's directory and is nobody else's."""
@@ -104,6 +106,7 @@ REFUSED_BRANCHES = [
 ]
 
 
+@pytest.mark.attack("S19")
 @each_row("name", REFUSED_BRANCHES)
 def test_a_name_that_could_do_harm_is_refused_with_a_reason(name: str) -> None:
     """The reason is one line of plain characters, names what was given, and is short whatever was given."""
@@ -119,7 +122,6 @@ def test_a_name_that_could_do_harm_is_refused_with_a_reason(name: str) -> None:
     "name",
     [
         MAIN,
-        f"{RESCUE}20260131T104212345Z",
         "improve-reports",
         "a/b/c",
         "v1.2+x_y",

@@ -302,7 +302,7 @@ def test_where_lines_end_is_the_page_s_own_business(document: str, new: str) -> 
         ("-->", "-->"),
         ("a\n```\nb", "a\n```\nb\n```"),
         ("~~~~ sh\n~~~\n```", "~~~~ sh\n~~~\n```\n~~~~"),
-        ("- a\n  ```\n  b", "- a\n  ```\n  b\n  ```"),
+        ("- a\n  ```\n  b", "- a\n```\n  b\n```"),
         ("```\na\n```\nb", "```\na\n```\nb"),
         ("```a`", "```a`"),
         ("\x1b[31mred\x07\0\x7f\x9b", "\ufffd[31mred\ufffd\ufffd\ufffd\ufffd"),

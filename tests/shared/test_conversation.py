@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
 from infra.shared.conversation import (
     MOST_TOKENS,
@@ -20,8 +21,6 @@ from infra.shared.conversation import (
     ToolSpec,
     ToolUse,
     Usage,
-    completion_from_dict,
-    request_from_dict,
     to_plain,
 )
 from tests.shared.rows import each_row
@@ -59,13 +58,13 @@ COMPLETIONS = st.builds(
 @given(REQUESTS)
 def test_a_request_comes_through_the_wire(request: Request) -> None:
     """As JSON and back it is the same value, half surrogates and all."""
-    assert request_from_dict(json.loads(json.dumps(to_plain(request)))) == request
+    assert convert(json.loads(json.dumps(to_plain(request))), Request) == request
 
 
 @given(COMPLETIONS)
 def test_a_completion_comes_through_the_wire(completion: Completion) -> None:
     """As JSON and back it is the same value."""
-    assert completion_from_dict(json.loads(json.dumps(to_plain(completion)))) == completion
+    assert convert(json.loads(json.dumps(to_plain(completion))), Completion) == completion
 
 
 REQUEST = Request(
@@ -116,10 +115,10 @@ def broken(whole: Any, path: tuple[str | int, ...], value: object) -> Any:
 def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The door answers a stranger's request with a reason, whatever it sent."""
     whole = to_plain(REQUEST)
-    assert request_from_dict(whole) == REQUEST
+    assert convert(whole, Request) == REQUEST
     for value in values:
         with pytest.raises(ValueError, match=r"\w"):
-            request_from_dict(broken(whole, path, value))
+            convert(broken(whole, path, value), Request)
 
 
 @each_row(
@@ -127,7 +126,7 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
     [
         (("content",), [..., None, "x", {}, [3], [{"type": "image"}]]),
         (("content", 0), [{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": False}]),
-        (("stop_reason",), [..., None, "stop", [], 3]),
+        (("stop_reason",), [..., None, "stop", "end_turn\n", [], 3]),
         (("model",), [..., None, 3]),
         (("usage",), [None, "x", [1], {"tokens": 3}]),
         (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
@@ -136,15 +135,15 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
 def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
     """The runner takes nothing for a model's answer that is not one."""
     whole = to_plain(COMPLETION)
-    assert completion_from_dict(whole) == COMPLETION
+    assert convert(whole, Completion) == COMPLETION
     for value in values:
         with pytest.raises(ValueError, match=r"\w"):
-            completion_from_dict(broken(whole, path, value))
+            convert(broken(whole, path, value), Completion)
 
 
 @each_row("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
 def test_what_is_no_object_at_all_is_a_value_error(raw: Any) -> None:
     """At every level."""
-    for read in (request_from_dict, completion_from_dict):
+    for shape in (Request, Completion):
         with pytest.raises(ValueError, match=r"\w"):
-            read(raw)
+            convert(raw, shape)

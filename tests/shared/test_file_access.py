@@ -13,7 +13,7 @@ FORBIDDEN = {
     *("shutil.rmtree", "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
 }
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "rglob", "iterdir"}
-OF_THE_CELL = {"bot", "checkout", "main_checkout", "signals", "environments", "wheels", "mind"}
+OF_THE_CELL = {"bot", "checkout", "main_checkout", "signals", "environments", "mind"}
 """Attributes of `Paths` that name what the cell writes."""
 
 OWN = "the keep's own state, which the cell cannot write"
@@ -21,29 +21,29 @@ KERNEL = "/proc"
 SCRATCH = "a scratch directory that it made itself"
 ALLOWED = {
     "infra/keep/verdicts/refs.py": "the bare repository",
+    "infra/keep/repository/bare_tip.py": "the bare repository",
     "infra/keep/running_code.py": "the project's own code",
     "infra/keep/known_secrets.py": "the PM's keys",
-    "infra/keep/settings_file.py": "the PM's settings",
+    "infra/keep/settings/check.py": "the PM's settings",
+    "infra/keep/questions.py": OWN,
     "infra/keep/ledger/": OWN,
     "infra/keep/mind/": OWN,
     "infra/keep/model_door/": OWN,
     "infra/keep/services/": OWN,
+    "infra/keep/sockets.py": OWN,
     "infra/keep/web_door/worker_process.py": KERNEL,
     "infra/keep/git_door/": "the bare repository, written through the door alone, and the keep's own state",
     "infra/keep/seal/": "the bare repository before anything of the cell runs, and /proc",
     "infra/keep/egress/": KERNEL + " and the image",
     "infra/keep/examination/": SCRATCH,
     "infra/keep/rehearsal/": SCRATCH + ", and the keep's own state in it",
-    "infra/keep/limits/processor.py": KERNEL,
+    "infra/keep/limits/sample.py": KERNEL,
     "infra/keep/supervision/memory.py": OWN,
-    "infra/keep/supervision/examining.py": OWN,
-    "infra/keep/supervision/probe.py": OWN,
-    "infra/keep/supervision/stale_locks.py": "the repository's refs, which only the keep writes",
-    "infra/keep/supervision/integrity.py": "lists what Python has installed",
-    "infra/keep/supervision/checkouts.py": "prepares main's clone, all of it within one `acting`",
+    "infra/keep/examination/trials.py": OWN,
+    "infra/keep/supervision/main.py": "the repository's refs, which only the keep writes",
+    "infra/keep/code.py": "writes copies of commits where the cell may only read",
+    "infra/keep/supervision/clones.py": "moves the logs between two clones, within `acting`",
     "infra/keep/environments/install.py": "runs as the cell, in a process of its own",
-    "infra/keep/environments/pip.py": "runs as the cell, in a process of its own",
-    "infra/keep/environments/store.py": "locks the environments as the cell, and reads the keep's own requirements",
     "host/up.py": "the PM's keys",
     "host/demo.py": "the demo's own agent, before it runs",
     "host/container/container.py": "whether the cell's tree is empty, before anything runs",

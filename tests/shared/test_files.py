@@ -11,12 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from infra.shared.files import make_directories, sync_tree, write_whole
-from infra.shared.status_file import SLEEPING, RunnerStatus, write_status
+from host.home import sync_tree
+from infra.cell.status_file import RunnerStatus, read_runner_status, write_status
+from infra.shared.files import write_whole
+from infra.shared.paths import SLEEPING
 
 FILL = """
 import resource, signal, sys
-from infra.shared.files import make_directories, sync_tree, write_whole
+from host.home import sync_tree
+from infra.shared.files import write_whole
 path, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 if limit:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
@@ -45,6 +48,7 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state.json"]
 
 
+@pytest.mark.heavy
 def test_a_write_that_meets_a_limit_leaves_the_old_file_whole(tmp_path: Path) -> None:
     """Cut short by the kernel: old content, no temporary file, an OSError; with room it succeeds."""
     path = tmp_path / "state.json"
@@ -55,6 +59,7 @@ def test_a_write_that_meets_a_limit_leaves_the_old_file_whole(tmp_path: Path) ->
     assert path.read_bytes() == b"n" * 10_000
 
 
+@pytest.mark.heavy
 def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path) -> None:
     """The same with a file system that is really full, where this user may mount one of its own."""
     mount = f"mount -t tmpfs -o size=64k tmpfs '{tmp_path}'"
@@ -100,6 +105,7 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.heavy
 def test_a_name_without_a_directory_is_written_where_the_process_is(tmp_path: Path) -> None:
     """The temporary file lies beside it, not at the root of the file system."""
     script = "from infra.shared.files import write_whole; write_whole('here', b'new')"
@@ -155,18 +161,6 @@ def test_threads_and_readers_never_see_a_part(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state"]
 
 
-def test_directories_that_are_missing_are_made(tmp_path: Path) -> None:
-    """Each with the mode that is asked for; those that are there stay, and a file in the way is an error."""
-    (tmp_path / "there").mkdir(mode=0o755)
-    for _ in range(2):
-        make_directories(str(tmp_path / "there/a/b"), 0o700)
-    modes = [(tmp_path / name).stat().st_mode & 0o777 for name in ("there", "there/a", "there/a/b")]
-    assert modes == [0o755, 0o700, 0o700]
-    (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"):
-        make_directories(str(tmp_path / "file/a"))
-
-
 def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
     """Nothing that only looks like a part of it is followed: that is somebody else's."""
     (tmp_path / "tree/a").mkdir(parents=True)
@@ -179,10 +173,11 @@ def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
 
 
 def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:
-    """One JSON object with its schema; any words may stand in it."""
-    write_status(str(tmp_path / "life.json"), RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n\udcff"))
-    raw = json.loads((tmp_path / "life.json").read_text())
-    assert raw["schema"] == "minifram.life/1"
-    assert RunnerStatus(**{key: raw[key] for key in RunnerStatus._fields}) == RunnerStatus(
-        SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n\udcff"
-    )
+    """One JSON object with its schema; any words may stand in it, and what is none of ours is not read."""
+    status = RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n")
+    write_status(str(tmp_path / "life.json"), status)
+    content = (tmp_path / "life.json").read_bytes()
+    assert json.loads(content)["schema"] == "minifram.life/1"
+    assert read_runner_status(content) == status
+    for other in (b"", b"[]", b'{"doing": 1, "since": ""}', content.replace(b"life/1", b"life/2")):
+        assert read_runner_status(other) is None

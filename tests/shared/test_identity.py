@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from infra.shared.identity import OURS, Identity, user_named
+from infra.keep.users import user_named
+from infra.shared.identity import OURS, Identity
 
 NOBODY = user_named("nobody")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
@@ -112,6 +113,7 @@ def test_an_unknown_user_is_named() -> None:
         user_named("agent-that-is-not")
 
 
+@pytest.mark.heavy
 def test_without_the_right_it_says_so() -> None:
     """Who may not become somebody else is told, and stays who it is."""
     code = (

@@ -69,6 +69,8 @@ REFUSED = {
 }
 
 
+@pytest.mark.fault("F24")
+@pytest.mark.attack("S19")
 @BOTH
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_asks_for_nothing_sensible_is_refused_with_a_reason(name: SignalName, case: str) -> None:
@@ -81,6 +83,7 @@ def test_a_file_that_asks_for_nothing_sensible_is_refused_with_a_reason(name: Si
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.fault("F24")
 @each_row("content", [b"refs/heads/x\n", b"main~1\n", b"mind\n", b"c0ffee" * 6 + b"c0ff\n", b"HEAD\n"])
 def test_bootstrap_takes_the_short_name_of_a_branch_only(content: bytes) -> None:
     """What is fine for a rollback is not a branch to launch: full refs, ancestors, commits, the mind."""

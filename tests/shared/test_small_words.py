@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep import arguments, watcher_file
-from infra.keep.watcher_file import BootRecord, SignalRequest, Trouble, WatcherFile, decode, encode
-from infra.shared import report_titles
+from infra.cell import report_titles
+from infra.keep import arguments
+from infra.keep.watcher_file import BootRecord, Phase, Request, Runner, State, Trouble, decode, encode
+from infra.shared.branches import version
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER, Paths
+from infra.shared.text import first_line
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -67,31 +67,33 @@ def test_a_command_line_that_is_not_understood_ends_with_usage(
 
 TEXT = any_text(max_size=8)
 NUMBERS = st.integers(0, 2**31)
-RECORDS = st.builds(BootRecord, **dict.fromkeys(BootRecord.__struct_fields__, TEXT))
+RECORDS = st.builds(
+    BootRecord, **dict.fromkeys(("boot_id", "branch", "commit", "reason", "started_at", "detail"), TEXT)
+)
 STATES = st.builds(
-    WatcherFile,
-    **dict.fromkeys(("phase", "since", "until", "branch", "commit", "boot_id", "handled"), TEXT),
-    runner_pid=NUMBERS,
-    runner_started=st.floats(allow_nan=False, allow_infinity=False),
+    State,
+    phase=st.sampled_from(Phase),
+    handled=TEXT,
+    runner=st.none() | st.builds(Runner, boot_id=TEXT, branch=TEXT, commit=TEXT, pid=NUMBERS),
     failures=NUMBERS,
-    request=st.none() | st.builds(SignalRequest, name=TEXT, target=TEXT, identity=TEXT),
+    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
     boots=st.lists(RECORDS, max_size=2).map(tuple),
     troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
 )
 
 
 @given(STATES)
-def test_the_watcher_remembers_what_it_knew(state: WatcherFile) -> None:
+def test_the_watcher_remembers_what_it_knew(state: State) -> None:
     """Every field comes back; the file is plain JSON."""
     content = encode(state)
-    assert json.loads(content)["schema"] == watcher_file.SCHEMA
+    assert json.loads(content)["phase"] == state.phase.value
     assert decode(content) == state
 
 
 def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
     """A trouble may quote bytes of a strange file name; the rest is kept as it is."""
-    state = WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a\udcff'"),))
-    assert decode(encode(state)) == WatcherFile(boot_id="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
+    state = State(handled="é", troubles=(Trouble(at="", text="cannot read 'a\udcff'"),))
+    assert decode(encode(state)) == State(handled="é", troubles=(Trouble(at="", text="cannot read 'a?'"),))
 
 
 @each_row(
@@ -102,9 +104,9 @@ def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
         b"null",
         b"[]",
         b"{",
-        encode(WatcherFile(branch="main"))[:-30],
-        encode(WatcherFile()).replace(b'"phase": "starting"', b'"phase": 3'),
-        encode(WatcherFile()).replace(b'"boots": []', b'"boots": [{}]'),
+        encode(State())[:-30],
+        encode(State()).replace(b'"phase": "starting"', b'"phase": 3'),
+        encode(State()).replace(b'"boots": []', b'"boots": [0]'),
         b'{"phase": "\xff"}',
         b'{"extra": ' + b"[" * 100_000,
     ],
@@ -113,67 +115,29 @@ def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
     """A damaged memory is told apart from an empty one; a whole one is read."""
     with pytest.raises(ValueError, match="not a watcher state"):
         decode(content)
-    assert decode(b"{}") == WatcherFile()
-
-
-def test_a_state_of_another_schema_is_refused() -> None:
-    """The message names both."""
-    with pytest.raises(ValueError, match=r"schema 'minifram.watcher/2'; this version reads 'minifram.watcher/1'"):
-        decode(encode(WatcherFile(schema="minifram.watcher/2")))
+    assert decode(b"{}") == State()
 
 
 def test_what_a_newer_watcher_adds_does_not_disturb() -> None:
-    """A field that this version does not know is passed over, as the schema still has the same name."""
-    assert decode(b'{"branch": "main", "mood": "good"}') == WatcherFile(branch="main")
+    """A field that this version does not know is passed over."""
+    assert decode(b'{"handled": "1", "mood": "good"}') == State(handled="1")
 
 
 def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
     """What people's tools look for."""
     commit = "c0ffee" * 6 + "c0ff"
     head = "feature@c0ffeec0ffee"
-    assert report_titles.version("feature", commit) == head
+    assert version("feature", commit) == head
     assert report_titles.done("feature", commit, "\n\n  Do this.\nThen that.") == f"{head} done: Do this."
     assert report_titles.stopped("feature", commit, "Do this.", "budget") == f"{head} stopped (budget): Do this."
     assert report_titles.validated("feature", commit, "tests pass") == f"{head} validated: tests pass"
     assert report_titles.not_validated("feature", commit, "1 failed") == f"{head} not validated: 1 failed"
     assert report_titles.merged("feature", commit, "d" * 40) == f"{head} merged into main as {'d' * 12}"
-    assert report_titles.watcher("main died") == "watcher: main died"
 
 
 @given(any_text(max_size=8).map(lambda text: text * 30))
 def test_a_title_is_one_line_of_bounded_length(directive: str) -> None:
     """Whatever the directive holds, also when it is empty."""
-    line = report_titles.first_line(directive)
+    line = first_line(directive)
     assert len(line) <= 100
     assert len(line.splitlines()) <= 1
-
-
-CHEAP = """boot boot_log paths branches clock files signals status_file exit_codes sockets report_titles"""
-COSTLY = """argparse asyncio dataclasses hashlib http inspect logging msgspec pathlib subprocess tempfile threading
-urllib yaml"""
-
-
-def imported(*modules: str, option: str = "-S") -> set[str]:
-    """What importing these brings into a fresh interpreter."""
-    script = "import sys; [__import__(name) for name in sys.argv[1:]]; print(*sys.modules)"
-    said = subprocess.run([sys.executable, option, "-c", script, *modules], capture_output=True, text=True, check=True)
-    return set(said.stdout.split())
-
-
-def test_what_the_runner_imports_first_is_cheap() -> None:
-    """The start of the runner is measured: these leaves bring in nothing that costs more than they do."""
-    assert imported(*(f"infra.shared.{name}" for name in CHEAP.split())) & set(COSTLY.split()) == set()
-    assert {"argparse", "subprocess"} <= imported("infra.keep.arguments", "infra.shared.repository.git")
-
-
-@pytest.mark.parametrize("module", ["infra.watcher", "infra.runner"])
-def test_what_no_program_uses_takes_no_memory(module: str) -> None:
-    """structlog imports asyncio for loggers that we do not have, http.client ssl: some 4 MiB; used after all, they are
-    there."""
-    more = ("infra.cell.runner.log", "infra.cell.doors") if module == "infra.runner" else ("structlog",)
-    assert not {"asyncio.events", "_ssl"} & imported(module, *more, option="-s")
-    script = """import infra.cell.runner.log, infra.cell.doors, asyncio, ssl
-ssl.create_default_context()
-assert asyncio.run(asyncio.sleep(0, 7)) == 7
-import asyncio.subprocess"""
-    subprocess.run([sys.executable, "-c", script], check=True)

@@ -81,8 +81,8 @@ class Owner:
     def keep_one_test(self) -> None:
         """By git, as a PM might: a body with one small test validates itself faster."""
         self.git("rm", "-rq", "tests")
-        test = self.clone / "tests/test_it.py"
-        test.parent.mkdir(exist_ok=True)
+        test = self.clone / "tests/cell/test_it.py"
+        test.parent.mkdir(parents=True, exist_ok=True)
         test.write_text("def test_it_stands():\n    assert True\n")
         self.git("add", "tests")
         self.git("commit", "-qm", "one test is enough here")

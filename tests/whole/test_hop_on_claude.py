@@ -58,6 +58,7 @@ class Claude:
                 return [Say("Now I hop."), Use("bootstrap", {"branch": "politer"})]
 
 
+@pytest.mark.fault("F70")
 @pytest.mark.heavy
 @pytest.mark.timeout(480)
 def test_a_hop_under_the_real_sdk(owner: Owner) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import http.server
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -22,8 +23,7 @@ import pytest
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.seed_tools import seed_tools
-from infra.keep import arguments
-from infra.keep.services.activation import Listening
+from infra.keep import arguments, sockets
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 from tests.cell.runner.cell import limits
@@ -87,18 +87,17 @@ class Agent:
         self.asked: list[str] = []
         self.web, self.listening = self._web_door(root)
 
-    def _web_door(self, root: Path) -> tuple[subprocess.Popen[bytes], Listening]:
+    def _web_door(self, root: Path) -> tuple[subprocess.Popen[bytes], socket.socket]:
         settings = f"policy: {{private_networks: allow}}\nweb: {{search_url: '{self.site}/search?q={{query}}'}}\n"
-        listening = Listening({"web": self.places.web_socket})
-        listening.open()
+        listening = sockets.listen(self.places.web_socket)
         with open(self.places.web_trace, "ab") as trace, open(root / "web.log", "wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "infra.web_door", *arguments.words(str(root / "minifram.yaml"), self.places)],
                 stdin=subprocess.PIPE,
                 stdout=trace,
                 stderr=log,
-                env=os.environ | listening.variable(),
-                pass_fds=listening.fds(),
+                env=os.environ | {sockets.VARIABLE: f"web={listening.fileno()}"},
+                pass_fds=(listening.fileno(),),
                 cwd=Path(__file__).parents[2],
             )
         assert process.stdin
@@ -154,6 +153,7 @@ def agent() -> Iterator[Agent]:
         yield made
 
 
+@pytest.mark.attack("S53")
 def test_no_way_of_giving_an_order_gets_a_deed_done(agent: Agent) -> None:
     """Whatever the examination says; honest work on the same page is not held up."""
     tool, secret = agent.tools(), (agent.clone.path / "secret.txt").read_text()

@@ -18,7 +18,7 @@ import yaml
 from infra.keep.programs import keep_command
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
-from infra.shared.repository.page_text import ARCHIVE
+from infra.shared.paths import ARCHIVE
 from tests.keep.model_door.wire import Reaction, Say, Status, Use, Wire
 from tests.whole.owner import Owner
 

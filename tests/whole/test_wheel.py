@@ -98,7 +98,11 @@ def test_a_broken_checkout_never_runs_the_installed_code(installed: Installed, t
         (tmp_path / "infra/runner.py").write_text("def run(:\n")
 
     ended = subprocess.run(
-        runner_command(installed.python), cwd=tmp_path, env=installed.environ, capture_output=True, text=True
+        runner_command(str(tmp_path), installed.python),
+        cwd=tmp_path,
+        env=installed.environ,
+        capture_output=True,
+        text=True,
     )
 
     assert ended.returncode == 1

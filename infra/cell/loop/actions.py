@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from infra.cell.protocol.shapes import (
+from infra.cell.protocol.operations import (
     AWAITING,
     DENIED,
     EXECUTION,

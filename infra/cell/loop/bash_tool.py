@@ -6,7 +6,6 @@ not let run to its end, is an error."""
 from __future__ import annotations
 
 import errno
-import io
 import os
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from infra.cell.loop.arguments import schema
 from infra.cell.loop.context.spill import MOST_BYTES, Spill
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import Position, SideEffect, Tool, ToolError
-from infra.cell.protocol.calls import TOOLS
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
@@ -30,7 +28,7 @@ BASH = ToolSpec(
     "the two ends are shown, and where the whole is kept, to be searched with grep or sed. There is no "
     "terminal and no input. A background process must have its output redirected to a file: the pipe is closed "
     "when the command ends.",
-    schema({"command": {"type": "string"}}, {"timeout_seconds": {"type": "number", "minimum": 0}, "cwd": CWD}),
+    schema({"command": {"type": "string"}}, {"timeout": {"type": "number", "minimum": 0}, "cwd": CWD}),
 )
 
 
@@ -57,9 +55,8 @@ def bash_tool(
             raise ToolError("the command holds a NUL character, which no command line can hold")
         where = os.path.join(checkout, given.get("cwd", ""))
         if not os.path.isdir(where):
-            raise ToolError(f"cwd {given['cwd']!r} is no directory", "Leave it out to run the command in the checkout")
-        seconds = min(float(given.get("timeout_seconds", most_seconds)), most_seconds)
-        whole = io.BytesIO()
+            raise ToolError(f"cwd {where!r} is no directory", "Leave it out to run the command in the checkout")
+        seconds = min(float(given.get("timeout", most_seconds)), most_seconds)
         try:
             ran = command.run(
                 ["bash", "-c", given["command"]],
@@ -68,16 +65,14 @@ def bash_tool(
                 seconds=seconds,
                 output_chars=output_chars,
                 interruption=interruption,
-                copy=whole,
-                copy_bytes=MOST_BYTES,
+                beginning_bytes=MOST_BYTES,
                 apart=is_for_events,
             )
         except OSError as error:
             if error.errno == errno.E2BIG:
-                writes = "createFile" if is_for_events else TOOLS["createFile"]
-                raise ToolError(f"the command is too long; put it into a file with {writes} and run that") from None
+                raise ToolError("the command is too long", "Write it into a file, and run that") from None
             raise
-        kept, note = _kept(spill, whole.getvalue()) if ran.left_out else ((), "")
+        kept, note = _kept(spill, ran.beginning) if ran.left_out else ((), "")
         facts: dict[str, Any] = {"stderr": ran.errors} if is_for_events else {}
         facts |= {} if ran.status is None else {"exit": ran.status if ran.status >= 0 else 128 - ran.status}
         facts |= {"truncated": True} if ran.left_out else {}

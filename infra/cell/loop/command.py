@@ -12,8 +12,8 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from infra.cell.loop.context.clip import HeadAndTail
 from infra.cell.loop.interruption import Interruption
@@ -23,7 +23,6 @@ POLITE_SECONDS = 0.5
 CHUNK_BYTES = 1 << 16
 LAST_CHUNKS = 16
 """Read after the command has ended: more than a pipe holds, and an end to a flood."""
-COPY_BYTES = 8 << 20
 
 
 class Ran(NamedTuple):
@@ -37,6 +36,8 @@ class Ran(NamedTuple):
     """It was cut."""
     errors: str = ""
     """stderr, when it was asked for apart."""
+    beginning: bytes = b""
+    """The first bytes of all output, as many as were asked for."""
 
 
 def run(
@@ -48,15 +49,18 @@ def run(
     output_chars: int,
     interruption: Interruption,
     end_session: bool = False,
-    copy: BinaryIO | None = None,
-    copy_bytes: int = COPY_BYTES,
+    beginning_bytes: int = 0,
     apart: bool = False,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
-    What it left running in the background goes on unless `end_session` is given. `copy` gets the output as well,
-    `copy_bytes` of it. With `apart`, stderr is kept by itself. Raises OSError when it cannot be started, Interrupted
-    after ending its whole session."""
+    What it left running in the background goes on unless `end_session` is given. With `apart`, stderr is kept by
+    itself. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
+    beginning = bytearray()
+
+    def take(piece: bytes) -> None:
+        beginning.extend(piece[: beginning_bytes - len(beginning)])
+
     process = subprocess.Popen(
         words,
         cwd=cwd,
@@ -68,8 +72,7 @@ def run(
         bufsize=0,
     )
     try:
-        copied = _Copy(copy, copy_bytes)
-        pipes = [_Output(pipe.fileno(), output_chars, copied) for pipe in (process.stdout, process.stderr) if pipe]
+        pipes = [_Output(pipe.fileno(), output_chars, take) for pipe in (process.stdout, process.stderr) if pipe]
         with interruption:
             in_time = _follow(process.pid, pipes, seconds)
         if not in_time or end_session:
@@ -86,30 +89,18 @@ def run(
                 stream.close()
     output, *errors = (pipe.text() for pipe in pipes)
     left_out = any(pipe.left_out for pipe in pipes)
-    return Ran(process.returncode if in_time else None, output, left_out, "".join(errors))
-
-
-class _Copy:
-    """Takes the first bytes of an output as well."""
-
-    def __init__(self, to: BinaryIO | None, most: int) -> None:
-        self._to, self._left = to, most
-
-    def take(self, piece: bytes) -> None:
-        if self._to and self._left > 0:
-            self._to.write(piece[: self._left])
-            self._left -= len(piece)
+    return Ran(process.returncode if in_time else None, output, left_out, "".join(errors), bytes(beginning))
 
 
 class _Output:
     """The read end of a command's pipe."""
 
-    def __init__(self, pipe: int, limit: int, copy: _Copy) -> None:
+    def __init__(self, pipe: int, limit: int, take: Callable[[bytes], None]) -> None:
         self.pipe = pipe
         os.set_blocking(pipe, False)
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._kept = HeadAndTail(limit)
-        self._copy = copy
+        self._take = take
 
     def drain(self) -> None:
         for _ in range(LAST_CHUNKS):
@@ -131,7 +122,7 @@ class _Output:
         except BlockingIOError:
             return False
         self._kept.feed(self._decoder.decode(piece))
-        self._copy.take(piece)
+        self._take(piece)
         return bool(piece)
 
 

@@ -16,8 +16,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AGAIN_SECONDS = 5.0
-"""An act that goes on in spite of it is told again. An alarm that repeats so is one of ours."""
-AT_ONCE = 1e-6
+"""An act that goes on in spite of it is told again."""
+AT_ONCE = 0.01
+"""Not within the end of the inner act: whoever waits for that would take it for its own."""
 
 
 class OutOfTime(BaseException):
@@ -25,60 +26,27 @@ class OutOfTime(BaseException):
 
 
 def within(seconds: float, act: Callable[[], T]) -> T:
-    """What `act` gives. Raises what it raises, and OutOfTime when it had to be ended."""
+    """What `act` gives. Raises what it raises, and OutOfTime when it had to be ended. An act within another has no more
+    time than that one."""
     if threading.current_thread() is not threading.main_thread():
         return act()
-    alarm = _Alarm(seconds)
+    began, (outer, _) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+    handler = signal.signal(signal.SIGALRM, _ring)
     try:
         try:
-            alarm.set()
+            signal.setitimer(signal.ITIMER_REAL, max(min(seconds, outer or seconds), AT_ONCE), AGAIN_SECONDS)
             return act()
         finally:
-            alarm.cancel()
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
     except OutOfTime:  # which may have come behind the act
-        alarm.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         raise
+    finally:
+        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+        if outer:
+            left = outer - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left, AT_ONCE), AGAIN_SECONDS)
 
 
-class _Alarm:
-    """Goes off after so many seconds. What else the process has an alarm for (its patience with a request to end) keeps
-    its time."""
-
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._began = time.monotonic()
-        self._is_set = False
-        self._handler = signal.getsignal(signal.SIGALRM)
-        self._left = self._interval = 0.0
-        """Of the alarm that was set before; 0 for none."""
-
-    def set(self) -> None:
-        self._is_set = True
-        signal.signal(signal.SIGALRM, self._ring)
-        self._left, self._interval = signal.setitimer(signal.ITIMER_REAL, self._seconds or AT_ONCE, AGAIN_SECONDS)
-        if 0 < self._left < self._seconds:
-            signal.setitimer(signal.ITIMER_REAL, self._left, AGAIN_SECONDS)
-
-    def _ring(self, number: int, frame: FrameType | None) -> None:
-        if not self._is_set:
-            return
-        gone = time.monotonic() - self._began
-        is_over = gone >= self._seconds
-        was_set_meanwhile = signal.getitimer(signal.ITIMER_REAL)[1] != AGAIN_SECONDS
-        if was_set_meanwhile or 0 < self._left <= gone or not is_over:  # it is the other alarm, which comes first
-            self._left = 0.0
-            signal.setitimer(signal.ITIMER_REAL, AGAIN_SECONDS if is_over else self._seconds - gone, AGAIN_SECONDS)
-            if callable(self._handler):
-                self._handler(number, frame)
-        if is_over:
-            raise OutOfTime
-
-    def cancel(self) -> None:
-        self._is_set = False
-        left, interval = signal.setitimer(signal.ITIMER_REAL, 0.0)
-        signal.signal(signal.SIGALRM, self._handler or signal.SIG_DFL)
-        if interval != AGAIN_SECONDS:  # it was set by somebody else meanwhile
-            signal.setitimer(signal.ITIMER_REAL, left, interval)
-        elif self._left:
-            left = max(self._left - (time.monotonic() - self._began), AT_ONCE)
-            signal.setitimer(signal.ITIMER_REAL, left, self._interval)
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise OutOfTime

@@ -1,15 +1,15 @@
 """The tools for files: `read_file`, `write_file`, `edit_file`, `delete_file`.
 
-What is read is bounded and says when it is not the whole; what is written is there whole or not at all. An edit of a
-file that changed since this run read it is refused: it would be made to another text than the one that was seen."""
+What is read is bounded and says when it is not the whole; what is written is there whole or not at all. An edit is
+protected by `old`, which is literal; that the file has changed since this run saw it is told."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import stat
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolResult
@@ -18,11 +18,10 @@ from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.images import IMAGE, is_image, keep
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.edits import edited
-from infra.cell.loop.reach import Everywhere, Reach
 from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
-from infra.cell.protocol.calls import TOOLS
-from infra.cell.protocol.read import is_elided
+from infra.cell.protocol.operations import is_elided
 from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
+from infra.shared.safe_files import Below
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
@@ -36,8 +35,8 @@ LINES = {"type": "integer", "minimum": 0}
 READ_FILE = ToolSpec(
     "read_file",
     "Read a text file, or look at an image (PNG, JPEG, GIF, WebP). Long text is cut in the middle and says so; "
-    "offset_lines lines are skipped first, and at most limit_lines lines are given.",
-    schema({"path": PATH}, {"offset_lines": LINES, "limit_lines": {**LINES, "minimum": 1}}),
+    "offset lines are skipped first, and at most limit lines are given.",
+    schema({"path": PATH}, {"offset": LINES, "limit": {**LINES, "minimum": 1}}),
 )
 WRITE_FILE = ToolSpec(
     "write_file",
@@ -54,7 +53,7 @@ EDIT_FILE = ToolSpec(
     ),
 )
 DELETE_FILE = ToolSpec("delete_file", "Delete one file.", schema({"path": PATH}))
-UNREAD = "unread: this run has not read the file before it was edited"
+CHANGED = "the file has changed since this run read it; the rest of it may be other than you think"
 ELIDED = "the content holds a line that stands for lines left out; it was written as it is"
 
 
@@ -68,70 +67,66 @@ class Content(NamedTuple):
     whole: bool
 
 
-def file_tools(checkout: str, output_chars: int, reach: Reach | None = None) -> tuple[Tool, ...]:
-    """`reach` for operations, whose results are events: then texts come as they are, and what else is known of them
-    as facts; and a name alone that may mean a file that lies deeper is asked about."""
-    files = reach or Everywhere(checkout)
-    is_for_events = reach is not None
-    called: Callable[[str], str] = str if is_for_events else TOOLS.__getitem__
-    """What an operation is called to this model."""
+def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> tuple[Tool, ...]:
+    """`roots` for operations: a file must lie below one of them; and as results are events then, texts come as they
+    are, and what else is known of them as facts."""
     spill = Spill(checkout)
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
+    def located(path: str) -> str:
+        """Without links. Raises ToolError for what names no file, or one out of the roots."""
+        if not path or "\0" in path or path.startswith("~"):
+            raise ToolError(f"path {path!r} names no file", "Give one such as src/notes.md")
+        real = os.path.realpath(os.path.join(checkout, path))
+        if roots and not any(f"{real}/".startswith(f"{os.path.realpath(root)}/") for root in roots):
+            raise ToolError(f"{path!r} lies outside of the workspace", f"The workspace is {', '.join(roots)}")
+        return real
+
     def read(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
-        raw, size = _content(files, path)
-        seen[files.key(path)] = _digest(raw)
+        real = located(path)
+        raw, size = _content(real, path)
+        seen[real] = _digest(raw)
         if is_image(raw):
             return _image(path, raw, size, spill)
-        shown = chosen(path, raw, size, given.get("offset_lines", 0), given.get("limit_lines"), output_chars)
+        shown = chosen(path, raw, size, given.get("offset", 0), given.get("limit"), output_chars)
         facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
-        if is_for_events or not shown.notes:
+        if roots or not shown.notes:
             return ToolResult(shown.text, facts=facts)
         return ToolResult(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
 
     def write(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path, content = given["path"], given["content"].encode()
-        if not given.get("replace", True) and files.exists(path):
-            raise ToolError(
-                f"{path} exists", f'Change a part of it with {called("editFile")}, or set "replace" to true'
-            )
-        if is_for_events:
-            _refuse_to_shadow(files, path)
-        files.write(path, content)
-        seen[files.key(path)] = _digest(content)
-        facts: dict[str, Any] = {"path": path, "bytes": len(content)}
-        words = f"wrote {len(content)} bytes to {path}"
-        if is_elided(given["content"]):
-            facts["warning"] = ELIDED
-            words += f" (warning: {ELIDED})"
-        return ToolResult(words, artifacts=(path,), facts=facts)
+        real = located(path)
+        if not given.get("replace", True) and os.path.lexists(real):
+            raise ToolError(f"{path} exists", 'Edit a part of it, or set "replace" to true')
+        _write(real, path, content)
+        seen[real] = _digest(content)
+        warning = ELIDED if is_elided(given["content"]) else ""
+        return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)}, warning)
 
     def edit(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
-        if is_for_events:
-            _refuse_to_shadow(files, path)
-        raw, size = _content(files, path)
+        real = located(path)
+        raw, size = _content(real, path)
         if size > len(raw):
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
-        key = files.key(path)
-        if seen.get(key, _digest(raw)) != _digest(raw):
-            raise ToolError(
-                f"{path} has changed since this run read it", f"Read it again with {called('readFile')}, then edit it"
-            )
-        made = edited(raw, given["old"], given["new"], given.get("count", 1), called)
-        warnings = "; ".join(filter(None, (made.warning, "" if key in seen else UNREAD)))
+        made = edited(raw, given["old"], given["new"], given.get("count", 1))
+        changed = CHANGED if seen.get(real, _digest(raw)) != _digest(raw) else ""
+        warning = "; ".join(filter(None, (made.warning, changed)))
         if made.content != raw:
-            files.write(path, made.content)
-            seen[key] = _digest(made.content)
-        words = f"replaced {made.replaced} in {path}" + (f" (warning: {warnings})" if warnings else "")
-        facts = {"path": path, "replaced": made.replaced} | ({"warning": warnings} if warnings else {})
-        return ToolResult(words, artifacts=(path,), facts=facts)
+            _write(real, path, made.content)
+        seen[real] = _digest(made.content)
+        return _changed(f"replaced {made.replaced} in {path}", path, {"replaced": made.replaced}, warning)
 
     def delete(given: Mapping[str, Any], seconds: float) -> ToolResult:
         path = given["path"]
-        files.remove(path)
+        located(path)
+        entry = os.path.join(checkout, path)
+        if not os.path.islink(entry):  # which goes itself
+            _refuse_unless_regular(entry, path)
+        os.unlink(entry)
         return ToolResult(f"deleted {path}", artifacts=(path,), facts={"path": path})
 
     return (
@@ -184,33 +179,41 @@ def chosen(
     return Content(shown, tuple(notes), count, whole and shown == text)
 
 
-def _content(files: Reach, path: str) -> tuple[bytes, int]:
+def _refuse_unless_regular(real: str, path: str) -> os.stat_result:
+    """Before it is opened, as opening a device may already do something. Raises ToolError and OSError."""
+    try:
+        status = os.stat(real)
+    except FileNotFoundError:
+        raise ToolError(f"{path} does not exist", "List the directory to see what does") from None
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{path} is a directory; expected a file", "List it with ls")
+    if not stat.S_ISREG(status.st_mode):
+        raise ToolError(f"{path} is no regular file; only such files are read and written")
+    return status
+
+
+def _content(real: str, path: str) -> tuple[bytes, int]:
     """At most READ_BYTES of a file, and its size."""
-    with files.opened(path) as file:
+    status = _refuse_unless_regular(real, path)
+    with Below(os.path.dirname(real)).opened(os.path.basename(real)) as file:
         content = file.read(READ_BYTES)
-        return content, max(len(content), os.fstat(file.fileno()).st_size)
+        return content, max(len(content), status.st_size)
 
 
-def _refuse_to_shadow(files: Reach, path: str) -> None:
-    """Raises ToolError for a name alone that nothing has, while files deeper have it; and for `a_py` beside `a.py`."""
-    deeper = files.deeper(path) or _with_a_dot(files, path)
-    if deeper:
-        raise ToolError(
-            f"there is no {path} here, but {', '.join(deeper[:5])}",
-            f"Give the whole path, or ./{path} for a new file here",
-        )
+def _write(real: str, path: str, content: bytes) -> None:
+    """In one step; the file keeps its mode, and missing directories are made."""
+    directory, name = os.path.split(real)
+    mode = stat.S_IMODE(_refuse_unless_regular(real, path).st_mode) if os.path.lexists(real) else None
+    os.makedirs(directory, exist_ok=True)
+    Below(directory).write(name, content, 0o666 if mode is None else mode, durable=False)
+    if mode is not None:
+        os.chmod(real, mode)  # also what the umask takes from a new file
 
 
-def _with_a_dot(files: Reach, path: str) -> Sequence[str]:
-    """The file that is meant when the last underscore stands for a dot."""
-    directory, slash, name = path.rpartition("/")
-    stem, _, suffix = name.rpartition("_")
-    if not stem or "." in name or path.startswith(("/", "./")) or files.exists(path):
-        return ()
-    other = f"{directory}{slash}{stem}.{suffix}"
-    with contextlib.suppress(ToolError):  # a directory
-        return (other,) if files.exists(other) else ()
-    return ()
+def _changed(words: str, path: str, facts: dict[str, Any], warning: str) -> ToolResult:
+    told = {"warning": warning} if warning else {}
+    words += f" (warning: {warning})" if warning else ""
+    return ToolResult(words, artifacts=(path,), facts={"path": path, **facts, **told})
 
 
 def _digest(content: bytes) -> bytes:

@@ -7,25 +7,22 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from infra.cell.clone_git import NO_SUBMODULES, disarm
-from infra.cell.loop import command
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
-from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.report_titles import verdict_against
 from infra.shared.boot import Boot
-from infra.shared.branches import MAIN, MIND, RESCUE, problem_with_branch, problem_with_ref
+from infra.shared.branches import MAIN, MIND, problem_with_branch, problem_with_ref
 from infra.shared.comms import reports, with_sections
 from infra.shared.conversation import ToolSpec
-from infra.shared.report_titles import verdict_against
+from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.git_environment import safe_environment
-from infra.shared.repository.page_text import PAGES, archived
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
 
@@ -40,10 +37,9 @@ ROLLBACK = ToolSpec(
     "End this run and have the watcher give main the content that it had at a commit, as a new commit.",
     schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
 )
-COMPILE_SECONDS = 60
 GIT_SECONDS = 180.0
-"""For all git calls of one act; compiling has its own."""
-TIMEOUT_MS = round((GIT_SECONDS + COMPILE_SECONDS + 10) * 1000)
+"""For all git calls of one act."""
+TIMEOUT_MS = round((GIT_SECONDS + 10) * 1000)
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
@@ -60,13 +56,12 @@ def hop_tools(
             raise ToolError(problem)
         if branch == boot.branch:
             raise ToolError(f"{branch!r} is the running branch; change code on another branch and bootstrap that one")
-        if branch == MIND or branch.startswith(RESCUE):
+        if branch == MIND:
             raise ToolError(f"{branch!r} holds no version of the agent; bootstrap a branch of its code")
         tip = _tip(git, branch)
-        if branch != MAIN:  # the watcher itself brings main's clone to main
+        if branch != MAIN:
             refuse_unless_ready(boot, branch, tip)
             _refuse_what_has_failed(git, branch, tip)
-            compile_bytecode(boot.places.checkout(branch), interruption)
         if problem := preflight():
             raise ToolError(f"{problem}; nothing was started")
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
@@ -95,10 +90,10 @@ def hop_tools(
 
 
 def _refuse_what_has_failed(git: Git, branch: str, tip: str) -> None:
-    """Raises ToolError for a commit of which main's page, or its archive, says that it failed: it would only fail
-    again, and the model would be asked again, and so on for as long as there is money."""
-    page, archive = (read_file(git, f"refs/remotes/origin/{MAIN}", path) or "" for path in PAGES)
-    heading = verdict_against([*archived(archive), *reports(with_sections(page))], branch, tip)
+    """Raises ToolError for a commit of which main's page says that it failed: it would only fail again, and the model
+    would be asked again, and so on for as long as there is money."""
+    page = read_file(git, f"refs/remotes/origin/{MAIN}", PAGE) or ""
+    heading = verdict_against(reports(with_sections(page)), branch, tip)
     if heading:
         raise ToolError(
             f"{branch} at {tip[:12]} has already failed ({heading}); mend it, commit, push, and bootstrap it again, "
@@ -168,21 +163,6 @@ def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | N
 
 def _plain_url(url: str) -> str:
     return url.removeprefix("file://").rstrip("/")
-
-
-def compile_bytecode(checkout: str, interruption: Interruption) -> None:
-    """Keeps compiling out of the start of the new version. It runs in a process of its own, because the source may be
-    anything. Code that does not compile is not refused here: the watcher handles a version that fails to start. A
-    checkout's copy of the keep, which runs from the image, is not compiled."""
-    command.run(
-        [sys.executable, "-E", "-s", "-m", "compileall", "-q", "-x", "^infra/keep/", "infra"],
-        cwd=checkout,
-        env=environment(),
-        seconds=COMPILE_SECONDS,
-        output_chars=1000,
-        interruption=interruption,
-        end_session=True,
-    )
 
 
 def _published_commit(git: Git, ref: str) -> str:

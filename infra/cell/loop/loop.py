@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolResult
-from infra.cell.loop.context.context import Context, OutOfRoom, Room, Summarised, Trimmed
+from infra.cell.loop.context.context import Context, Room, Summarised
 from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.progress import Progress, RunConfig, effects_of, stop_reason, words_on
+from infra.cell.loop.progress import Progress, RunConfig, stop_reason, words_on
 from infra.cell.loop.registry import Dispatch
 from infra.cell.loop.ways import WAYS
 from infra.cell.run_states import RunState, StopReason
@@ -52,7 +52,7 @@ class RunResult(NamedTuple):
 
     reason: StopReason
     text: str = ""
-    """The model's last words; for CONTEXT, what it hands over; for NOT_RECORDED, why first."""
+    """The model's last words; for NOT_RECORDED, why first."""
     steps: int = 0
     """Replies of the model."""
     failure: ModelFailure | None = None
@@ -111,13 +111,7 @@ class Told(NamedTuple):
     """The part of it that is the caller's news, not the loop's own."""
 
 
-class Idle(NamedTuple):
-    """The results of a step were known, and no file and no commit came of it."""
-
-    step: int
-
-
-Event = Entered | Answered | Acting | Acted | Told | Idle | Trimmed | Summarised
+Event = Entered | Answered | Acting | Acted | Told | Summarised
 
 
 class NotRecorded(Exception):
@@ -134,8 +128,6 @@ class TaskContext(NamedTuple):
     """Words for the model between two steps, if there are any."""
     record: Callable[[Event], None] = lambda event: None
     """Raises NotRecorded, for whatever happens in a step, which ends the run."""
-    changed: Callable[[], bool] = lambda: True
-    """Whether a file or a commit came of this step; asked only when its results do not tell."""
     awaits: Callable[[], bool] = lambda: False
     """Whether a call waits for somebody's word."""
     room: Room | None = None
@@ -190,8 +182,6 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
             reason = reason or step(run_ctx, plan(run_ctx)).reason
     except ModelFailure as failure:
         return RunResult(StopReason.MODEL_UNAVAILABLE, run_ctx.text, run_ctx.steps, failure)
-    except OutOfRoom as over:
-        return RunResult(StopReason.CONTEXT, str(over), run_ctx.steps)
     except NotRecorded as problem:
         words = "\n\n".join(filter(None, (str(problem), run_ctx.text)))
         return RunResult(StopReason.NOT_RECORDED, words, run_ctx.steps)
@@ -203,7 +193,7 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
 
 
 def plan(run_ctx: RunContext) -> AssistantAction:
-    """Ask the model what to do next. Raises ModelFailure, OutOfRoom, Interrupted."""
+    """Ask the model what to do next. Raises ModelFailure, Interrupted."""
     run_ctx.step += 1
     run_ctx.enter(RunState.PLAN)
     run_ctx.conversation.make_room(run_ctx.step)
@@ -232,7 +222,7 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
     if any(result.hands_over for result in results):
         return StepResult(results, StopReason.HANDED_OVER)
     run_ctx.enter(RunState.OBSERVE)
-    before, run_ctx.progress = run_ctx.progress, _progress_after(run_ctx, action.calls, results)
+    before, run_ctx.progress = run_ctx.progress, run_ctx.progress.after(action.calls, results)
     _tell(run_ctx, action.calls, results, words_on(before, run_ctx.progress))
     return StepResult(results)
 
@@ -252,14 +242,6 @@ def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> tuple[ToolResu
         record(Acted(run_ctx.step, number, call, result, run_ctx.seconds - began))
         results.append(result)
     return tuple(results)
-
-
-def _progress_after(run_ctx: RunContext, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Progress:
-    effects = effects_of(calls, results)
-    changed = run_ctx.progress.shows_news(effects.results) or run_ctx.context.changed()
-    if not changed:
-        run_ctx.context.record(Idle(run_ctx.step))
-    return run_ctx.progress.after(effects._replace(changed=changed))
 
 
 def _tell(run_ctx: RunContext, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str) -> None:

@@ -10,15 +10,8 @@ from typing import Any, Final
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.registry import REFUSED
 from infra.cell.protocol.calls import HOPS, SIGNALS, TYPES, call_of
-from infra.cell.protocol.shapes import (
-    EVENTS,
-    OK,
-    PROTOCOL,
-    Operation,
-    OperationError,
-    ProtocolEvent,
-    RefusedOperation,
-)
+from infra.cell.protocol.operations import EVENTS, PROTOCOL, Event, Message, Operation, OperationError, UserMessage
+from infra.cell.protocol.read import RefusedOperation
 
 _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the payload of the result."""
@@ -27,21 +20,20 @@ HANDED_OVER: Final = ToolResult.err("not_run", "a call before it in the same rep
 
 def calls_of(items: Iterable[Operation | RefusedOperation]) -> tuple[ToolCall, ...]:
     """A call for each, in order; a message asks for nothing."""
-    return tuple(_call(item) for item in items if isinstance(item, RefusedOperation) or item.type != "message")
+    return tuple(_call(item) for item in items if not isinstance(item, Message))
 
 
 def _call(item: Operation | RefusedOperation) -> ToolCall:
     if isinstance(item, RefusedOperation):
-        return ToolCall(item.id, REFUSED, {"type": item.type, "message": item.error.message, "hint": item.error.hint})
-    name, given = call_of(item)
-    return ToolCall(item.id, name, given)
+        return ToolCall(item.id, REFUSED, {"type": item.type, "message": item.message, "hint": item.hint})
+    return ToolCall(item.id or "", *call_of(item))
 
 
-def event_of(call: ToolCall, result: ToolResult) -> ProtocolEvent:
+def event_of(call: ToolCall, result: ToolResult) -> Event:
     """What became of the operation that this call carries out."""
     kind = call.args["type"] if call.name == REFUSED else TYPES[call.name]
-    known = {field.name for field in EVENTS[kind]}
-    fields = {name: value for name, value in result.facts.items() if name in known}
+    known = EVENTS[kind].__struct_fields__
+    fields: dict[str, Any] = {name: value for name, value in result.facts.items() if name in known}
     if call.name in HOPS:
         fields["path"] = f"{SIGNALS}/{call.name}"
         if result.ok:
@@ -49,20 +41,26 @@ def event_of(call: ToolCall, result: ToolResult) -> ProtocolEvent:
     if kind in _TEXT and (result.ok or "stderr" in fields):
         fields[_TEXT[kind]] = result.payload
     if result.ok:
-        return ProtocolEvent(kind, call.id, OK, fields)
+        return EVENTS[kind](**fields, operation=call.id, status="ok")
     if "path" in known and isinstance(call.args.get("path"), str):
         fields["path"] = call.args["path"]
     message = result.payload.removeprefix(f"{call.name}: ") if _TEXT.get(kind) not in fields else "its time was over"
-    error = OperationError(result.error_code, message, result.retriable, result.hint)
-    return ProtocolEvent(kind, call.id, result.status, fields, error)
+    error: dict[str, Any] = {
+        "type": result.error_code,
+        "message": message,
+        "retriable": result.retriable,
+        "hint": result.hint,
+    }
+    fields |= {"operation": call.id, "status": result.status, "error": OperationError(**error)}
+    return EVENTS[kind](**fields)
 
 
-def said(text: str, by: str = "runtime") -> ProtocolEvent:
+def said(text: str, by: str = "runtime") -> Event:
     """Words for the agent, by `pm` or `runtime`."""
-    return ProtocolEvent("userMessage", "", OK, {"text": text, "from": by})
+    return UserMessage(status="ok", text=text, by=by)
 
 
-def message_of(events: Sequence[ProtocolEvent]) -> str:
+def message_of(events: Sequence[Event]) -> str:
     """The runtime's message as text; without spaces, as it is sent again with each step."""
     plain: dict[str, Any] = {"protocol": PROTOCOL, "events": [event.plain() for event in events]}
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))

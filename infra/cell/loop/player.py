@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised
-from infra.cell.loop.loop import Acted, Entered, Event, Idle, TaskContext, Told
+from infra.cell.loop.loop import Acted, Entered, Event, TaskContext, Told
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.ways import news_of
 from infra.cell.run_states import RunState
@@ -34,7 +34,6 @@ class Player:
             dispatch=self._dispatch,
             news=self._news,
             record=self._record,
-            changed=self._changed,
             room=live.room and live.room._replace(recall=self._summary, ask=live.complete),
         )
 
@@ -63,13 +62,8 @@ class Player:
             steered = news_of(steered, self._opening, self._live.news())
         return steered or None
 
-    def _changed(self) -> bool:
-        if self._step > self._run.steps:
-            return self._live.changed()
-        return self._step not in self._run.idle
-
-    def _summary(self, step: int, hands_over: bool) -> str | None:
-        return self._run.summaries.get((step, hands_over))
+    def _summary(self, step: int) -> str | None:
+        return self._run.summaries.get(step)
 
     def _record(self, event: Event) -> None:
         if not self._is_on_record(event):
@@ -79,12 +73,10 @@ class Player:
         match event:
             case Entered(step=step, state=state) if state is not RunState.PLAN:
                 return step < self._run.steps
-            case Idle(step=step):
-                return step in self._run.idle
             case Told(step=step):
                 return step < self._run.steps
-            case Summarised(step=step, hands_over=hands_over):
-                return (step, hands_over) in self._run.summaries
+            case Summarised(step=step):
+                return step in self._run.summaries
             case Acted(step=step, number=number):
                 return (step, number) in self._run.done
         return event.step <= self._run.steps

@@ -1,16 +1,17 @@
-"""Whether a run gets on, and when it must stop: judged by effects and not by words; pure.
+"""Whether a run gets on, and when it must stop: judged by what its calls showed; pure.
 
-A step without progress is one after which nothing is other than before: no file, no commit, no result that the run had
-not seen, no word of somebody else's. One that repeats the step before it is none either, whatever it writes."""
+A step without progress is one whose calls were all made before in this run with the same arguments and the same
+results."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+import json
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.protocol.shapes import DENIED, FAILED
+from infra.cell.protocol.operations import DENIED, FAILED
 from infra.cell.run_states import StopReason
 
 IDLE_TO_TELL, IDLE_TO_END = 4, 8
@@ -20,14 +21,16 @@ DENIED_TO_END = 3
 FAILED_TO_TELL, MAX_FAILURES = 6, 12
 """Calls that failed in a row."""
 IDLE = (
-    f"Your last {IDLE_TO_TELL} steps had no effect: they changed no file, made no commit and showed nothing that you "
-    "had not seen, or only repeated the step before. Do something else, or end your turn and say what is missing. If "
-    "you wait for something, wait longer."
+    f"Your last {IDLE_TO_TELL} steps only repeated calls of this run, and showed what you had seen. Do something else, "
+    "or end your turn and say what is missing. If you wait for something, wait longer."
 )
 FAILURES = (
     f"Your last {FAILED_TO_TELL} calls failed. Look for the cause, try another way, or end your turn and say what is "
     "missing."
 )
+
+NOTHING = ("", "[exit status 1]")
+"""Shown of a command without output, to a model that acts by operations and to one that acts by tools."""
 
 
 class RunConfig(NamedTuple):
@@ -40,53 +43,29 @@ class RunConfig(NamedTuple):
     max_failures: int = MAX_FAILURES
 
 
-class Effects(NamedTuple):
-    """What came of one step."""
-
-    acts: tuple[tuple[str, Mapping[str, Any], str], ...]
-    """Name, arguments and result of each."""
-    results: tuple[str, ...]
-    """A fingerprint of each."""
-    failed: tuple[bool, ...]
-    """Each of those that were carried out."""
-    denied: bool
-    """All of them, by the policy."""
-    changed: bool
-    """A file or a commit."""
-
-
 class Progress(NamedTuple):
     """Of a run so far."""
 
     seen: frozenset[str] = frozenset()
-    """Results."""
+    """Fingerprints of its calls, each with its result."""
     idle: int = 0
     """Steps without progress in a row."""
     failed: int = 0
     """Calls that failed in a row."""
     denied: int = 0
     """Steps in a row of which every call was denied."""
-    acts: tuple[tuple[str, Mapping[str, Any], str], ...] = ()
-    """Of the last step."""
 
-    def shows_news(self, results: Sequence[str]) -> bool:
-        return not self.seen.issuperset(results)
-
-    def after(self, effects: Effects) -> Progress:
+    def after(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> Progress:
+        made = {fingerprint(call, result) for call, result in zip(calls, results, strict=True)}
         failed = self.failed
-        for each in effects.failed:
-            failed = failed + 1 if each else 0
+        for result in results:
+            if result.ok or result.status == FAILED:  # what was not carried out is neither
+                failed = failed + 1 if has_failed(result) else 0
         if self.failed < FAILED_TO_TELL:  # however many calls the step had, the model is warned first
             failed = min(failed, MAX_FAILURES - 1)
-        changed = effects.changed and effects.acts != self.acts
-        got_on = changed or self.shows_news(effects.results)
-        return Progress(
-            self.seen.union(effects.results),
-            0 if got_on else self.idle + 1,
-            failed,
-            self.denied + 1 if effects.denied else 0,
-            effects.acts,
-        )
+        denied = bool(results) and all(result.status == DENIED for result in results)
+        idle = self.idle + 1 if made <= self.seen else 0
+        return Progress(self.seen | made, idle, failed, self.denied + 1 if denied else 0)
 
     def heard(self) -> Progress:
         """Somebody told the run something: what it does now may be the answer to that."""
@@ -113,24 +92,15 @@ def words_on(before: Progress, now: Progress) -> str:
     return "\n\n".join(told)
 
 
-def effects_of(calls: Sequence[ToolCall], results: Sequence[ToolResult], changed: bool = False) -> Effects:
-    """`changed`: what was found of files and commits."""
-    both = tuple(zip(calls, results, strict=True))
-    return Effects(
-        acts=tuple((call.name, call.args, result.payload) for call, result in both),
-        results=tuple(fingerprint(call.name, result) for call, result in both),
-        failed=tuple(has_failed(result) for result in results if result.ok or result.status == FAILED),
-        denied=bool(results) and all(result.status == DENIED for result in results),
-        changed=changed,
-    )
-
-
 def has_failed(result: ToolResult) -> bool:
-    """A command that ended with another status than 0 as well."""
-    return not result.ok or bool(result.facts.get("exit"))
+    """Also a command that ended with another status than 0, but for a search that found nothing."""
+    if not result.ok:
+        return True
+    ended = result.facts.get("exit")
+    return bool(ended) and not (ended == 1 and result.payload in NOTHING and not result.facts.get("stderr"))
 
 
-def fingerprint(tool: str, result: ToolResult) -> str:
-    """Of a result: which tool gave it counts, how it was called does not."""
-    content = f"{result.payload}{result.facts.get('stderr', '')}"
-    return hashlib.sha256(f"{tool}\0{content}".encode(errors="replace")).hexdigest()[:32]
+def fingerprint(call: ToolCall, result: ToolResult) -> str:
+    """Of a call with its arguments and its result."""
+    whole = [call.name, dict(call.args), result.payload, result.facts.get("stderr", "")]
+    return hashlib.sha256(json.dumps(whole, sort_keys=True, default=str).encode()).hexdigest()[:32]

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from msgspec import convert
+
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.ways import News
-from infra.cell.protocol.shapes import STATUSES
+from infra.cell.protocol.operations import STATUSES
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import Completion, Request, completion_from_dict, request_from_dict
+from infra.shared.conversation import Completion, Request
 
 OPENED = {TOOLS: "opened", OPERATIONS: "opened for operations"}
 """The kind of the first line. A runner that knows of no operations must not resume such a run: it would take the first
@@ -51,16 +53,14 @@ class Recorded(NamedTuple):
     """Calls that were begun, answered or not."""
     told: Mapping[int, Heard]
     """After a step."""
-    summaries: Mapping[tuple[int, bool], str]
-    """Before the model call of a step; True: for a new conversation."""
+    summaries: Mapping[int, str]
+    """Before the model call of a step."""
     resumed: int
     """So often it was resumed since a runner last got as far as the model."""
     at: str
     """Time of its last line."""
     end: str = ""
     """How it ended: a `StopReason`, or another version's word; empty when that is not on record."""
-    idle: frozenset[int] = frozenset()
-    """Steps of which no file and no commit came, where that was looked at."""
     acts: str = TOOLS
     """How its model asks for acts: a name of `WAYS`."""
     states: tuple[str, ...] = ()
@@ -91,8 +91,7 @@ class _Reader:
         self._done: dict[tuple[int, int], Done] = {}
         self._begun: set[tuple[int, int]] = set()
         self._told: dict[int, Heard] = {}
-        self._summaries: dict[tuple[int, bool], str] = {}
-        self._idle: set[int] = set()
+        self._summaries: dict[int, str] = {}
         self._resumed = 0
         self._at = self._end = ""
         self._acts = TOOLS
@@ -113,12 +112,12 @@ class _Reader:
                 directives = tuple(str(each) for each in line.get("directives", ()))
                 self._acts = OPERATIONS if kind == OPENED[OPERATIONS] else TOOLS
                 machine, most = str(line.get("machine", "")), int(line.get("most_steps", 0))
-                opening = request_from_dict({key: line[key] for key in Request.__struct_fields__ if key in line})
+                opening = convert({key: line[key] for key in Request.__struct_fields__ if key in line}, Request)
                 self._opened = (str(line["run_id"]), opening, directives, machine, most)
             case "answered":
                 if line["step_id"] != str(len(self._completions) + 1):
                     raise ValueError(f"found step {line['step_id']!r}; expected {len(self._completions) + 1}")
-                self._completions.append(completion_from_dict(dict(line)))
+                self._completions.append(convert(dict(line), Completion))
                 self._resumed, self._answered_at = 0, len(self._states)
             case "acting":
                 self._begun.add(_place(line))
@@ -127,12 +126,10 @@ class _Reader:
                 done = ToolCall(str(call["id"]), str(call["name"]), dict(call["input"]))
                 self._done[_place(line)] = Done(done, _result(line))
                 self._begun.add(_place(line))
-            case "idle":
-                self._idle.add(int(line["step_id"]))
             case "told":
                 self._told[int(line["step_id"])] = Heard(str(line["text"]), _news(line))
             case "summed_up":
-                self._summaries[int(line["step_id"]), line["for"] == "hand-over"] = str(line["content"])
+                self._summaries[int(line["step_id"])] = str(line["content"])
             case "resumed":
                 self._resumed += 1
             case "model_failed" if line["type"] != "invalid_request":  # which may be the conversation's own fault
@@ -153,7 +150,6 @@ class _Reader:
             self._resumed,
             self._at,
             self._end,
-            frozenset(self._idle),
             self._acts,
             tuple(self._states),
         )

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.protocol.shapes import DENIED
+from infra.cell.protocol.operations import DENIED
 from infra.shared.conversation import ToolSpec
 
 

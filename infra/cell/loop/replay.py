@@ -14,7 +14,7 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.loop.seed_tools import SEED_TOOLS
-from infra.cell.protocol.shapes import VALIDATION
+from infra.cell.protocol.operations import VALIDATION
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.conversation import Completion, Request, ToolSpec
 
@@ -23,7 +23,7 @@ _Value = TypeVar("_Value")
 
 OUTSIDE = {
     *(StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE),
-    *(StopReason.CONTEXT, StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
+    *(StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
 }
 """Reasons from outside the conversation: a replay only sees that nothing follows."""
 _CUT_SHORT = ("", StopReason.INTERRUPTED.value)

@@ -8,13 +8,13 @@ from infra.cell.loop.bash_tool import BASH, bash_tool
 from infra.cell.loop.file_tools import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
 from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
 from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Gate, Position, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import FETCH_PAGE, WEB_SEARCH, web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
+OUTSIDE = ("/agent", "/tmp")  # noqa: S108 - the agent's own, in its container
 SEED_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, DELETE_FILE, BASH, FETCH_PAGE, WEB_SEARCH, BOOTSTRAP, ROLLBACK)
 
 
@@ -37,7 +37,7 @@ def seed_tools(
     `more` are tools of the caller's; `preflight` says why the agent must not become another version now."""
     limits, at = boot.limits, position or Position()
     web = boot.places.web_socket
-    workspace = Workspace(checkout, boot.places.bot) if is_for_events else None
+    workspace = (checkout, boot.places.bot, *OUTSIDE) if is_for_events else ()
     return Toolbox(
         (
             *file_tools(checkout, limits.output_chars, workspace),

@@ -15,7 +15,7 @@ from infra.cell.loop.arguments import problem_with_input
 from infra.cell.loop.deadline import OutOfTime, within
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.registry import REFUSED, Gate, Tool, ToolError, Verdict
-from infra.cell.protocol.shapes import TIMEOUT
+from infra.cell.protocol.operations import TIMEOUT
 from infra.shared.conversation import ToolSpec
 from infra.shared.repository.git import GitError
 

@@ -12,9 +12,9 @@ from typing import NamedTuple, Protocol
 from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.protocol.framing import NotTaken, Words, has_call, means_operations
-from infra.cell.protocol.read import Requested, read
-from infra.cell.protocol.shapes import Operation
+from infra.cell.protocol import operations
+from infra.cell.protocol.operations import Operation
+from infra.cell.protocol.read import NotTaken, Requested, Words, has_call, means_operations, read
 from infra.cell.run_states import StopReason
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
@@ -145,7 +145,6 @@ class ByOperations:
         """What may be the report, once it was asked whether it is."""
         self._problems: list[str] = []
         """Of the replies since the last act, but for words: none of them was taken."""
-        self._notes: tuple[str, ...] = ()
         self._is_undone = False
         """The last thing that was asked for was not done, or failed."""
         self._has_acted = False
@@ -159,14 +158,14 @@ class ByOperations:
         if stop_reason == REFUSAL:
             return Respond(text, StopReason.REFUSAL)
         match read(text, cut=stop_reason == MAX_TOKENS):
-            case Requested(items, prose, notes) if calls := calls_of(items):
-                self._report, self._problems, self._notes = None, [], notes
+            case Requested(items, prose) if calls := calls_of(items):
+                self._report, self._problems = None, []
                 return ToolCalls(calls, _messages(items) or prose)
             case Requested(items, prose):
                 return self._may_end(_messages(items) or prose, IS_IT_THE_REPORT)
             case Words(words):
                 return self._may_end(words, WORDS_ALONE, self._is_undone)
-            case NotTaken(_, found):
+            case NotTaken(found):
                 return self._not_taken(text, found, stop_reason == MAX_TOKENS)
 
     def _may_end(self, text: str, question: str, may_not: bool = False) -> Respond:
@@ -205,8 +204,7 @@ class ByOperations:
         events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
         self._is_undone = not all(result.ok for result in results) if calls else self._is_undone
         self._has_acted = self._has_acted or any(result.ok for result in results)
-        notes, self._notes = self._notes, ()
-        events += [said(words) for words in (*notes, own) if words]
+        events += [said(own)] if own else []
         news = news_of(steered)
         events += [said(words, by) for words, by in ((news.pm, "pm"), (news.runtime, "runtime")) if words]
         return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
@@ -234,5 +232,4 @@ def _words_of(text: str) -> Message:
 
 
 def _messages(items: Sequence[object]) -> str:
-    texts = (item.fields["text"] for item in items if isinstance(item, Operation) and item.type == "message")
-    return "\n\n".join(texts).strip()
+    return "\n\n".join(str(item.text) for item in items if isinstance(item, operations.Message)).strip()

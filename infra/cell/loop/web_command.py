@@ -11,7 +11,7 @@ import msgspec
 from infra.cell.doors import Refused, Web
 from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.web_tools import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
-from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.web import MOST_CHARS, Fetch, Search
 
 
@@ -36,9 +36,10 @@ def _answer(given: argparse.Namespace, web: Web) -> str:
         return shown_results(web.search(Search(" ".join(given.words), *at)))
     most = max(LEAST_CHARS, min(given.max_chars, MOST_CHARS))
     page = web.fetch(Fetch(given.url, given.raw, most, *at))
-    kept, note = kept_whole(Spill(ROOT), page)
+    checkout = os.environ.get(CHECKOUT_VARIABLE, os.getcwd())
+    kept, note = kept_whole(Spill(checkout), page)
     for path in kept:  # it may be read from anywhere
-        note = note.replace(path, f"{ROOT}/{path}")
+        note = note.replace(path, f"{checkout}/{path}")
     return shown(page, note)
 
 

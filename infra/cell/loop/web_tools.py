@@ -67,8 +67,8 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         return ToolResult(shown_results(found))
 
     return (
-        Tool(FETCH_PAGE, fetch_page, TIMEOUT_MS, SideEffect.READ),
-        Tool(WEB_SEARCH, web_search, TIMEOUT_MS, SideEffect.READ),
+        Tool(FETCH_PAGE, fetch_page, TIMEOUT_MS, SideEffect.EXECUTE),
+        Tool(WEB_SEARCH, web_search, TIMEOUT_MS, SideEffect.EXECUTE),
     )
 
 

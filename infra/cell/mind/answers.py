@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import NamedTuple
 
+from infra.cell.loop.loop import RunResult
+from infra.cell.run_states import StopReason
 from infra.shared.mind.layout import BLOCKED, COMPLETED
 from infra.shared.text import cut, plain
 
@@ -89,6 +91,15 @@ def question_in(report: str) -> str:
     if not match:
         return ""
     return f"{first[match.end() :]}\n{rest}".strip() or "It does not say what it needs."
+
+
+def is_completed(result: RunResult) -> bool:
+    """A run ended with its report, which neither asks for what it needs nor says that it failed."""
+    return result.reason is StopReason.COMPLETED and not (question_in(result.text) or has_failed(result.text))
+
+
+def has_failed(report: str) -> bool:
+    return report.lstrip().startswith("FAILED:")
 
 
 def said_in(report: str, what: str) -> list[str]:

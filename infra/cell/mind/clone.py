@@ -1,82 +1,282 @@
-"""The mind's clone: made and mended before a run, brought together with the branch, committed and pushed after it.
+"""The mind's clone: brought together with the branch before a run, committed and pushed after it.
 
-Nothing is forced, and nothing that somebody wrote is dropped: what may not be pushed, or lost a merge, is kept beside.
-All of it is done under one lock, so that two runners do not work in one clone at once."""
+What may land there is the git door's to say: the paths that it refuses are put back as the branch has them, the clone's
+own are kept beside, and the rest is pushed. A clone that git cannot work in gets a new repository around its files."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import stat
 import time
-from collections.abc import Collection, Iterable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 
 from infra.cell.clone_git import outside
-from infra.cell.mind import clone_tree
-from infra.cell.mind.clone_repair import BrokenClone, mend, settle
+from infra.cell.clone_tip import CloneTip
 from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
-from infra.shared.file_lock import lock_until
 from infra.shared.mind import layout
-from infra.shared.mind.layout import FOLDERS
-from infra.shared.refused import LOSSES, TAINTED, refusals_in
-from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
-from infra.shared.repository.tip import CloneTip, commit_tree
-from infra.shared.safe_files import Below
-from infra.shared.text import cut
+from infra.shared.mind.layout import is_below
+from infra.shared.redacted_file import RedactedFile
+from infra.shared.refused import TAINTED, Refused, refusals_in
+from infra.shared.repository.git import Git, GitError, resolve_commit
+from infra.shared.repository.tip import commit_tree
+from infra.shared.safe_files import Below, Entry
+from infra.shared.text import cut, one_line
 
-LOCK_SECONDS: Final = 60.0
 ATTEMPTS: Final = 5
-"""At a push: each lost race means that another one succeeded."""
-_NO_BRANCH: Final = f"the repository has no branch {MIND!r}; 'minifram up' makes one, and until then commits stay here"
-_REF: Final = f"refs/heads/{MIND}"
-_REMOTE: Final = f"refs/remotes/origin/{MIND}"
-
-
-class MindBusy(Exception):
-    """Another runner works in the clone all the time."""
-
-
-@contextlib.contextmanager
-def locked(context: MindContext, seconds: float = LOCK_SECONDS) -> Iterator[None]:
-    """One at a time, of all processes. Raises MindBusy, OSError, Interrupted."""
-    descriptor = os.open(f"{context.places.bot}/.{MIND}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        if not lock_until(descriptor, time.monotonic() + seconds, between=context.interruption.check):
-            raise MindBusy(f"another runner held the mind's clone for {seconds:g} s")
-        yield
-    finally:
-        os.close(descriptor)
+"""At a push: each lost race means that another one succeeded, and each refusal names what it is about."""
+PUT_BACK: Final = f"{layout.SCRATCH}/put-back"
+MOST_FILES, MOST_REPORT_BYTES = 1000, 256 << 10
+_REF, _REMOTE = f"refs/heads/{MIND}", f"refs/remotes/origin/{MIND}"
+_EXCLUDED = tuple(f":(exclude){path}" for path in layout.NOT_COMMITTED)
+_T = TypeVar("_T")
 
 
 def prepare(context: MindContext) -> bool:
-    """The clone is there and, when the repository can be reached, up to date; False for an agent without a mind.
-    Raises nothing but Interrupted."""
+    """The clone is there and as the branch, as far as the repository can be reached and takes what an earlier run left;
+    False for an agent without a mind. Never raises."""
+    mind, name = context.places.mind, f"left-{timestamp(context.now())}"
+
+    def bring_together() -> None:
+        git = context.git
+        tip = CloneTip(git, MIND).look()
+        _tell(context, _put_right(context, tip, name), _of_the_keep(context))
+        _check_out_missing(git)  # nobody meant it to go, or it goes again
+        _push(context, tip, "what an earlier run left", name)
+
+    _in_clone(context, "mind.not_prepared", bring_together)
+    if not os.path.isdir(f"{mind}/.git"):
+        return False
+    with contextlib.suppress(OSError):  # something else has this name; who needs the folder says so
+        for folder in layout.FOLDERS:
+            os.makedirs(f"{mind}/{folder}", exist_ok=True)
+    with contextlib.suppress(OSError):
+        _link_events(context)
+    return True
+
+
+def put_right(context: MindContext, name: str) -> list[str]:
+    """The files that are the PM's alone, as the branch has them; gives those that were not. Never raises."""
+
+    def put() -> list[str]:
+        found = _put_right(context, _REMOTE, name)
+        _tell(context, found)
+        return found
+
+    there = os.path.isdir(f"{context.places.mind}/.git")
+    return (_in_clone(context, "mind.not_put_right", put) if there else None) or []
+
+
+def publish(context: MindContext, subject: str, name: str) -> bool:
+    """Commit what changed and push it; whether the branch has it all then. `name` says where the files lie that the
+    door refused: in `scratch/put-back/NAME`, or `reflection/held/NAME`. Never raises."""
+
+    def push() -> bool:
+        tip = resolve_commit(context.git, _REMOTE) or CloneTip(context.git, MIND).look()
+        return _push(context, tip, subject, name)
+
+    there = os.path.isdir(f"{context.places.mind}/.git")
+    return there and _in_clone(context, "mind.not_pushed", push) is True
+
+
+def _in_clone(context: MindContext, failed: str, work: Callable[[], _T]) -> _T | None:
+    """What git cannot do in this clone, it does in a new one. None when it failed, and the log says why."""
     try:
-        with locked(context):
-            tip, is_reached = None, True
-            try:
-                tip = _fetched(context)
-            except GitError as error:
-                is_reached = False
-                context.note("mind.not_fetched", error=str(error))
-            if tip is None and not os.path.lexists(f"{context.places.mind}/.git"):
+        if aside := Below(context.places.bot).set_aside(MIND, unless=stat.S_ISDIR):
+            context.note("mind.set_aside", at=aside)
+        inside = Below(context.places.mind)
+        made_from = [inside.tail(f".git/{ref}", 100).decode(errors="replace").strip() for ref in (_REF, _REMOTE)]
+        try:
+            context.git("symbolic-ref", "HEAD", _REF)
+            return work()
+        except GitError as error:
+            if error.is_machines and os.path.isdir(f"{context.places.mind}/.git"):
+                raise
+            _anew(context, made_from, str(error))
+            return work()
+    except (GitError, OSError, ValueError) as error:
+        context.note(failed, error=str(error))
+        return None
+
+
+def _anew(context: MindContext, made_from: Sequence[str], why: str) -> None:
+    """A new repository around the files that are there. Raises OSError, and GitError when there is none to clone; then
+    nothing is changed."""
+    mind, git, new, aside = context.places.mind, context.git, f"{context.places.bot}/.{MIND}.new", ""
+    shutil.rmtree(new, ignore_errors=True)  # of a runner that was killed
+    options = ("--quiet", "--template=", "--no-tags", "--no-checkout", "--single-branch", "--branch", MIND)
+    outside(context.places, context.remote_url)("clone", *options, "--end-of-options", context.remote_url, new)
+    os.makedirs(mind, exist_ok=True)
+    if os.path.lexists(f"{mind}/.git"):
+        Below(mind).make_directory(layout.SCRATCH)
+        aside = f"{layout.SCRATCH}/broken-git-{time.time_ns()}"
+        os.rename(f"{mind}/.git", f"{mind}/{aside}")
+    os.rename(f"{new}/.git", f"{mind}/.git")
+    os.rmdir(new)
+    # Where it is not known what the files were made from, the beginning counts: the branch's text stands then.
+    known = git("rev-list", _REF).splitlines()
+    git("update-ref", _REF, next((each for each in made_from if each in known), known[-1]))
+    git("read-tree", _REF)
+    if not any(made_from):  # there was no clone, so nobody has taken anything out of it
+        _check_out_missing(git)
+    context.note("mind.mended", why=why, aside=aside)
+
+
+def _check_out_missing(git: Git) -> None:
+    """Raises GitError."""
+    if missing := git.raw("ls-files", "--deleted", "-z"):
+        git("checkout-index", "-z", "--stdin", stdin=missing)
+
+
+def _push(context: MindContext, tip: str, subject: str, name: str) -> bool:
+    """What lies in the clone, committed on top of its own commits and brought together with the branch, which was at
+    `tip`; whether the branch has it. Raises GitError, OSError."""
+    git = context.git
+    for _ in range(ATTEMPTS):
+        head = _commit(context, subject, name)
+        if head != tip:
+            head = _merge(context, tip, name)
+        if head == tip or git.ok("diff", "--quiet", tip, head, "--"):
+            git("update-ref", _REF, tip)
+            return True
+        try:
+            if CloneTip(git, MIND).move(tip, head):
+                context.note("mind.pushed", commit=head, subject=subject)
+                return True
+            tip = CloneTip(git, MIND).look()
+        except GitError as error:
+            if not error.is_refusal:
+                raise
+            put_back = _put_back_refused(context, tip, refusals_in(error.stderr), name)
+            if not put_back and git("rev-list", "--count", f"{tip}..{head}") == "1":
+                context.note("mind.refused", commit=head, error=cut(error.stderr.strip(), 2000))
                 return False
-            _whole(context, tip)
-            _restore_missing(context)
-            if tip:
-                _keep_aside_what_was_left(context, tip)
-                _bring_together(context, tip)
-            elif is_reached:
-                context.note("mind.branch_missing", error=_NO_BRANCH)
-            for folder in FOLDERS:
-                with contextlib.suppress(OSError):  # something else has this name; who needs the folder says so
-                    os.makedirs(f"{context.places.mind}/{folder}", exist_ok=True)
-            _link_events(context)
-    except (GitError, OSError, ValueError, MindBusy) as error:
-        context.note("mind.not_prepared", error=str(error))
-    return os.path.isdir(f"{context.places.mind}/.git")
+            git("update-ref", _REF, tip)  # as one commit: what is wrong may be in an older one as well
+    context.note("mind.not_pushed", error=f"{ATTEMPTS} pushes lost, or were refused in part; the commit goes later")
+    return False
+
+
+def _commit(context: MindContext, subject: str, name: str) -> str:
+    """All that lies in the clone but what is never committed; gives the clone's commit. Raises GitError, OSError."""
+    git = context.git
+    _move_repositories(context, name)
+    # What the cell wrote there may say that nothing has changed, or is to be looked at.
+    Below(git.directory).unlink(".git/info/exclude")
+    git("read-tree", "HEAD")
+    try:
+        git("add", "--all", "--ignore-errors", "--", ".", *_EXCLUDED)
+    except GitError as error:
+        if error.status != 1:  # of some file, which stays in the clone
+            raise
+    tree = git("write-tree")
+    head, before = git("rev-parse", "HEAD", "HEAD^{tree}").split()
+    if tree != before:
+        head = commit_tree(git, tree, (head,), cut(one_line(subject), 200))
+        git("update-ref", _REF, head)
+    return head
+
+
+def _move_repositories(context: MindContext, name: str) -> None:
+    """Git looks into no folder that has a `.git` of its own: without it, what lies there is judged as any other."""
+    mind = context.places.mind
+    for at, folders, files in os.walk(mind):
+        if at != mind and ".git" in (*folders, *files):
+            _move_aside(context, f"{os.path.relpath(at, mind)}/.git", "it is a repository of its own", PUT_BACK, name)
+        folders[:] = [each for each in folders if each != ".git" and f"{at}/{each}" != f"{mind}/{layout.SCRATCH}"]
+
+
+def _merge(context: MindContext, tip: str, name: str) -> str:
+    """Where both sides changed the same, or one removed the file, the branch's stands; gives the clone's commit. Raises
+    GitError, OSError."""
+    git = context.git
+    try:
+        git("merge", "--quiet", "--strategy-option=theirs", "--no-edit", tip)
+    except GitError:
+        unmerged = _names(git.raw("diff", "--name-only", "--diff-filter=U", "-z"))
+        if not unmerged:
+            raise
+        _put_back(context, tip, dict.fromkeys(unmerged, "the branch has it otherwise"), PUT_BACK, name)
+        git("commit", "--quiet", "--no-edit")
+    return git("rev-parse", "HEAD")
+
+
+def _put_back_refused(context: MindContext, tip: str, refused: Iterable[Refused], name: str) -> bool:
+    """Whether there was something. Raises GitError, OSError."""
+    changed = _names(context.git.raw("diff", "--name-only", "--no-renames", "-z", tip, "HEAD", "--"))
+    about = [(path, each) for path in changed for each in refused if each.path and is_below(path, (each.path,))]
+    barred = {path for path, each in about if each.id != TAINTED}
+    _put_back(context, tip, {path: each.why for path, each in about if path not in barred}, layout.HELD, name)
+    _put_back(context, tip, {path: each.why for path, each in about if path in barred}, PUT_BACK, name)
+    _tell(context, sorted(path for path in barred if is_below(path, layout.PM_ONLY)))
+    return bool(about)
+
+
+def _put_back(context: MindContext, tip: str, why: Mapping[str, str], folder: str, name: str) -> None:
+    """These paths as the branch has them, and what was there in a folder beside. Raises GitError, OSError."""
+    if not why:
+        return
+    git = context.git
+    for path, words in why.items():
+        _move_aside(context, path, words, folder, name)
+    asked = "".join(f"{path}\0" for path in why).encode(errors="surrogateescape")
+    how = ("--quiet", "--pathspec-from-file=-", "--pathspec-file-nul")
+    git("--literal-pathspecs", "reset", *how, tip, stdin=asked)
+    there = [path for path in _names(git.raw("ls-files", "-z")) if path in why]
+    asked = "".join(f"{path}\0" for path in there).encode(errors="surrogateescape")
+    git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=asked)
+
+
+def _move_aside(context: MindContext, path: str, why: str, folder: str, name: str) -> None:
+    mind, at = context.places.mind, ""
+    if Below(mind).status(path):
+        at = f"{folder}/{name}/{path}".replace("/.", "/_")  # a name with a dot could be one that git reads
+        at = f"{at}.{time.time_ns()}" if os.path.lexists(f"{mind}/{at}") else at
+        os.makedirs(os.path.dirname(f"{mind}/{at}"), exist_ok=True)
+        os.rename(f"{mind}/{path}", f"{mind}/{at}")
+    context.note("mind.put_back", path=path, why=why, at=at)
+
+
+def _put_right(context: MindContext, tip: str, name: str) -> list[str]:
+    """The files that are the PM's alone, by content and not by the index, also where git sees none: as they were where
+    the clone left the branch. Raises GitError, OSError."""
+    git, below = context.git, Below(context.places.mind)
+    base = git("merge-base", "HEAD", tip)
+    git("read-tree", "HEAD")  # and with the index go all bits that hide a change
+    wanted = _names(git.raw("ls-tree", "-r", "-z", "--name-only", base, "--", *layout.PM_ONLY))
+    _move_repositories(context, name)
+    wrong = set(_names(git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)))
+    for each in below.walk(layout.CORE, depth=8, most=MOST_FILES) if below.status(layout.CORE) else ():
+        if each.path not in wanted and not (isinstance(each, Entry) and stat.S_ISDIR(each.status.st_mode)):
+            wrong.add(each.path)
+    _put_back(context, base, dict.fromkeys(sorted(wrong), "the PM's alone"), PUT_BACK, name)
+    return sorted(wrong)
+
+
+def _tell(context: MindContext, put_back: Iterable[str], said: Iterable[str] = ()) -> None:
+    """In the drift report; what the keep `said` not again while it says the same. Raises OSError."""
+    mind, lines = context.places.mind, [*said, *(f"put back as the branch has it: {path!a}" for path in put_back)]
+    text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"
+    body = "".join(f"- {one_line(line)}\n" for line in lines)
+    if not lines or (not put_back and text.endswith(f"Z\n\n{body}")):
+        return
+    os.makedirs(os.path.dirname(f"{mind}/{layout.DRIFT_REPORTS}"), exist_ok=True)
+    heading = f"## {timestamp(context.now())}"
+    RedactedFile(f"{mind}/{layout.DRIFT_REPORTS}").replace(f"{text.rstrip()}\n\n{heading}\n\n{body}")
+
+
+def _of_the_keep(context: MindContext) -> tuple[str, ...]:
+    from infra.cell import doors  # not before SUCCESS
+
+    try:
+        said = doors.Keep(context.places.git_socket, pauses=()).drift()
+    except (doors.Refused, OSError) as error:
+        context.note("mind.keep_not_asked", error=str(error))
+        return ()
+    return (*said.drift, *said.changes)
 
 
 def _link_events(context: MindContext) -> None:
@@ -89,173 +289,5 @@ def _link_events(context: MindContext) -> None:
     os.symlink(layout.EVENTS_LINK, path)
 
 
-def publish(context: MindContext, subject: str, name: str) -> bool:
-    """Commit what changed as one commit and push it; whether the branch has it all then. `name` says where what may not
-    be pushed is kept: `scratch/put-back/NAME`, or `reflection/held/NAME`. Raises nothing but Interrupted."""
-    if not os.path.isdir(f"{context.places.mind}/.git"):
-        return False
-    try:
-        with locked(context):
-            return _publish(context, subject, name)
-    except (GitError, OSError, ValueError, MindBusy) as error:
-        context.note("mind.not_pushed", error=str(error))
-        return False
-
-
-def _publish(context: MindContext, subject: str, name: str) -> bool:
-    git, is_folded, tainted, lost, noted = context.git, False, context.is_tainted(), set[str](), True
-    tip = resolve_commit(git, _REMOTE)
-    _whole(context, tip)
-    for attempt in range(ATTEMPTS):
-        if attempt or tip is None:
-            tip = _fetched(context)
-            if tip is None:
-                _commit_locally(context, subject)
-                raise ValueError(_NO_BRANCH)
-        if clone_tree.is_as(git, tip):
-            return True
-        _keep_aside(context, tip, name, tainted, lost, noted)
-        new = _commit(context, tip, subject, is_folded)
-        if new == tip:
-            return True
-        try:
-            if CloneTip(git, MIND).move(tip, new):
-                context.note("mind.pushed", commit=new, subject=subject)
-                return True
-        except GitError as error:
-            if not error.is_refusal:
-                raise
-            said = refusals_in(error.stderr)
-            if any(each.id == TAINTED for each in said) and (noted or not tainted):
-                # A page was served meanwhile, or what is in the memory rests on no note that the keep knows.
-                tainted, noted = True, noted and not tainted
-                continue
-            gone = {each.path for each in said if each.id == LOSSES}
-            if gone and not lost:
-                lost = gone
-                continue
-            if is_folded or git("rev-list", "--count", f"{tip}..{new}") == "1":
-                context.note("mind.refused", commit=new, error=cut(error.stderr.strip(), 2000))
-                return False
-            is_folded = True  # what is wrong may be in an older commit only
-    context.note("mind.not_pushed", error=f"{ATTEMPTS} pushes lost against others; the commit stays, and goes later")
-    return False
-
-
-def _commit(context: MindContext, tip: str, subject: str, is_folded: bool) -> str:
-    """The clone's branch with all that is in the clone, on top of `tip`. Raises GitError."""
-    git = context.git
-    head = resolve_commit(git, "HEAD") or tip
-    ours = clone_tree.staged(git, tip)
-    merged = clone_tree.merged_tree(git, _base(git, head, tip), ours, tip, timestamp(context.now())[:10], context.note)
-    if merged == git("rev-parse", f"{tip}^{{tree}}"):
-        new = tip
-    elif is_folded or (head != tip and not git.ok("merge-base", "--is-ancestor", tip, head)):
-        left = git("log", "--format=%s", f"{tip}..{head}", "--").splitlines() if head != tip else []
-        new = commit_tree(git, merged, (tip,), _message(git, subject, tip, merged, left))
-    elif merged == git("rev-parse", f"{head}^{{tree}}"):
-        new = head
-    else:
-        new = commit_tree(git, merged, (head,), _message(git, subject, head, merged))
-    clone_tree.move(git, ours, merged)
-    git("update-ref", _REF, new)
-    return new
-
-
-def _commit_locally(context: MindContext, subject: str) -> None:
-    git = context.git
-    head = resolve_commit(git, "HEAD")
-    tree = clone_tree.staged(git, head)
-    if head is None or tree != git("rev-parse", f"{head}^{{tree}}"):
-        message = _message(git, subject, head or EMPTY_TREE, tree)
-        git("update-ref", _REF, commit_tree(git, tree, (head,) if head else (), message))
-
-
-def _message(git: Git, subject: str, before: str, tree: str, left: Iterable[str] = ()) -> str:
-    """`left`: the subjects of commits that are in this one because they could not be pushed before."""
-    changed = git.raw("diff-tree", "-r", "-z", "--name-only", before, tree).decode(errors="replace").split("\0")[:-1]
-    more = [f"and {len(changed) - clone_tree.MOST_NAMED} more"] if len(changed) > clone_tree.MOST_NAMED else []
-    lines = [cut(subject.replace("\n", " "), 200), "", *changed[: clone_tree.MOST_NAMED], *more]
-    older = [each for each in dict.fromkeys(left) if each != subject]
-    return "\n".join([*lines, *(["", "With what could not be pushed before:", *older] if older else [])]) + "\n"
-
-
-def _fetched(context: MindContext) -> str | None:
-    """The branch's tip, in the clone when there is one; None when the repository has none. Raises GitError."""
-    mind = context.places.mind
-    if not os.path.isdir(f"{mind}/.git") or os.path.islink(mind):
-        listed = outside(context.places, context.remote_url)("ls-remote", "--quiet", context.remote_url, _REF)
-        return listed.split()[0] if listed else None
-    try:
-        return CloneTip(context.git, MIND).look()
-    except GitError as error:
-        if error.is_machines:
-            raise
-        listed = outside(context.places, context.remote_url)("ls-remote", "--quiet", context.remote_url, _REF)
-        return listed.split()[0] if listed else None
-
-
-def _whole(context: MindContext, tip: str | None) -> None:
-    """Make or mend the clone, so that git works in it. Raises GitError, OSError."""
-    try:
-        if settle(context):
-            return
-        why = "it was not there"
-    except BrokenClone as broken:
-        why = str(broken)
-    mend(context, outside(context.places, context.remote_url), tip, why)
-
-
-def _restore_missing(context: MindContext) -> None:
-    """What was removed and not committed: nobody meant it to go, or it goes again."""
-    missing = context.git.raw("ls-files", "--deleted", "-z")
-    if missing:
-        context.git("checkout-index", "--quiet", "-z", "--stdin", stdin=missing)
-        context.note("mind.restored", files=missing.count(b"\0"))
-
-
-def _keep_aside(
-    context: MindContext, tip: str, name: str, tainted: bool, lost: Collection[str] = (), noted: bool = False
-) -> None:
-    for kept in clone_tree.keep_aside(context, tip, name, tainted, lost, noted):
-        context.note("mind.put_back", **kept._asdict())
-
-
-def _keep_aside_what_was_left(context: MindContext, tip: str) -> None:
-    """By a tainted run that was killed: no other reads it as its memory. It stays where the keep does not say."""
-    try:
-        tainted = context.is_tainted()
-    except OSError as error:
-        context.note("mind.taint_not_known", error=str(error))
-        return
-    if tainted:
-        _keep_aside(context, tip, f"left-{timestamp(context.now())}", True)
-
-
-def _bring_together(context: MindContext, tip: str) -> None:
-    """What is not pushed, committed or not, on top of `tip`. Raises GitError."""
-    git = context.git
-    head = resolve_commit(git, "HEAD")
-    if head == tip or (head and git.ok("merge-base", "--is-ancestor", tip, head)):
-        return
-    ours = clone_tree.staged(git, tip)
-    merged = clone_tree.merged_tree(git, _base(git, head, tip), ours, tip, timestamp(context.now())[:10], context.note)
-    new = tip
-    left = git("log", "--format=%s", f"{tip}..{head}", "--").splitlines() if head else []
-    if left and merged != git("rev-parse", f"{tip}^{{tree}}"):
-        new = commit_tree(git, merged, (tip,), _message(git, left[0], tip, merged, left[1:]))
-    clone_tree.move(git, ours, merged)
-    git("update-ref", _REF, new)
-    context.note("mind.brought_together", before=head, after=new)
-
-
-def _base(git: Git, head: str | None, tip: str) -> str | None:
-    """What both come from; None when that is not known."""
-    if head == tip:
-        return tip
-    try:
-        return git("merge-base", head, tip) if head else None
-    except GitError as error:
-        if error.status == 1:
-            return None
-        raise
+def _names(listed: bytes) -> list[str]:
+    return [path for path in listed.decode(errors="surrogateescape").split("\0") if path]

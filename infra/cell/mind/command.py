@@ -7,35 +7,26 @@ import os
 import sys
 import time
 
-from infra.cell.loop.registry import ToolError
-from infra.cell.mind import note_files
-from infra.cell.mind.note_tool import NOTE_SPEC
-from infra.cell.mind.notes import NOTE
-from infra.cell.mind.recall_tool import recall
-from infra.cell.mind.rows import KINDS
-from infra.cell.mind.search import RESULTS
+from infra.cell.mind.notes import NOTE, NOTE_SPEC, leave
+from infra.cell.mind.recall import RECALL_SPEC, recall
 from infra.shared.mind import layout
-from infra.shared.paths import ROOT
+from infra.shared.paths import CHECKOUT_VARIABLE
 
 
 def main(words: list[str]) -> int:
     given = _parser().parse_args(words)
-    root = given.root or _root(ROOT)
+    root = given.root or _root(os.environ.get(CHECKOUT_VARIABLE, os.getcwd()))
     if not root:
         return _refused("the mind is not found beside this checkout; name it with --root")
     if given.act == NOTE:
         said = {name: getattr(given, name) for name in NOTE_SPEC.input_schema["properties"] if getattr(given, name)}
         try:
-            note_files.leave(root, said)
+            leave(root, said)
         except (OSError, ValueError) as error:
             return _refused(f"the note cannot be left: {error}")
         print("left for the runner, which takes it up behind this act as if the tool note had been called")
         return 0
-    try:
-        text, _ = recall(root, " ".join(given.words), given.kind, given.since, given.number, time.time())
-    except ToolError as error:
-        return _refused(f"{error}{f'; {error.hint}' if error.hint else ''}")
-    print(text)
+    print(recall(root, " ".join(given.words), time.time())[0])
     return 0
 
 
@@ -55,19 +46,15 @@ def _refused(words: str) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    """Takes what the tools take."""
     parser = argparse.ArgumentParser("minifram-mind", description="The memory of earlier runs, and for later ones.")
     acts = parser.add_subparsers(dest="act", required=True)
-    recall = acts.add_parser("recall", help="sections that have one of the words, the best first; give synonyms too")
-    recall.add_argument("words", nargs="+")
-    recall.add_argument("--kind", default="", choices=("", *KINDS), metavar="KIND", help=f"one of {', '.join(KINDS)}")
-    recall.add_argument("--since", default="", help="nothing older: a date as 2026-01-31, or 7d, or 4w")
-    recall.add_argument("-n", "--number", type=int, default=RESULTS)
-    note = acts.add_parser(NOTE, help="one fact for later runs")
-    for name, each in NOTE_SPEC.input_schema["properties"].items():
-        required = name in NOTE_SPEC.input_schema["required"]
-        note.add_argument(name if required else f"--{name}", help=each["description"])
-    for act in (recall, note):
+    for spec in (RECALL_SPEC, NOTE_SPEC):
+        act = acts.add_parser(spec.name, help=spec.description.partition(". ")[0])
         act.add_argument("--root", default="", help=argparse.SUPPRESS)
+        for name, each in spec.input_schema["properties"].items():
+            flag, many = "" if name in spec.input_schema["required"] else "--", "+" if name == "words" else None
+            act.add_argument(f"{flag}{name}", default="", nargs=many, help=each["description"])
     return parser
 
 

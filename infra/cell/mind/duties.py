@@ -1,238 +1,220 @@
-"""The mind's standing duties: which are due, which were done. Periods are UTC days and ISO weeks; the time is an
-argument, and so is what was done, so that no daemon has to be awake when a period ends."""
+"""The mind's standing duties, done while the runner has nothing else to do.
+
+A period is a UTC day or an ISO week. A duty is due once the present period is later than the last one it was done for,
+as the log of events tells. A try is told before it begins, so that nothing, not even the end of the process, has a
+duty made for one period more than MOST_TRIES times."""
 
 from __future__ import annotations
 
 import datetime
-import math
-import re
-from collections.abc import Collection, Mapping, Sequence
-from enum import Enum
+import os
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-import msgspec
-
+from infra.cell.loop.deadline import OutOfTime, within
+from infra.cell.mind import clone, learn, profile
+from infra.cell.mind.health import check_sandbox
+from infra.cell.mind.history import DutyStep, History, history_of
+from infra.cell.mind.memory import tell_of
+from infra.cell.mind.mind import MindContext, is_tainted
+from infra.cell.mind.record import tell
+from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
 from infra.shared.clock import timestamp
+from infra.shared.mind.layout import FAILURES
+from infra.shared.text import cut
 
-STATE: Final = "logs/health/duties.json"
-"""Below the mind's root; committed, so that a clone that is made again does nothing twice."""
 MOST_TRIES: Final = 3
-"""Of one duty for one period."""
-MOST_KEPT: Final = 60
-"""Periods that are remembered for each duty, the last recorded ones."""
-MOST_BYTES: Final = 1 << 16
+DUTY_SECONDS: Final = 900.0
+"""The longest that one may take."""
 _WHY_CHARS = 300
-_DAY, _WEEK = re.compile(r"\d{4}-\d\d-\d\d"), re.compile(r"\d{4}-W\d\d")
-
-
-class Period(Enum):
-    DAY = "day"
-    WEEK = "week"
-
-    def of(self, day: datetime.date) -> str:
-        """`2026-01-31` or `2026-W05`; names of one kind sort by time."""
-        if self is Period.DAY:
-            return day.isoformat()
-        year, week, _ = day.isocalendar()
-        return f"{year:04}-W{week:02}"
-
-    @property
-    def days(self) -> int:
-        return 1 if self is Period.DAY else 7
-
-    def is_name(self, text: str) -> bool:
-        return bool((_DAY if self is Period.DAY else _WEEK).fullmatch(text))
 
 
 class Duty(NamedTuple):
     name: str
-    period: Period
     words: str
     """What it is, for people."""
+    work: Callable[[MindContext, str], str]
+    """Does it for a period, and gives in a few words what came of it. Whatever it raises is a failed try."""
+    is_weekly: bool = False
     catch_up: int = 1
     """After a down time, so many of the periods that were missed are done, the last ones."""
     at_start: bool = False
     """Due when its period begins; else when it has ended, and then it is about that one."""
+    steers: bool = True
+    """It writes what is placed before later runs, which the door takes from no tainted agent."""
+
+    def period(self, day: datetime.date) -> str:
+        """`2026-01-31` or `2026-W05`; names of one kind sort by time."""
+        return f"{day:%G-W%V}" if self.is_weekly else day.isoformat()
 
 
-DAILY_SUMMARY: Final = "daily_summary"
-WEEKLY_REVIEW: Final = "weekly_review"
-CONTEXT_PROFILE: Final = "context_profile"
-DEPRECATION_SCAN: Final = "deprecation_scan"
-SKILL_REVIEW: Final = "skill_review"
-HEALTH_CHECK: Final = "health_check"
-EXPLORATION_RESET: Final = "exploration_reset"
+def _reset_exploration(context: MindContext, day: str) -> str:
+    """The doors count by UTC day by themselves; here it is said what a new day may use up."""
+    usd = context.exploration_usd
+    return "no exploration (exploration.usd is not set)" if usd is None else f"up to {usd:g} USD"
+
+
+def _review_week(context: MindContext, week: str) -> str:
+    words = learn.make_weekly(context, week)
+    SkillCare(context).tell_candidates()  # its drafts, while it is known that no page wrote them
+    return words
+
+
+def _profile_week(context: MindContext, week: str) -> str:
+    days, runs = learn.days_of(week), history_of(context.places.events).runs.values()
+    return profile.compile_week(context.places.mind, [run for run in runs if run.ended[:10] in days], week)
+
+
 DUTIES: Final = (
-    Duty(EXPLORATION_RESET, Period.DAY, "a new day's exploration budget", at_start=True),
-    Duty(HEALTH_CHECK, Period.DAY, "look at its own sandbox", at_start=True),
-    Duty(DAILY_SUMMARY, Period.DAY, "daily summary", catch_up=7),
-    Duty(SKILL_REVIEW, Period.DAY, "review of the skills: trials, the gate", at_start=True),
-    Duty(CONTEXT_PROFILE, Period.WEEK, "context profile"),
-    Duty(DEPRECATION_SCAN, Period.WEEK, "deprecation scan of the skills"),
-    Duty(WEEKLY_REVIEW, Period.WEEK, "weekly review: summary, coherence"),
+    Duty("exploration_reset", "a new day's exploration budget", _reset_exploration, at_start=True, steers=False),
+    Duty(
+        "health_check",
+        "look at its own sandbox",
+        lambda context, _: check_sandbox(context),
+        at_start=True,
+        steers=False,
+    ),
+    Duty("daily_summary", "daily summary", learn.make_daily, catch_up=7),
+    Duty(
+        "skill_review",
+        "review of the skills: trials, the gate",
+        lambda context, _: SkillCare(context).daily(),
+        at_start=True,
+    ),
+    Duty(
+        "context_profile",
+        "context profile",
+        _profile_week,
+        is_weekly=True,
+        steers=False,
+    ),
+    Duty(
+        DEPRECATION_SCAN,
+        "deprecation scan of the skills",
+        lambda context, _: SkillCare(context).weekly(),
+        is_weekly=True,
+    ),
+    Duty("recheck", "checks of placed facts, again", lambda context, _: learn.recheck(context), at_start=True),
+    Duty("weekly_review", "weekly review: summary, coherence", _review_week, is_weekly=True),
 )
 """In the order in which they are done."""
 
 
-class DueDuty(NamedTuple):
-    duty: Duty
-    period: str
-    """`2026-01-31` or `2026-W05`: what it is about."""
+class DutyRecord(NamedTuple):
+    """What the log tells of one duty."""
 
-
-def due(
-    done: Mapping[str, Collection[str]], now: float, duties: Sequence[Duty] = DUTIES, born: float = -math.inf
-) -> tuple[DueDuty, ...]:
-    """What is to be done at `now` (seconds since the epoch), the oldest period of each duty first. `done`: the periods
-    of each duty that need nothing more.
-
-    A period is due once it is later than every done one that is not in the future: a clock that was set back brings
-    nothing again, and a record from the future holds up nothing. The first time of all, one period is due. Nothing is
-    due for a period that ended before the agent was `born`, unless a clock says that this is yet to come."""
-    today, first = _day_of(now), _day_of(born if born <= now else -math.inf)
-    every = (DueDuty(duty, period) for duty in duties for period in _due_periods(duty, done, today))
-    return tuple(each for each in every if each.period >= each.duty.period.of(first))
-
-
-def _due_periods(duty: Duty, done: Mapping[str, Collection[str]], today: datetime.date) -> list[str]:
-    behind = 0 if duty.at_start else 1
-    window = [_before(today, duty.period, behind + back) for back in reversed(range(duty.catch_up))]
-    past = [period for period in done.get(duty.name, ()) if duty.period.is_name(period) and period <= window[-1]]
-    return [period for period in window if period > max(past)] if past else window[-1:]
-
-
-def next_due(duty: Duty, now: float) -> str:
-    """When the period that runs at `now` ends, as `2026-02-01T00:00Z`."""
-    today = _day_of(now)
-    first = today if duty.period is Period.DAY else today - datetime.timedelta(days=today.weekday())
-    try:
-        return f"{first + datetime.timedelta(days=duty.period.days)}T00:00Z"
-    except OverflowError:
-        return "never"
-
-
-def _day_of(now: float) -> datetime.date:
-    """The clock may say anything."""
-    try:
-        return datetime.datetime.fromtimestamp(now, datetime.UTC).date()
-    except (OverflowError, ValueError, OSError):
-        return datetime.date.max if now > 0 else datetime.date.min
-
-
-def _before(day: datetime.date, period: Period, back: int) -> str:
-    try:
-        return period.of(day - datetime.timedelta(days=back * period.days))
-    except OverflowError:
-        return period.of(datetime.date.min)
-
-
-class DutyRecord(msgspec.Struct, frozen=True):
-    """What `duties.json` holds of one duty."""
-
-    done: tuple[str, ...] = ()
-    """Periods that need nothing more, in the order in which they came to that."""
-    at: str = ""
-    """When it was done last."""
-    words: str = ""
-    """What came of it."""
-    tries: dict[str, int] = {}
-    """Of the periods that are not done, how often each was begun."""
-    failed_at: str = ""
+    over: frozenset[str] = frozenset()
+    """Periods for which it was done, or tried MOST_TRIES times."""
     why: str = ""
-    """Of the last failure; empty once it is done again."""
-    given_up: tuple[str, ...] = ()
-    """Periods that failed MOST_TRIES times."""
+    """Of the last try, when it failed."""
 
 
-class DutyState(msgspec.Struct, frozen=True):
-    version: int = 1
-    duties: dict[str, DutyRecord] = {}
-
-    @property
-    def done(self) -> dict[str, tuple[str, ...]]:
-        return {name: (*record.done, *record.given_up) for name, record in self.duties.items()}
-
-    def record(self, name: str) -> DutyRecord:
-        return self.duties.get(name, DutyRecord())
-
-    def with_done(self, due: DueDuty, now: float, words: str) -> DutyState:
-        record = self.record(due.duty.name)
-        return self._with(
-            due.duty.name,
-            msgspec.structs.replace(
-                record,
-                done=_remembered(record.done, due.period),
-                at=timestamp(now),
-                words=words[:_WHY_CHARS],
-                tries={period: n for period, n in record.tries.items() if period != due.period},
-                given_up=tuple(period for period in record.given_up if period != due.period),
-                why="",
-            ),
-        )
-
-    def with_try(self, due: DueDuty, now: float) -> DutyState:
-        """It is about to begin; the last of MOST_TRIES gives the period up, if it is not done by it. What ends the
-        process is so a failed try as well."""
-        record = self.record(due.duty.name)
-        tries = record.tries.get(due.period, 0) + 1
-        others = {period: n for period, n in record.tries.items() if period != due.period}
-        over = tries >= MOST_TRIES
-        begun = msgspec.structs.replace(
-            record,
-            tries=others if over else {**others, due.period: tries},
-            given_up=_remembered(record.given_up, due.period) if over else record.given_up,
-        )
-        return self._with(due.duty.name, begun).with_failure(due, now, "it began, and its end was not noted")
-
-    def with_failure(self, due: DueDuty, now: float, why: str) -> DutyState:
-        """Why the try failed."""
-        record = self.record(due.duty.name)
-        why = " ".join(why.split())[:_WHY_CHARS]
-        return self._with(due.duty.name, msgspec.structs.replace(record, failed_at=timestamp(now), why=why))
-
-    def has_given_up(self, due: DueDuty) -> bool:
-        return due.period in self.record(due.duty.name).given_up
-
-    def _with(self, name: str, record: DutyRecord) -> DutyState:
-        return msgspec.structs.replace(self, duties={**self.duties, name: record})
+def record_of(history: History, name: str) -> DutyRecord:
+    steps = [told.fact for told in history.duties.get(name, ()) if isinstance(told.fact, DutyStep)]
+    begun = [step.period for step in steps if step.state == "began"]
+    over = {step.period for step in steps if step.state == "done" or begun.count(step.period) >= MOST_TRIES}
+    why = steps[-1].words if steps and steps[-1].state == "failed" else ""
+    if [step.state for step in steps[-2:]] == ["began", "began"]:
+        why = "it began, and its end was not told"
+    return DutyRecord(frozenset(over), why)
 
 
-def _remembered(periods: tuple[str, ...], period: str) -> tuple[str, ...]:
-    return (*(each for each in periods if each != period), period)[-MOST_KEPT:]
+def due(duty: Duty, record: DutyRecord, today: datetime.date, born: datetime.date) -> list[str]:
+    """The periods to do it for, the oldest first; the first time of all it is one, and none that ended before the log
+    was `born`. A clock that was set back brings nothing again; a record from the future holds up nothing."""
+    step, behind = datetime.timedelta(days=7 if duty.is_weekly else 1), 0 if duty.at_start else 1
+    window = [duty.period(today - step * (behind + back)) for back in reversed(range(duty.catch_up))]
+    past = [period for period in record.over if period <= window[-1]]
+    found = [period for period in window if period > max(past)] if past else window[-1:]
+    return [period for period in found if period >= duty.period(min(born, today))]
 
 
-class UnreadableState(ValueError):
-    """`duties.json` holds no state of duties; carries what to do."""
+class Maintenance:
+    """The duties of one runner's life."""
 
-    def __init__(self, message: str, is_later: bool = False) -> None:
-        super().__init__(message)
-        self.is_later = is_later
-        """A later minifram wrote it."""
+    def __init__(
+        self,
+        beat: Callable[[str, float], None],
+        duties: Sequence[Duty] = DUTIES,
+        seconds: float = DUTY_SECONDS,
+    ) -> None:
+        """`beat` promises that what it names ends in so many seconds."""
+        self._beat, self._duties, self._seconds = beat, duties, seconds
+        self._waits = set[tuple[str, str]]()
+        """What failed since the clock ticked last."""
+
+    def tend(self, context: MindContext, ticked: bool, has_work: Callable[[], bool]) -> bool:
+        """Do what is due, unless there is other work to do, which is asked before each; whether all was done that
+        could be. Raises Interrupted."""
+        if ticked:
+            self._waits.clear()
+        found = self.due(context)
+        did = list[str]()
+        if found:
+            clone.prepare(context)
+        try:
+            for duty, period in found:
+                context.interruption.check()
+                if has_work():
+                    return False
+                context.record(())  # what cannot be told is not done: it would be done again and again
+                tell(context, DutyStep(duty.name, period, "began"))
+                self._do(context, duty, period)
+                did.append(f"{duty.name} {period}")
+        except OSError as error:
+            context.note("mind.duties_wait", error=str(error))
+        finally:
+            if found or ticked:
+                _write_metrics(context)
+            if did:
+                self._beat("committing the mind", self._seconds)
+                clone.publish(context, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(context.now())}")
+        return True
+
+    def due(self, context: MindContext) -> list[tuple[Duty, str]]:
+        """While the agent is tainted, what steers later runs waits."""
+        if not os.path.isdir(f"{context.places.mind}/.git"):
+            return []
+        try:
+            history = history_of(context.places.events)
+        except OSError as error:
+            context.note("mind.events_unreadable", error=str(error))
+            return []
+        today = datetime.datetime.fromtimestamp(context.now(), datetime.UTC).date()
+        born = datetime.date.fromisoformat(history.first_day[:10]) if history.first_day else today
+        every = [
+            (duty, period) for duty in self._duties for period in due(duty, record_of(history, duty.name), today, born)
+        ]
+        found = [each for each in every if (each[0].name, each[1]) not in self._waits]
+        may_steer = not any(duty.steers for duty, _ in found) or not is_tainted(context)
+        return [each for each in found if may_steer or not each[0].steers]
+
+    def _do(self, context: MindContext, duty: Duty, period: str) -> None:
+        """Raises OSError when its end cannot be told."""
+        self._beat(f"maintaining: {duty.words}", self._seconds)
+        facts = {"duty": duty.name, "period": period}
+        try:
+            words = within(self._seconds, lambda: duty.work(context, period))
+        except (Exception, OutOfTime) as error:
+            why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
+            if isinstance(error, OutOfTime):
+                why = f"it had not ended after {self._seconds:g} s"
+            why = cut(" ".join(why.split()), _WHY_CHARS)
+            context.note("mind.duty_failed", **facts, error=why)
+            self._waits.add((duty.name, period))
+            tell(context, DutyStep(duty.name, period, "failed", why))
+            is_over = period in record_of(history_of(context.places.events), duty.name).over
+            then = "It is not tried again." if is_over else "It is tried again at the next tick."
+            tell_of(context.places.mind, FAILURES, f"Duty {duty.name} {period}", f"It failed: {why}\n\n{then}")
+            return
+        context.note("mind.duty_done", **facts, words=words)
+        tell(context, DutyStep(duty.name, period, "done", cut(words, _WHY_CHARS)))
 
 
-def state_of(content: bytes) -> DutyState:
-    """Raises UnreadableState."""
+def _write_metrics(context: MindContext) -> None:
+    from infra.cell.mind.metrics import write_metrics
+
     try:
-        state = msgspec.json.decode(content, type=DutyState)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise UnreadableState(
-            f"{STATE}: expected what minifram wrote there, as JSON, but {error}; it is written anew, and what the "
-            "summaries show is not done again"
-        ) from error
-    if state.version > 1:
-        raise UnreadableState(
-            f"{STATE}: a later minifram wrote it (version {state.version}); nothing is done by it", True
-        )
-    return state
-
-
-def to_json(state: DutyState) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(state, order="sorted"), indent=1) + b"\n"
-
-
-def shown_by_files(daily: Collection[str], weekly: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """What was done according to the summaries that exist, by their names: for when the state is lost."""
-    days = tuple(sorted(name[:-3] for name in daily if name.endswith(".md") and Period.DAY.is_name(name[:-3])))
-    weeks = tuple(sorted(name[:-3] for name in weekly if name.endswith(".md") and Period.WEEK.is_name(name[:-3])))
-    found = {DAILY_SUMMARY: days, WEEKLY_REVIEW: weeks, CONTEXT_PROFILE: weeks, DEPRECATION_SCAN: weeks}
-    return {name: periods[-MOST_KEPT:] for name, periods in found.items() if periods}
+        write_metrics(context)
+    except OSError as error:
+        context.note("mind.metrics_not_written", error=str(error))

@@ -4,26 +4,24 @@ Nothing here ends a run but a record that cannot be written: what is broken is s
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interrupted, Interruption
-from infra.cell.loop.loop import Answered, Event, RunResult
+from infra.cell.loop.loop import Acted, Event, RunResult
 from infra.cell.loop.registry import Position, Tool
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind import note_files
-from infra.cell.mind.note_tool import NotesOfRun, note_tool
-from infra.cell.mind.recall_of_run import RecallOfRun
-from infra.cell.mind.recorder import Recorder
-from infra.cell.mind.run_use import RunUse
+from infra.cell.mind.context import Reads, RecallOfRun
+from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
+from infra.cell.mind.record import Recorder
 from infra.cell.mind.thresholds import Thresholds
-from infra.shared.conversation import Completion, Request
-from infra.shared.labels import EXPLORATION, TASK
+from infra.shared.conversation import TASK, Completion, Request
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git
 from infra.shared.requests import Recorded
+from infra.shared.safe_files import Below
 
 UNKNOWN_ORIGIN = "unknown: the keep did not say"
 
@@ -45,19 +43,18 @@ class MindContext(NamedTuple):
     """Whether the agent has read the web since the PM last trusted it. Raises OSError when the keep does not say."""
     record: Callable[[Sequence[dict[str, Any]]], Recorded]
     """Hands events to the keep (`requests.Record`). Raises OSError when it does not take them."""
+    page: Callable[[], str]
+    """COMMS.md of main."""
     now: Callable[[], float]
     """Wall-clock seconds."""
     interruption: Interruption
     toolbox_in: Callable[[str], Toolbox] | None = None
     """The dispatcher, for acts in this directory; the policy is asked, the PM is not. None where there is none."""
 
-
-def has_read_the_web(context: MindContext) -> bool:
-    """Whether the run has; where the keep does not say, it counts as such."""
-    try:
-        return bool(context.origins())
-    except OSError:
-        return True
+    def said_by(self) -> Callable[[str], str]:
+        """Gives the id of the directive or task that has these words, as they stand when it is first asked."""
+        words = functools.cache(lambda: pm_words(self.page(), self.git, "refs/remotes/origin/mind"))
+        return lambda quote: said_in(quote, words())
 
 
 def is_tainted(context: MindContext) -> bool:
@@ -75,31 +72,36 @@ class MindRun:
     def __init__(self, context: MindContext, position: Position) -> None:
         self._context = context
         self._position = position
-        self._notes = NotesOfRun()
+        self._has_noted = False
         self._words = ""
         self._recorder: Recorder | None = None
-        self._use = RunUse()
-        self._recall = RecallOfRun(context, self._notes.shown)
+        self._recall = RecallOfRun(context)
 
     def prepare(self) -> None:
         """Bring the clone up to date with the branch; make it when it is gone. The PM's files in it are put right."""
-        from infra.cell.mind import clone, drift  # not before SUCCESS
+        from infra.cell.mind import clone  # not before SUCCESS
 
         clone.prepare(self._context)
-        drift.settle(self._context)
 
-    def reads(self, words: str, is_new: bool) -> Sequence[tuple[ToolCall, ToolResult]]:
-        """What is placed before the run as results of reads, for work that these words describe."""
-        return self._recall.opening(words) if is_new and os.path.isdir(self._context.places.mind) else ()
+    def put_right(self) -> str:
+        """The PM's files of the mind, as the branch has them; for the report: which the run had changed."""
+        from infra.cell.mind import clone
+
+        found = clone.put_right(self._context, self._position.run or "unnamed")
+        return f"\n\nOf the mind these are yours alone, and were put back: {', '.join(found)}" if found else ""
+
+    def reads(self, words: str, is_new: bool) -> tuple[Reads, Reads]:
+        """What is placed before the run as results of reads, for work that these words describe: what is the same
+        before most runs, and the rest."""
+        return self._recall.opening(words) if is_new and os.path.isdir(self._context.places.mind) else ((), ())
 
     @property
     def shown(self) -> set[str]:
         """`path#id` of all that was placed before this run, or recalled by it."""
-        return self._recall.shown_ids
+        return set(self._recall.citations.shown)
 
     def directed(self, words: str) -> None:
         """The PM's own words that this run is about."""
-        self._notes.directed(words)
         self._words = words
 
     def begin(self, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
@@ -108,17 +110,10 @@ class MindRun:
         if not os.path.isdir(context.places.mind):  # an agent without a mind, whatever else has its name
             return
         if not resumed:
-            self._guarded("mind.notes_not_dropped", lambda: note_files.drop(context.places.mind))
-        self._recorder = Recorder(
-            context.places.mind,
-            context.places.main_checkout,
-            self._position,
-            context.record,
-            context.note,
-            lambda: sorted(self._recall.shown_ids),
-        )
-        self._recorder.label = self._use.label = label
-        self._recorder.begin(self._words, ids, resumed)
+            mind = Below(context.places.mind)
+            self._guarded("mind.notes_not_dropped", lambda: mind.remove(LEFT))  # an earlier run left them
+        self._recorder = Recorder(context, self._position, lambda: sorted(self._recall.citations.shown))
+        self._recorder.begin(self._words, ids, resumed, label)
 
     def tools(self) -> tuple[Tool, ...]:
         """Beside the seed tools."""
@@ -126,13 +121,7 @@ class MindRun:
         if not os.path.isdir(context.places.mind):
             return ()
         return (
-            note_tool(
-                self._notes,
-                context.places.main_checkout,
-                context.interruption,
-                context.origins,
-                toolbox_in=context.toolbox_in,
-            ),
+            note_tool(context.places.main_checkout, context.interruption, lambda quote: context.said_by()(quote)),
             *self._recall.tools(),
         )
 
@@ -144,13 +133,9 @@ class MindRun:
 
     def record(self, event: Event) -> None:
         """What the loop did: a line of events for each act. Raises NotRecorded."""
-        self._notes.seen(event)
+        self._has_noted |= isinstance(event, Acted) and event.call.name == NOTE and event.result.ok
         self._recall.record(event)
-        if isinstance(event, Answered):
-            self._use.add(event.completion)
         if self._recorder:
-            if isinstance(event, Answered) and self._recorder.label.startswith(EXPLORATION):
-                self._recorder.spent(event.completion.usd)
             self._recorder.record(event)
 
     def end(self, result: RunResult, directives: Sequence[str]) -> None:
@@ -158,15 +143,12 @@ class MindRun:
         from infra.cell.mind import clone
 
         if self._recorder:
-            self._recorder.end(result)
-        self._recall.end(self._position.run, result)
-        if self._notes.noted:
+            self._recorder.end(result, **self._recall.citations.told())
+        if self._has_noted:
             self._guarded("mind.not_learnt", self._learn)  # else the daily pass does it
         if self._recorder:
             self._guarded("mind.skills_not_looked_at", self._care_for_skills)
             self._guarded("mind.metrics_not_written", self._write_metrics)
-        if has_read_the_web(self._context):
-            self._recall.forget_index()
         name = self._position.run or "unnamed"
         clone.publish(self._context, f"run {name}: {result.reason.value.replace('_', ' ')}", name)
 
@@ -188,9 +170,9 @@ class MindRun:
         """What the run made of the skills: nothing that it wrote is a learned skill."""
         from infra.cell.mind.skill_care import SkillCare
 
-        SkillCare(self._context).after_run(self._position.run)
+        SkillCare(self._context).after_run()
 
     def _write_metrics(self) -> None:
-        from infra.cell.mind.metrics_file import write_metrics
+        from infra.cell.mind.metrics import write_metrics
 
-        write_metrics(self._context, self._use)
+        write_metrics(self._context)

@@ -1,50 +1,91 @@
-"""What an event says of one note of the model's: the dispatcher's findings beside the model's words."""
+"""Notes: one statement each that later runs shall know, with what bears it out. The model says what, and how it can be
+seen; the dispatcher runs the check. What becomes of a note is decided from the events (`learn`)."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
-from infra.cell.mind.claims import Origin
-from infra.cell.mind.statements import problem_with_check
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.arguments import schema
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import SideEffect, Tool, ToolError
+from infra.cell.mind.statements import STOP_WORDS, problem_with_check, words_of
+from infra.shared import comms
+from infra.shared.conversation import ToolSpec
+from infra.shared.mind.layout import INBOX, SCRATCH
+from infra.shared.repository.git import Git, GitError
+from infra.shared.safe_files import Below
 from infra.shared.text import one_line
 
 NOTE: Final = "note"
-"""The tool, and the fact of its result that becomes `metadata.details` of the event."""
-SHOWN, STATEMENTS = "shown", "statements"
-"""In the details of a recall, or of what was placed before a run: ids of sections, and keys of statements."""
-MOST_SUBJECT, MOST_STATEMENT, MOST_CHECK, MOST_QUOTE = 80, 400, 1000, 400
+"""The tool; and the fact of its result that becomes `metadata.details` of its event."""
+MOST_SUBJECT, MOST_STATEMENT, MOST_CHECK = 80, 400, 1000
 """Characters."""
-MOST_NOTES: Final = 20
-"""Of one run."""
+LEFT: Final = f"{SCRATCH}/notes"
+"""Where a shell leaves them for the runner."""
+MOST_LEFT, MOST_LEFT_BYTES = 20, 1 << 14
+"""Taken up behind one act."""
+LEAST_QUOTED: Final = 2
+"""Words: one alone stands in any directive."""
+CHECK_SECONDS, END_SECONDS = 60.0, 5.0
+Origin = Literal["page", "directive", "check", "recall", "act"]
+"""Whose word a note is: that of a page which its run had read; the PM's; that of a command which ended with 0; what the
+run was shown before; the model's own, of what it saw."""
+
+_COMMON: Final = """add call come contain exist file find folder go hold install keep lie live look name place project
+read repo repository run say set stand start use version write"""
+_STOP: Final = frozenset(words_of(" ".join((*STOP_WORDS, _COMMON))))
+"""No check is asked to name them."""
+_EXACT, _PLACE = re.compile(r"\d|[^\W\d][_=:@#][^\W\d]"), re.compile(r"/|\.[a-z]{1,5}$")
+_TASK = re.compile(r"^task_id:[ \t]*(TASK-[0-9]{1,9}).*$", re.MULTILINE)
+NOTE_SPEC: Final = ToolSpec(
+    NOTE,
+    "Note one fact for later runs, when you found out something that will still be true. One note is one statement "
+    "about one subject, in words that say it all. Give check, a command that ends with status 0 only if the statement "
+    "is true and that names what it says (its number, name or path), or quote, words of the PM's that say it: then it "
+    "is remembered. Without either it counts once another run finds the same by itself. Of a run that has read the web "
+    "it stays a candidate until the PM or a check of another run says the same. What you were shown from memory needs "
+    "no note, unless you checked it anew.",
+    schema(
+        {
+            "subject": {"type": "string", "description": f"what it is about, at most {MOST_SUBJECT} characters"},
+            "statement": {"type": "string", "description": f"one sentence, at most {MOST_STATEMENT} characters"},
+        },
+        {
+            "check": {"type": "string", "description": "a command for bash, run now in the checkout"},
+            "quote": {"type": "string", "description": "words that stand so in a directive or task"},
+        },
+    ),
+)
 
 
 class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    subject: str
-    statement: str
-    check: str = ""
+    """What an event says of a note: the model's words, and how its check ended."""
+
+    subject: Annotated[str, Meta(max_length=MOST_SUBJECT, pattern=r"\w")]
+    statement: Annotated[str, Meta(max_length=MOST_STATEMENT, pattern=r"\w")]
+    check: Annotated[str, Meta(max_length=MOST_CHECK, pattern=r"\A[^\0]*\Z")] = ""
     """The command that was run for it."""
     exit_status: int | None = None
     """Of the check; None when none was run, or when it was not let run to its end."""
-    quote: str = ""
-    quote_found: bool = False
-    """It stands in the PM's words of this run."""
-    recalled: str = ""
-    """What was shown to this run and says the same already."""
-    control: int | None = None
-    """Status of the check with what it names of the statement made something else (`checks.control`); None when it
-    names too little, or when that was not let run to its end."""
+    quote: Annotated[str, Meta(max_length=MOST_STATEMENT)] = ""
 
-    def plain(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+    def __post_init__(self) -> None:
+        for name in ("subject", "statement", "quote"):
+            msgspec.structs.force_setattr(self, name, one_line(getattr(self, name)))
 
     @property
     def checked(self) -> bool:
-        """A command bears it out, and one that failed for something else."""
-        could_fail = bool(self.control) and not problem_with_check(self.check)
-        return bool(self.check) and self.exit_status == 0 and could_fail
+        """A command bears it out that names what is said."""
+        is_sound = self.exit_status == 0 and not problem_with_check(self.check)
+        return bool(self.check) and is_sound and names(self.subject, self.statement, self.check)
 
     @property
     def failed(self) -> bool:
@@ -55,24 +96,131 @@ class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
 def details_of(raw: object) -> NoteDetails | None:
     """None for what is no note, or one beyond all bounds."""
     try:
-        found = msgspec.convert(raw, NoteDetails)
+        return msgspec.convert(raw, NoteDetails)
     except (msgspec.ValidationError, TypeError, RecursionError):
         return None
-    subject, statement = one_line(found.subject), one_line(found.statement)
-    if not subject or not statement or len(subject) > MOST_SUBJECT or len(statement) > MOST_STATEMENT:
-        return None
-    return msgspec.structs.replace(found, subject=subject, statement=statement)
 
 
-def origin_of(details: NoteDetails, has_read_the_web: bool, was_shown: bool) -> Origin:
-    """Whose word a note is.
-
-    A page comes first: a run that has read one may check and quote as the page wants. What was shown is no evidence of
-    itself, but a check or the PM's own words are, whoever reminded the run of it."""
+def origin_of(details: NoteDetails, has_read_the_web: bool, was_shown: bool, said_by: str) -> Origin:
+    """A page comes first: a run that has read one may check and quote as the page wants. What was shown is no evidence
+    of itself, but a check or the PM's words are. `said_by` is what `said_in` found."""
     if has_read_the_web:
-        return Origin.PAGE
-    if details.quote and details.quote_found:
-        return Origin.DIRECTIVE
+        return "page"
+    if details.quote and said_by:
+        return "directive"
     if details.checked:
-        return Origin.CHECK
-    return Origin.RECALL if was_shown or details.recalled else Origin.ACT
+        return "check"
+    return "recall" if was_shown else "act"
+
+
+PmWords = tuple[tuple[str, str], ...]
+"""Ids of directives and tasks, and what each says, in one line."""
+
+
+def pm_words(page: str, git: Git, mind: str) -> PmWords:
+    """Of the directives in this COMMS.md, and of the tasks that ever stood in the inbox at the ref `mind`, where the PM
+    alone adds lines."""
+    found = [(each.id, each.text) for each in comms.directives(comms.with_sections(page))]
+    try:
+        changes = git("log", "--reverse", "--patch", "--unified=0", "--format=", mind, "--", INBOX).split("\n")
+    except GitError:  # no such branch
+        changes = []
+    added = "\n".join(line[1:] for line in changes if line.startswith("+") and not line.startswith("+++ "))
+    _, *tasks = _TASK.split(added)
+    return tuple((id, one_line(text)) for id, text in (*found, *zip(tasks[::2], tasks[1::2], strict=True)))
+
+
+def said_in(quote: str, words: PmWords) -> str:
+    """The id of what has these words; empty for none. An event's word for it is none: whoever promotes looks it up."""
+    is_long = len(quote.split()) >= LEAST_QUOTED
+    return next((id for id, text in words if quote in text), "") if is_long else ""
+
+
+def names(subject: str, statement: str, check: str) -> bool:
+    """Whether the command names enough of the statement: every number and name of a machine's in it that is no path;
+    without such, half of its words that are neither the subject's nor paths. `test -d src` ends well whatever is said
+    of `src`."""
+    every = dict.fromkeys(words_of(statement))
+    words = [each for each in every if each.isdecimal() or (each not in _STOP and len(each.strip("-")) > 1)]
+    if exact := [each for each in words if _EXACT.search(each) and not _PLACE.search(each)]:
+        return all(_stands_in(each, check) for each in exact)
+    words = [each for each in words if each not in words_of(subject)] or words
+    words = [each for each in words if not _PLACE.search(each)] or words
+    return bool(words) and 2 * sum(_stands_in(each, check) for each in words) >= len(words)
+
+
+def _stands_in(word: str, check: str) -> bool:
+    """A stem also begins longer words."""
+    behind = "" if word.isalpha() else r"(?![^\W_])"
+    return re.search(rf"(?<![^\W_]){re.escape(word)}{behind}", check, re.IGNORECASE) is not None
+
+
+def note_tool(
+    checkout: str, interruption: Interruption, said_by: Callable[[str], str], seconds: float = CHECK_SECONDS
+) -> Tool:
+    """`checkout` is where checks run; `said_by` gives the id of the directive or task that has these words."""
+
+    def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
+        from infra.cell.loop import command  # not for `minifram-mind`
+        from infra.cell.loop.bash_tool import environment
+
+        try:
+            details = msgspec.convert({**given, "check": given.get("check", "").strip()}, NoteDetails)
+        except msgspec.ValidationError as error:
+            raise ToolError(str(error), "Say in few words what it is about, and what is so") from None
+        if details.quote and not said_by(details.quote):
+            why = f"the quote {details.quote[:60]!r} stands in no directive and no task"
+            raise ToolError(why, "Copy two or more words of the PM's letter by letter, or leave quote out")
+        facts: dict[str, Any] = {}
+        if details.check:
+            if problem := problem_with_check(details.check):
+                raise ToolError(
+                    f"the check shows nothing: {problem}",
+                    "Give a command that looks at the thing itself and ends with another status than 0 when the "
+                    "statement is wrong, or leave check out",
+                )
+            ran = command.run(
+                ["bash", "-c", details.check],
+                cwd=checkout if os.path.isdir(checkout) else "/",
+                env=environment(),
+                seconds=seconds,
+                output_chars=2000,
+                interruption=interruption,
+                end_session=True,
+            )
+            details = msgspec.structs.replace(details, exit_status=ran.status)
+            facts = {"exit": ran.status} if ran.status is not None else {}
+            if details.failed:
+                ended = f"status {ran.status}" if facts else "was ended before it was through"
+                words = "So the statement counts for nothing. If the check is right, note what is true instead."
+                words = f"{ran.output.rstrip()}\n[check: {ended}] {words}".lstrip()
+                return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
+        words = "noted: the PM's word" if details.quote else "noted: borne out by its check"
+        if not details.quote and not details.checked:
+            words = "noted by your word alone: it counts once another run finds the same by itself; a quote helps, or "
+            words += "a check that names each number, name or path of the statement"
+        return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
+
+    return Tool(NOTE_SPEC, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
+
+
+def leave(root: str, given: Mapping[str, str]) -> None:
+    """A note of a shell's, for the runner to take up behind the act as if the tool had been called. Raises OSError."""
+    os.makedirs(f"{root}/{LEFT}", exist_ok=True)
+    Below(root).write(f"{LEFT}/{time.time_ns()}-{os.getpid()}", msgspec.json.encode(given), durable=False)
+
+
+def taken(root: str) -> Iterator[ToolCall]:
+    """What was left: each is off the disk before it is given."""
+    files = Below(root)
+    try:
+        found = sorted(name for name in files.names(LEFT, MOST_LEFT) if not name.startswith("."))
+    except OSError:
+        return
+    for name in found:
+        try:
+            given = msgspec.json.decode(files.whole(f"{LEFT}/{name}", MOST_LEFT_BYTES), type=dict[str, str])
+        except (OSError, ValueError):
+            given = {}  # the tool says what is missing
+        if files.unlink(f"{LEFT}/{name}"):
+            yield ToolCall(name, NOTE, given)

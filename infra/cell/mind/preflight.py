@@ -9,7 +9,6 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 from infra.cell.mind.mind import MindContext
 from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS
@@ -21,87 +20,56 @@ COMMAND_SECONDS = 10.0
 _PROBE = ".preflight"
 
 
-class FitnessCheck(NamedTuple):
-    what: str
-    """In words that fit behind "the agent cannot"."""
-    why_not: Callable[[], str]
-    """Empty when it can."""
-
-
 def problem(context: MindContext) -> str:
     """Why the agent must not change itself now, in words for the model; empty when it may, and without a mind."""
+    mind = Below(context.places.mind)
     if not os.path.isdir(f"{context.places.mind}/.git"):
         return ""
-    for check in checks(context):
-        if why := check.why_not():
-            context.note("mind.preflight_failed", what=check.what, why=why)
-            return (
-                f"preflight: the agent cannot {check.what}: {why}. Mend that first, or say in your report what it takes"
-            )
-    return ""
-
-
-def checks(context: MindContext) -> tuple[FitnessCheck, ...]:
-    mind = Below(context.places.mind)
-    return (
-        *(FitnessCheck(f"read {path}", partial(_unreadable, mind, path)) for path in (IDENTITY, INVARIANTS)),
-        FitnessCheck(f"write events ({EVENTS}/)", lambda: _unrecordable(context)),
-        FitnessCheck(f"write a daily summary ({DAILY}/)", lambda: _unwritable(mind, DAILY)),
-        FitnessCheck("run a command", lambda: _unable(context)),
+    checks: tuple[tuple[str, Callable[[], object]], ...] = (
+        *((f"read {path}", partial(_read, mind, path)) for path in (IDENTITY, INVARIANTS)),
+        (f"write events ({EVENTS}/)", partial(context.record, ())),  # the keep says whether its log can be written
+        (f"write a daily summary ({DAILY}/)", partial(_write, mind)),
+        ("run a command", partial(_run, context)),
     )
-
-
-def _unreadable(mind: Below, path: str) -> str:
-    try:
-        content = mind.whole(path, MOST_BYTES)
-    except OSError as error:
-        return error.strerror or str(error)
-    try:
-        return "" if content.decode().strip() else "it is empty; 'git checkout origin/mind -- boot' puts it back"
-    except UnicodeDecodeError:
-        return "it is no text; 'git checkout origin/mind -- boot' puts it back"
-
-
-def _unrecordable(context: MindContext) -> str:
-    """The keep says whether its log can be written."""
-    try:
-        context.record(())
-    except OSError as error:
-        return error.strerror or str(error)
+    for what, check in checks:
+        try:
+            check()
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            full = getattr(error, "errno", 0) in (errno.ENOSPC, errno.EDQUOT)
+            context.note("mind.preflight_failed", what=what, why=why)
+            todo = "Free some space" if full else "Mend that first"
+            return f"preflight: the agent cannot {what}: {why}. {todo}, or say in your report what it takes"
     return ""
 
 
-def _unwritable(mind: Below, directory: str) -> str:
+def _read(mind: Below, path: str) -> None:
+    content = mind.whole(path, MOST_BYTES)
+    if not content.strip() or b"\0" in content:
+        raise ValueError("it is empty, or no text; 'git checkout origin/mind -- boot' puts it back")
+
+
+def _write(mind: Below) -> None:
     """A file beside the real ones: those have their one writer."""
-    try:
-        path = f"{mind.root}/{directory}"
-        os.makedirs(path, exist_ok=True)
-        mind.write(f"{directory}/{_PROBE}", b"fit\n")
-        if not mind.unlink(f"{directory}/{_PROBE}"):
-            return "a file there cannot be removed again"
-    except OSError as error:
-        full = "; free some space" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
-        return f"{error.strerror or error}{full}"
-    return ""
+    os.makedirs(f"{mind.root}/{DAILY}", exist_ok=True)
+    mind.write(f"{DAILY}/{_PROBE}", b"fit\n")
+    if not mind.unlink(f"{DAILY}/{_PROBE}"):
+        raise ValueError("a file there cannot be removed again")
 
 
-def _unable(context: MindContext) -> str:
+def _run(context: MindContext) -> None:
     from infra.cell.loop import command
     from infra.cell.loop.bash_tool import environment
 
-    try:
-        ran = command.run(
-            COMMAND,
-            cwd=context.places.mind,
-            env=environment(),
-            seconds=COMMAND_SECONDS,
-            output_chars=200,
-            interruption=context.interruption,
-            end_session=True,
-        )
-    except OSError as error:
-        return f"{COMMAND[0]} cannot be started: {error.strerror or error}"
-    if (ran.status, ran.output) == (0, EXPECTED):
-        return ""
-    how = "ran out of time" if ran.status is None else f"ended with {ran.status}"
-    return f"'{COMMAND[-1]}' {how} and said {ran.output[:100]!r}; expected {EXPECTED!r}"
+    ran = command.run(
+        COMMAND,
+        cwd=context.places.mind,
+        env=environment(),
+        seconds=COMMAND_SECONDS,
+        output_chars=200,
+        interruption=context.interruption,
+        end_session=True,
+    )
+    if (ran.status, ran.output) != (0, EXPECTED):
+        how = "ran out of time" if ran.status is None else f"ended with {ran.status}"
+        raise ValueError(f"'{COMMAND[-1]}' {how} and said {ran.output[:100]!r}; expected {EXPECTED!r}")

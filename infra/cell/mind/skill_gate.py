@@ -1,136 +1,97 @@
-"""Whether a candidate becomes a learned skill: seven conditions, each over evidence that the events hold. Pure.
+"""Whether a candidate becomes a learned skill, and whether it stays one, by what the events tell of it. Pure.
 
-The model writes no evidence: trials and uses are events of the dispatcher, and each is about one content of the
-folder, by its hash."""
+The model writes no evidence: trials and uses are events of the dispatcher, and each is about one content of the folder,
+by its hash. The last condition, a line with its confidence in the index, is met by the promotion itself."""
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import re
+from collections.abc import Iterator
+from typing import Final, Literal, get_args
 
-from infra.cell.mind.skill_graph import problems_of
-from infra.cell.mind.skill_index import lines_of
-from infra.cell.mind.skill_record import REGRESSION, REVIEW, SELF_TEST, SkillRecord
-from infra.cell.mind.skill_tally import tally_of, verdict, words_of
-from infra.cell.mind.skills import FAILURE_MODES, HELD_OUT, Skill, Skills, SkillStatus
-from infra.cell.mind.skills import SELF_TEST as SELF_TEST_SECTION
+from infra.cell.mind.history import Drafted, EntryTold, History, Moved, SkillUse, Trial
+from infra.cell.mind.skills import CANDIDATES, CORE, FAILURE_MODES, LEARNED, SELF_TEST, Skill, Skills, moved_to
 from infra.cell.mind.thresholds import Thresholds
 
-LEAST_FAILURE_MODES: Final = 10
-"""Characters; less documents nothing."""
+TrialKind = Literal["self_test", "regression", "review"]
+"""In the order in which they are made: what costs nothing first."""
+Condition = TrialKind | Literal["failure_modes", "uses"]
+TRIALS: Final[tuple[TrialKind, ...]] = get_args(TrialKind)
+RECENT_USES: Final = 20
+"""Failures are counted among so many last uses: an old and busy skill is not disabled for what is long past."""
 
 
-class GateCondition(NamedTuple):
-    name: str
-    met: bool
-    why: str
-    """What was seen, or what is lacking."""
-    evidence: tuple[str, ...] = ()
-    """Lines of events."""
+def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings: Thresholds) -> dict[Condition, str]:
+    """What keeps it out, and why; empty when it may be learned. `hash`: of its folder."""
+    trials = list(trials_of(skill, history, hash))
+    last = {trial.kind: trial for _, trial in trials}
+    not_passed = [kind for kind in TRIALS if kind not in last or not last[kind].passed]
+    found: dict[Condition, str] = {kind: last[kind].words if kind in last else "not made yet" for kind in not_passed}
+    if not skill.self_test:
+        found["self_test"] = f"'## {SELF_TEST}' holds no fenced block with a command that ends with 0 when it works"
+    promoted = moved_to(skill, LEARNED)
+    others = (each for each in skills.found if each.folder not in (skill.folder, promoted.folder))
+    after = skills._replace(found=(*others, promoted))
+    if broken := set(after.graph_problems()) - set(skills.graph_problems()):
+        found["regression"] = "; ".join(sorted(map(str, broken))[:3])
+    if sites := history.origins_of(skill.head.name):
+        who = f"work that had read the web ({', '.join(sites[:3])}) wrote it"
+        found["review"] = f"{who}: it needs the PM's word, 'minifram skills promote'"
+    if not re.search(r"\w", skill.section(FAILURE_MODES)):
+        found["failure_modes"] = f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
+    tried = trials[0][0].seq if trials else history.last_seq
+    good = sum(use.seq > tried and bool(use.run.succeeded) for use in history.uses.get(skill.reference, ()))
+    if good < settings.skill_successes:
+        found["uses"] = f"{good} of {settings.skill_successes} runs used it and succeeded since it was tried"
+    return found
 
 
-class Gate(NamedTuple):
-    conditions: tuple[GateCondition, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(condition.met for condition in self.conditions)
-
-    @property
-    def lacking(self) -> tuple[GateCondition, ...]:
-        return tuple(condition for condition in self.conditions if not condition.met)
+def trials_of(skill: Skill, history: History, hash: str = "") -> Iterator[tuple[EntryTold, Trial]]:
+    """The oldest first; of the folder with this hash, if given."""
+    for told in history.trials.get(skill.reference, ()):
+        if isinstance(told.fact, Trial) and hash in ("", told.fact.hash):
+            yield told, told.fact
 
 
-def gate(
-    skill: Skill, hash: str, record: SkillRecord, index: str, skills: Skills, settings: Thresholds, explores: bool
-) -> Gate:
-    """`hash`: of its folder; `index`: the text of `skills/index.md`; `explores`: whether there is a budget for
-    trials with the model."""
-    return Gate(
-        (
-            _trial("self-test", record, SELF_TEST, hash, _self_test_lacks(skill)),
-            _reviewed(hash, record),
-            _regression(skill, hash, record, skills),
-            _failure_modes(skill),
-            _uses(hash, record, settings),
-            _indexed(skill, index),
-            _compared(skill, hash, record, settings, explores),
-        )
-    )
+def last_move(skill: Skill, history: History, into: bool = True) -> tuple[EntryTold, Moved] | None:
+    """Into its present state; else also out of it, but for a change of it that became a candidate."""
+    for told in reversed(history.moved):
+        move = told.fact
+        if not isinstance(move, Moved):
+            continue
+        is_out = not into and move.skill == skill.reference and not move.to.startswith(CANDIDATES)
+        if is_out or move.to == skill.reference:
+            return told, move
+    return None
 
 
-def is_to_be_disabled(skill: Skill, record: SkillRecord, settings: Thresholds) -> str:
-    """Why; empty when it may go on."""
-    if skill.status not in (SkillStatus.CANDIDATE, SkillStatus.LEARNED):
+def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:
+    """Empty when it may go on. What was before it came into its state, as by the PM's word, is past."""
+    move = last_move(skill, history)
+    since = move[0].seq if move else 0
+    uses = [use for use in _told(skill, history)[-RECENT_USES:] if use.seq > since and not use.run.succeeded]
+    failed = [f"run {use.run.name} ({use.place})" for use in uses]
+    tests = [told for told, trial in trials_of(skill, history) if trial.kind == "self_test" and not trial.passed]
+    failed += [f"self-test ({told.place})" for told in tests if told.seq > since]
+    if len(failed) <= settings.skill_failures:
         return ""
-    failures, trials = record.failures, record.failed_trials
-    if len(failures) + len(trials) <= settings.skill_failures:
-        return ""
-    runs = [f"run {use.run} ({use.place})" for use in failures] + [f"self-test ({trial.place})" for trial in trials]
-    return f"it failed {len(runs)} times, more than {settings.skill_failures}: {', '.join(runs)}"
+    return f"it failed {len(failed)} times, more than {settings.skill_failures}: {', '.join(failed)}"
 
 
-def _trial(name: str, record: SkillRecord, kind: str, hash: str, otherwise: str) -> GateCondition:
-    last = record.last(kind, hash)
-    if last is None:
-        return GateCondition(name, False, otherwise)
-    return GateCondition(name, last.passed, last.words or ("passed" if last.passed else "failed"), (last.place,))
+def confidence(skill: Skill, history: History) -> float:
+    """That the next use succeeds, by the rule of succession, of its uses as a candidate too; the PM's are trusted."""
+    if skill.state == CORE:
+        return 1.0
+    uses = [use for state in {skill.state, CANDIDATES} for use in _told(skill._replace(state=state), history)]
+    return (sum(bool(use.run.succeeded) for use in uses) + 1) / (len(uses) + 2)
 
 
-def _reviewed(hash: str, record: SkillRecord) -> GateCondition:
-    if record.origins:
-        sites = ", ".join(record.origins[:3])
-        why = f"work that had read the web ({sites}) wrote it: it needs the PM's word, 'minifram skills promote'"
-        return GateCondition("peer review", False, why)
-    return _trial("peer review", record, REVIEW, hash, "the model has not reviewed it yet")
+def known_hash(skill: Skill, history: History) -> str:
+    """Of the folder, as it was told last that it was drafted or changed; empty when it never was."""
+    told = [each.fact for each in history.drafted.get(skill.head.name, ())]
+    return next((fact.hash for fact in reversed(told) if isinstance(fact, Drafted)), "")
 
 
-def _self_test_lacks(skill: Skill) -> str:
-    if not skill.command(SELF_TEST_SECTION):
-        return f"'## {SELF_TEST_SECTION}' holds no fenced block with a command that ends with 0 when the skill works"
-    return "the self-test has not been run yet"
-
-
-def _comparison_lacks(skill: Skill, explores: bool) -> str:
-    if not skill.command(HELD_OUT) or not skill.prose(HELD_OUT):
-        return f"'## {HELD_OUT}' needs a task in words, and a fenced block with a command that checks it"
-    if not explores:
-        return "it waits: there is no budget for exploration (exploration.usd is not set)"
-    return "the held-out task has not been tried yet"
-
-
-def _compared(skill: Skill, hash: str, record: SkillRecord, settings: Thresholds, explores: bool) -> GateCondition:
-    tally, trials = tally_of(record, hash), settings.skill_trials
-    if not tally.with_skill and not tally.without:
-        return GateCondition("with and without", False, _comparison_lacks(skill, explores))
-    helps = verdict(tally, trials)
-    found = {True: "it helps", False: "it does not help", None: f"undecided before {trials} trials of each"}[helps]
-    return GateCondition("with and without", helps is True, f"{found}: {words_of(tally)}", tally.places)
-
-
-def _regression(skill: Skill, hash: str, record: SkillRecord, skills: Skills) -> GateCondition:
-    problems = problems_of(skill, skills)
-    if problems:
-        return GateCondition("regression check", False, "; ".join(map(str, problems[:3])))
-    return _trial("regression check", record, REGRESSION, hash, "it has not been made yet")
-
-
-def _failure_modes(skill: Skill) -> GateCondition:
-    words = skill.section(FAILURE_MODES)
-    met = len("".join(words.split()).strip("-.…*")) >= LEAST_FAILURE_MODES
-    why = "documented" if met else f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
-    return GateCondition("failure modes", met, why)
-
-
-def _uses(hash: str, record: SkillRecord, settings: Thresholds) -> GateCondition:
-    uses = record.since_tried(hash)
-    words = f"{len(uses)} of {settings.skill_successes} runs used it and succeeded since it was tried as it is now"
-    return GateCondition("uses", len(uses) >= settings.skill_successes, words, tuple(use.place for use in uses))
-
-
-def _indexed(skill: Skill, index: str) -> GateCondition:
-    for line in lines_of(index):
-        if (line.directory, line.name) == (skill.status.directory, skill.name):
-            if line.version == str(skill.version):
-                return GateCondition("index", True, f"confidence {line.confidence:.2f}")
-            return GateCondition("index", False, f"skills/index.md names version {line.version}")
-    return GateCondition("index", False, "skills/index.md does not name it")
+def _told(skill: Skill, history: History) -> list[SkillUse]:
+    """The uses that say something."""
+    return [use for use in history.uses.get(skill.reference, ()) if use.run.succeeded is not None]

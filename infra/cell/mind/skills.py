@@ -1,65 +1,72 @@
-"""Skills as folders in the Agent Skills standard: `skills/<state>/NAME/SKILL.md` with a front matter of YAML, and the
-procedure below it. What is read is kept as text; what is changed is changed line by line."""
+"""Skills as folders in the Agent Skills standard: `skills/STATE/NAME/SKILL.md` with a front matter of YAML, and the
+procedure below it. The folder is the state; `skills/index.md` is written from the folders, and no code reads it."""
 
 from __future__ import annotations
 
+import graphlib
 import hashlib
+import os
 import re
-from collections.abc import Mapping
-from enum import Enum
-from typing import Any, Final, NamedTuple
+import stat
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
 
-from infra.cell.mind.problems import MindProblem
-from infra.cell.mind.semver import NAME, Dependency, SkillVersion
-from infra.shared.mind.sections import Document, document_of
+import msgspec
 
-SKILLS: Final = "skills"
-FILE: Final = "SKILL.md"
-MOST_BYTES: Final = 256 << 10
-"""Of a SKILL.md."""
-MOST_FOLDER_BYTES, MOST_FOLDER_FILES = 4 << 20, 100
-MOST_DESCRIPTION: Final = 1024
-_MOST_FRONT: Final = 16 << 10
-_NAME = re.compile(NAME)
-_CONFLICT = re.compile(r"<{7}( |$)|={7}$|>{7}( |$)")
-_PATH = re.compile(r"skills/([^/]+)/([^/]+)/SKILL\.md")
-_FENCED = re.compile(r"^ {0,3}(```+|~~~+)([^\n]*)\n(.*?)^ {0,3}\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_BULLET = re.compile(r"[ \t]*[-*][ \t]+`?(\S+?)`?[ \t\r]*")
+from infra.shared.mind.sections import Problem, front_matter, sections
+from infra.shared.redacted_file import RedactedFile
+from infra.shared.safe_files import Below, Entry
 
-PURPOSE, PROCEDURE, DEPENDENCIES = "Purpose", "Procedure", "Dependencies"
-SELF_TEST, FAILURE_MODES, HELD_OUT = "Validation / Self-test", "Failure modes & recovery", "Held-out task"
-
-
-class SkillStatus(Enum):
-    CORE = "core"
-    CANDIDATE = "candidate"
-    LEARNED = "learned"
-    DEPRECATED = "deprecated"
-    FAILED = "failed"
-
-    @property
-    def directory(self) -> str:
-        return "candidates" if self is SkillStatus.CANDIDATE else self.value
+SKILLS, FILE = "skills", "SKILL.md"
+CORE, LEARNED, CANDIDATES, DEPRECATED, FAILED = STATES = ("core", "learned", "candidates", "deprecated", "failed")
+USED: Final = (CORE, LEARNED, CANDIDATES)
+"""The others are kept, and neither listed nor run."""
+MOST_SKILLS: Final = 500
+"""Of one state."""
+MOST_BYTES, MOST_FOLDER_BYTES, MOST_FOLDER_FILES = 256 << 10, 4 << 20, 100
+SELF_TEST, FAILURE_MODES = "Validation / Self-test", "Failure modes & recovery"
+_NAME = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
+_VERSION = r"(?:(?:0|[1-9][0-9]{0,8})\.){2}(?:0|[1-9][0-9]{0,8})"
+_REFERENCE = rf"({'|'.join(STATES)})/({_NAME})@({_VERSION})"
+_PATH = re.compile(rf"{SKILLS}/({'|'.join(STATES)})/([^/]+)/{FILE}")
+_FENCED = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n(.*?)^ {0,3}\1[ \t]*$", re.MULTILINE | re.DOTALL)
+_FRONT = re.compile(r"(---[ \t]*\r?\n)(.*?\n|)(---[ \t]*\r?(?:\n.*|\Z))", re.DOTALL)
 
 
-STATUS_OF: Final = {status.directory: status for status in SkillStatus}
+class SkillHead(msgspec.Struct, frozen=True):
+    """The front matter; what else stands there is for readers."""
+
+    name: str
+    description: str
+    version: str
+    dependencies: tuple[str, ...] = ()
+    successor: str = ""
+    """`learned/other@1.0.0`, of a deprecated one."""
+
+    def __post_init__(self) -> None:
+        for name, value, pattern, expected in (
+            ("name", self.name, _NAME, "lower-case letters, digits, - and _, at most 64"),
+            ("description", self.description, "(?s).{0,1024}", "at most 1,024 characters"),
+            ("version", self.version, _VERSION, "MAJOR.MINOR.PATCH, as in 1.0.0"),
+            *(
+                ("dependency", each, _REFERENCE, "STATE/NAME@VERSION, as in core/files@1.0.0")
+                for each in self.dependencies
+            ),
+        ):
+            if not re.fullmatch(pattern, value):
+                raise ValueError(f"{name} {value[:80]!r}: expected {expected}")
 
 
 class Skill(NamedTuple):
-    name: str
-    description: str
-    version: SkillVersion
-    status: SkillStatus
-    dependencies: tuple[Dependency, ...]
-    successor: str
-    """`learned/other@1.0.0`, of a deprecated one; empty for none."""
+    state: str
+    """One of STATES."""
+    head: SkillHead
     text: str
     """The whole SKILL.md."""
-    body: Document
 
     @property
     def folder(self) -> str:
-        return f"{SKILLS}/{self.status.directory}/{self.name}"
+        return f"{SKILLS}/{self.state}/{self.head.name}"
 
     @property
     def path(self) -> str:
@@ -68,218 +75,159 @@ class Skill(NamedTuple):
     @property
     def reference(self) -> str:
         """`learned/web_research@1.2.0`."""
-        return f"{self.status.directory}/{self.name}@{self.version}"
+        return f"{self.state}/{self.head.name}@{self.head.version}"
 
     def section(self, heading: str) -> str:
         """What stands below it; empty when it is missing."""
-        found = self.body.find(heading)
-        return found.body.strip() if found else ""
+        return next((each.body.strip() for each in sections(self.text) if each.heading == heading), "")
 
-    def command(self, heading: str) -> str:
-        """The first fenced block of a section; empty for none."""
-        found = _FENCED.search(self.section(heading) + "\n")
-        return found[3].strip() if found else ""
-
-    def prose(self, heading: str) -> str:
-        """A section without its fenced blocks."""
-        return _FENCED.sub("", self.section(heading) + "\n").strip()
+    @property
+    def self_test(self) -> str:
+        """The first fenced block of its section; empty for none."""
+        found = _FENCED.search(self.section(SELF_TEST) + "\n")
+        return found[2].strip() if found else ""
 
 
 class Skills(NamedTuple):
     found: tuple[Skill, ...]
-    """By directory and name."""
-    problems: tuple[MindProblem, ...]
+    problems: tuple[Problem, ...]
 
-    def find(self, name: str, *statuses: SkillStatus) -> Skill | None:
-        """The first of these states, in their order; of all states when none is given."""
-        for status in statuses or tuple(SkillStatus):
-            for skill in self.found:
-                if (skill.status, skill.name) == (status, name):
-                    return skill
-        return None
+    def of(self, *states: str) -> tuple[Skill, ...]:
+        return tuple(skill for state in states for skill in self.found if skill.state == state)
 
+    def find(self, name: str, *states: str) -> Skill | None:
+        """The first of these states, in their order; of all when none is given."""
+        return next((skill for skill in self.of(*(states or STATES)) if skill.head.name == name), None)
 
-class WrongSkill(ValueError):
-    """A file cannot be read as a skill."""
-
-    def __init__(self, problem: MindProblem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
-
-
-def skills_of(files: Mapping[str, bytes | MindProblem]) -> Skills:
-    """Of the SKILL.md files by their paths, or why one could not be read. A file that holds no skill is a problem, and
-    the others count."""
-    found, problems = list[Skill](), list[MindProblem]()
-    for path in sorted(files):
-        content = files[path]
-        if isinstance(content, MindProblem):
-            problems.append(content)
-            continue
+    def graph_problems(self) -> tuple[Problem, ...]:
+        """Dependencies that are missing or go round."""
+        used, problems, graph = self.of(*USED), list[Problem](), dict[str, list[str]]()
+        for skill in used:
+            for each in skill.head.dependencies:
+                if other := met_by(each, used):
+                    graph.setdefault(skill.path, []).append(other.path)
+                else:
+                    problems.append(Problem(skill.path, 1, f"it depends on {each}; no such version is there"))
         try:
-            found.append(skill_of(path, content))
-        except WrongSkill as wrong:
-            problems.append(wrong.problem)
+            graphlib.TopologicalSorter(graph).prepare()
+        except graphlib.CycleError as error:
+            words = f"its dependencies lead back to it ({' → '.join(error.args[1][:9])}); take one of them out"
+            problems.append(Problem(min(error.args[1]), 1, words))
+        return tuple(problems)
+
+
+def met_by(dependency: str, skills: Iterable[Skill]) -> Skill | None:
+    """A skill of the same major version that is no older; a candidate may have been learned since."""
+    state, name, version = re.findall(_REFERENCE, dependency)[0]
+    states, asked = (state, LEARNED) if state == CANDIDATES else (state,), _numbers(version)
+    there = (each for each in skills if each.state in states and each.head.name == name)
+    return next((each for each in there if asked <= _numbers(each.head.version) < (asked[0] + 1,)), None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def skills_of(files: Mapping[str, bytes | OSError]) -> Skills:
+    """Of the SKILL.md files by their paths. What holds no skill is a problem, and the others count."""
+    found, problems = list[Skill](), list[Problem]()
+    for path, content in sorted(files.items()):
+        try:
+            if isinstance(content, OSError):
+                raise ValueError(f"it cannot be read ({content}); expected a small text file {FILE} in each folder")
+            found.append(skill_of(path, content.decode()))
+        except ValueError as error:
+            problems.append(Problem(path, 1, str(error)))
     return Skills(tuple(found), tuple(problems))
 
 
-def skill_of(path: str, content: bytes) -> Skill:
-    """Raises WrongSkill."""
+def skill_of(path: str, text: str) -> Skill:
+    """Raises ValueError."""
     place = _PATH.fullmatch(path)
-    if not place or place[1] not in STATUS_OF:
-        raise _wrong(path, 0, f"expected skills/{{{','.join(STATUS_OF)}}}/NAME/{FILE}; move the folder there")
-    text = _text(path, content)
-    front, first_line, body = _split(path, text)
-    values = _values(path, front, first_line)
-    lines = _lines_of(front, first_line)
-
-    def word(key: str, otherwise: str | None = None) -> str:
-        value = values.get(key, otherwise)
-        if not isinstance(value, str) or (otherwise is None and not value.strip()):
-            what = "is missing" if value is None else "is no text; put it in quotes"
-            raise _wrong(path, lines.get(key, 1), f"{key} {what}")
-        return value.strip()
-
-    name = word("name")
-    if not _NAME.fullmatch(name):
-        raise _wrong(path, lines["name"], f"name {name[:80]!r}: lower-case letters, digits, - and _, at most 64")
-    if name != place[2]:
-        raise _wrong(path, lines["name"], f"name {name!r}, but its folder is {place[2]!r}; give both one name")
-    description = word("description")
-    if len(description) > MOST_DESCRIPTION:
-        raise _wrong(path, lines["description"], f"description of {len(description)} characters; at most 1,024")
-    status = STATUS_OF[place[1]]
-    if word("status", status.value) != status.value:
-        raise _wrong(
-            path, lines["status"], f"status {values['status']!r} in {place[1]}/; write 'status: {status.value}'"
-        )
-    try:
-        version = SkillVersion.of(word("version"))
-    except WrongSkill:
-        raise
-    except ValueError as error:
-        raise _wrong(path, lines["version"], f"version {error}") from None
-    document = document_of(body)
-    dependencies = _dependencies(path, values.get("dependencies"), lines.get("dependencies", 1))
-    dependencies += _in_body(path, document, text)
-    successor = word("successor", "")
-    unique = tuple(dict.fromkeys(dependencies))
-    return Skill(name, " ".join(description.split()), version, status, unique, successor, text, document)
+    if not place:
+        raise ValueError(f"expected {SKILLS}/STATE/NAME/{FILE}, with one of {', '.join(STATES)}; move the folder there")
+    if len(text) > MOST_BYTES or "\0" in text:
+        raise ValueError(f"expected text of at most {MOST_BYTES:,} bytes; the rest may lie in files beside it")
+    head = front_matter(text, SkillHead)[0]
+    if head.name != place[2]:
+        raise ValueError(f"name {head.name!r}, but its folder is {place[2]!r}; give both one name")
+    return Skill(place[1], head, text)
 
 
-def _text(path: str, content: bytes) -> str:
-    if len(content) > MOST_BYTES:
-        raise _wrong(path, 0, f"more than {MOST_BYTES:,} bytes; keep the procedure here, the rest in files beside it")
-    if not content.strip():
-        raise _wrong(path, 0, "it is empty; expected a front matter with name and description")
-    try:
-        text = content.decode()
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise _wrong(path, line, "expected UTF-8 text; take the other bytes out") from None
-    for number, line_text in enumerate(text.split("\n"), 1):
-        if _CONFLICT.match(line_text.rstrip("\r")):
-            raise _wrong(path, number, "a conflict marker; keep one of the two texts and remove the markers")
-        if "\0" in line_text:
-            raise _wrong(path, number, "a zero byte; expected text")
-    return text
-
-
-def _split(path: str, text: str) -> tuple[str, int, str]:
-    """The front matter, its first line's number, and the body."""
-    lines = text.split("\n")
-    if lines[0].rstrip() != "---":
-        raise _wrong(path, 1, "expected '---' on the first line, then name and description, then '---'")
-    for at, line in enumerate(lines[1:], 1):
-        if line.rstrip() == "---":
-            return "\n".join(lines[1:at]), 2, "\n".join(lines[at + 1 :])
-    raise _wrong(path, 1, "the front matter does not end; expected a line '---' below it")
-
-
-def _values(path: str, front: str, first_line: int) -> dict[str, Any]:
-    from infra.shared.plain_yaml import parse_yaml  # it costs more than the rest of this module
-
-    if len(front) > _MOST_FRONT:
-        raise _wrong(path, 1, f"a front matter of {len(front):,} characters; at most {_MOST_FRONT:,}")
-    try:
-        values = parse_yaml(front)
-    except (ValueError, RecursionError) as error:
-        found = re.match(r"line (\d+): ", str(error))
-        line, what = (int(found[1]) + first_line - 1, str(error)[found.end() :]) if found else (1, str(error))
-        raise _wrong(path, line, f"the front matter is no YAML: {what}") from None
-    if not isinstance(values, dict):
-        raise _wrong(path, 1, "the front matter holds no keys; expected name and description")
-    return values
-
-
-def _lines_of(front: str, first_line: int) -> dict[str, int]:
-    """The line of each key of the front matter."""
-    found = dict[str, int]()
-    for number, line in enumerate(front.split("\n"), first_line):
-        if key := re.match(r"([A-Za-z][\w-]*)[ \t]*:", line):
-            found.setdefault(key[1], number)
-    return found
-
-
-def _dependencies(path: str, value: object, line: int) -> list[Dependency]:
-    if value in (None, ""):
-        return []
-    if not isinstance(value, list):
-        raise _wrong(path, line, "dependencies: expected a list, a line '  - core/files@1.0.0' for each")
-    found = []
-    for each in value:
-        try:
-            found.append(Dependency.of(str(each)))
-        except ValueError as error:
-            raise _wrong(path, line, f"dependencies: {error}") from None
-    return found
-
-
-def _in_body(path: str, body: Document, text: str) -> list[Dependency]:
-    """The customer's list below the heading; other bullets there are prose."""
-    section = body.find(DEPENDENCIES)
-    found = []
-    for line in section.body.split("\n") if section else ():
-        bullet = _BULLET.fullmatch(line)
-        if bullet and "@" in bullet[1]:
-            try:
-                found.append(Dependency.of(bullet[1]))
-            except ValueError as error:
-                raise _wrong(path, text[: text.find(line)].count("\n") + 1, str(error)) from None
-    return found
-
-
-def _wrong(path: str, line: int, what: str) -> WrongSkill:
-    return WrongSkill(MindProblem(path, line, what))
-
-
-def with_front(text: str, **values: str) -> str:
-    """The SKILL.md with these keys of the front matter set, in their lines or behind the last; all else stays byte for
-    byte. An empty value takes a key out. The text is one that `skill_of` read."""
-    lines = text.split("\n")
-    end = next((at for at, line in enumerate(lines[1:], 1) if line.rstrip() == "---"), len(lines))
+def marked(text: str, **values: str) -> str:
+    """The SKILL.md with these lines in its front matter, in place of those of their keys; an empty value takes a line
+    out, and all else stays byte for byte."""
+    front = _FRONT.fullmatch(text)
+    if not front:
+        return text
+    lines = front[2]
     for key, value in values.items():
-        at = next((at for at in range(1, end) if re.match(rf"{re.escape(key)}[ \t]*:", lines[at])), None)
-        new = f"{key}: {value}"
-        if at is not None and value:
-            lines[at] = new + ("\r" if lines[at].endswith("\r") else "")
-        elif at is not None:
-            del lines[at]
-            end -= 1
-        elif value:
-            lines.insert(end, new)
-            end += 1
-    return "\n".join(lines)
+        lines = re.sub(rf"(?m)^{key}[ \t]*:.*\n", "", lines) + (f"{key}: {value}\n" if value else "")
+    return front[1] + lines + front[3]
+
+
+def moved_to(skill: Skill, state: str, successor: str = "") -> Skill:
+    text = marked(skill.text, status="candidate" if state == CANDIDATES else state, successor=successor)
+    return skill._replace(state=state, text=text)
 
 
 def folder_hash(files: Mapping[str, bytes]) -> str:
-    """Of all files of a skill, by their paths in its folder: what a trial or a promotion was about. The front matter's
-    `status` and `successor` do not count, as its way through the states changes them."""
+    """Of a skill's files, by their paths in it: what a trial or a promotion was about. Its state is no part of it."""
     whole = hashlib.sha256()
-    for path in sorted(files):
-        content = files[path]
-        if path == FILE and content.startswith(b"---") and b"\n---" in content:
-            text = content.decode(errors="surrogateescape")
-            content = with_front(text, status="", successor="").encode(errors="surrogateescape")
-        whole.update(f"{path}\0{hashlib.sha256(content).hexdigest()}\n".encode(errors="surrogateescape"))
+    for path, content in sorted(files.items()):
+        if path == FILE:
+            content = marked(content.decode("latin-1"), status="", successor="").encode("latin-1")
+        whole.update(os.fsencode(path) + b"\0" + hashlib.sha256(content).digest())
     return f"sha256:{whole.hexdigest()[:32]}"
+
+
+def index_of(skills: Skills, confidence: Callable[[Skill], float]) -> str:
+    """`skills/index.md`, with the first sentence of each, which says when to use it. A page may have written what is no
+    learned skill yet: its words stand before no run."""
+    text = f"# Skills\n\nOne line for each; the whole is `{FILE}` in the folder. Made from the folders.\n"
+    for state in USED:
+        found = skills.of(state)
+        text += f"\n## {state}\n\n" if found else ""
+        for skill in found:
+            brief = " ".join(skill.head.description.split()).partition(". ")[0].removesuffix(".")
+            words = brief if state != CANDIDATES else "not through its gate yet"
+            text += f"- `{skill.reference}`: {words}. Confidence: {confidence(skill):.2f}\n"
+    return text
+
+
+# In the clone of the mind, at `root`
+
+
+def read_skills(root: str) -> Skills:
+    """What cannot be read is a problem."""
+    files, below = dict[str, bytes | OSError](), Below(root)
+    for above in filter(below.is_directory, (f"{SKILLS}/{state}" for state in STATES)):
+        for folder in (f"{above}/{name}" for name in below.names(above, MOST_SKILLS)):
+            try:
+                if below.is_directory(folder):
+                    files[f"{folder}/{FILE}"] = below.whole(f"{folder}/{FILE}", MOST_BYTES)
+            except OSError as error:
+                files[f"{folder}/{FILE}"] = error
+    return skills_of(files)
+
+
+def files_of(root: str, skill: Skill) -> dict[str, bytes]:
+    """All files, by their paths in the folder. Raises OSError, also for what is larger than a skill may be."""
+    found, below = dict[str, bytes](), Below(root)
+    for entry in below.walk(skill.folder, depth=5, most=MOST_FOLDER_FILES):
+        if not isinstance(entry, Entry):
+            raise OSError(f"{entry.path}: {entry.why}; a skill has at most {MOST_FOLDER_FILES} files")
+        if not stat.S_ISDIR(entry.status.st_mode):
+            left = MOST_FOLDER_BYTES - sum(map(len, found.values()))
+            found[os.path.relpath(entry.path, skill.folder)] = below.whole(entry.path, left)
+    return found
+
+
+def move(root: str, skill: Skill, state: str, successor: str = "") -> Skill:
+    """What is in its place there is replaced. Raises OSError; then the folder is in one of the two places, whole."""
+    moved = moved_to(skill, state, successor)
+    os.makedirs(f"{root}/{SKILLS}/{state}", exist_ok=True)
+    Below(root).remove(moved.folder)
+    os.rename(f"{root}/{skill.folder}", f"{root}/{moved.folder}")
+    RedactedFile(f"{root}/{moved.path}").replace(moved.text)
+    return moved

@@ -1,5 +1,5 @@
-"""When two statements are the same, and when one repeats what was shown: by their words, without the forms that words
-take in a sentence. Pure. The one place that says so."""
+"""When two statements are the same: by their words, without the forms that words take in a sentence; and which checks
+show nothing. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import functools
 import hashlib
 import re
 import unicodedata
-from collections.abc import Mapping
 from typing import Final
 
 _AROUND = "\"'`()[]{}*_\u201c\u201d\u2018\u2019\u00ab\u00bb"
@@ -49,15 +48,6 @@ def key_of(subject: str, statement: str) -> str:
     """Sixteen hexadecimal digits: the same for what says the same of the same thing."""
     whole = f"{normalised(subject)}\0{normalised(statement)}"
     return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:16]
-
-
-def repeats(statement: str, lines: Mapping[str, frozenset[str]]) -> str:
-    """The line, of these with their words, that has every word of the statement, so that it may come from there; empty
-    for none."""
-    words = frozenset(words_of(statement))
-    if not words:
-        return ""
-    return next((line for line, its_words in lines.items() if words <= its_words), "")
 
 
 def problem_with_check(command: str) -> str:

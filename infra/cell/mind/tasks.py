@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from infra.cell.mind.answers import ReadAnswer, TaskAnswer, TaskStatus, active_text, answer_text, read_answer
 from infra.shared.mind import questions
-from infra.shared.mind.inbox import TASK_ID, Inbox, InboxProblem, TaskBlock, order, parse_inbox
-from infra.shared.mind.inbox_edits import without_task
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.sections import Problem
+from infra.shared.mind.tasks import TASK_ID, Task, inbox_of, order, without_task
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 
@@ -26,16 +26,16 @@ class TasksSeen(NamedTuple):
 
     text: str = ""
     """Of the inbox."""
-    open: tuple[TaskBlock, ...] = ()
+    open: tuple[Task, ...] = ()
     """What can be worked on, the next one first."""
     blocked: Mapping[str, ReadAnswer] = {}
     """What waits for the PM's answer, by id."""
     done: frozenset[str] = frozenset()
     """Stands in the inbox, and has its answer."""
-    problems: tuple[InboxProblem, ...] = ()
+    problems: tuple[Problem, ...] = ()
 
-    def find(self, id: str) -> TaskBlock | None:
-        return parse_inbox(self.text).find(id)
+    def find(self, id: str) -> Task | None:
+        return inbox_of(self.text).find(id)
 
 
 class TaskFiles:
@@ -47,24 +47,24 @@ class TaskFiles:
 
     def seen(self, text: str, answered: Iterable[str], now: float) -> TasksSeen:
         """`text`: the inbox as the PM pushed it; `answered`: tasks that were blocked and have the PM's answer."""
-        inbox: Inbox = parse_inbox(text)
+        inbox = inbox_of(text)
         problems = list(inbox.problems)
         finished = self._ids(COMPLETED)
         done, open_ones, blocked = set(), [], {}
         for task in inbox.tasks:
-            if task.id in finished:
-                done.add(task.id)
-                if self._answer(COMPLETED, task.id).digest not in ("", task.digest):
-                    why = f"{COMPLETED}/{task.id}.md has its answer already; give this task an id of its own"
-                    problems.append(InboxProblem(task.line, why, task.id))
+            if task.task_id in finished:
+                done.add(task.task_id)
+                if self._answer(COMPLETED, task.task_id).digest not in ("", task.digest):
+                    why = f"{COMPLETED}/{task.task_id}.md has its answer already; give this task an id of its own"
+                    problems.append(Problem(INBOX, 1, f"{task.task_id}: {why}"))
                 continue
-            asked = self._answer(BLOCKED, task.id)
+            asked = self._answer(BLOCKED, task.task_id)
             if asked.status is TaskStatus.BLOCKED:
-                blocked[task.id] = asked
+                blocked[task.task_id] = asked
             # An edit of its block is an answer as well.
-            if task.id not in blocked or task.id in answered or asked.digest != task.digest:
+            if task.task_id not in blocked or task.task_id in answered or asked.digest != task.digest:
                 open_ones.append(task)
-        waiting = {id: asked for id, asked in blocked.items() if id not in {task.id for task in open_ones}}
+        waiting = {id: asked for id, asked in blocked.items() if id not in {task.task_id for task in open_ones}}
         return TasksSeen(text, tuple(order(open_ones, now)), waiting, frozenset(done), tuple(sorted(problems)))
 
     def question(self, id: str) -> str:
@@ -76,17 +76,17 @@ class TaskFiles:
         """Tasks that a question was asked about."""
         return self._ids(BLOCKED)
 
-    def begin(self, task: TaskBlock, run: str, began: str) -> None:
+    def begin(self, task: Task, run: str, began: str) -> None:
         """Raises OSError."""
-        self._write(ACTIVE, active_text(task.id, task.description, run, began))
+        self._write(ACTIVE, active_text(task.task_id, task.description, run, began))
 
     def rest(self, inbox: str) -> None:
         """Nothing is being done, and the inbox is as the PM pushed it, but for what is done. Raises OSError."""
         self._write(ACTIVE, active_text())
-        for id in self._ids(COMPLETED) & {task.id for task in parse_inbox(inbox).tasks}:
-            task = parse_inbox(inbox).find(id)
+        for id in self._ids(COMPLETED) & {task.task_id for task in inbox_of(inbox).tasks}:
+            task = inbox_of(inbox).find(id)
             if task and self._answer(COMPLETED, id).digest == task.digest:
-                inbox = without_task(inbox, id)
+                inbox = without_task(inbox, task)
         content = inbox.encode(errors="surrogateescape")
         with contextlib.suppress(OSError):
             if self._below.whole(INBOX, len(content)) == content:

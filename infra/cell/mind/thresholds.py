@@ -8,8 +8,6 @@ from typing import NamedTuple
 class Thresholds(NamedTuple):
     context_tokens: int = 12_000
     """How much of the mind is placed before a run: less than a tenth of what a conversation may have."""
-    recall_results: int = 8
-    """The most sections that a search gives."""
     independent_runs: int = 2
     """A statement that so many runs made by themselves, or that was validated once, becomes long-term memory."""
     belief_runs: int = 3
@@ -20,7 +18,5 @@ class Thresholds(NamedTuple):
     """A procedure that succeeded so often becomes a candidate skill, and a candidate needs so many uses."""
     skill_failures: int = 3
     """A skill that failed more often than this is disabled."""
-    skill_trials: int = 3
-    """So often the held-out task of a candidate is done with it, and as often without, before it becomes a skill."""
     unused_reviews: int = 4
     """A skill that was not used for so many weekly reviews is deprecated."""

@@ -1,7 +1,6 @@
 """The gate of a runner: looks at a call, asks the policy, and the PM where that says so.
 
-It touches the file system (where a path leads) and, through `ask`, the page; a policy that this version cannot read
-lets nothing through."""
+It touches the file system (where a path leads) and, through `ask`, the page."""
 
 from __future__ import annotations
 
@@ -11,40 +10,20 @@ from typing import Any
 
 from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.mind.notes import NOTE
-from infra.cell.policy.decide import FILE_TOOLS, Call, Decision, File, decide
-from infra.cell.policy.exploration import beyond
-from infra.cell.protocol.shapes import DENIED
-from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy, from_text
+from infra.cell.policy.rules import FILE_TOOLS, Call, File, decide
+from infra.cell.protocol.operations import DENIED
+from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy
 
 INSTEAD = "Do something else, or say in your report why it is needed"
-
-EXPLORES = "exploration"
-"""Flag of a call that the question of the run is not marked for."""
 
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 """What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
 
 
-def gate_of(
-    text: str,
-    checkout: str,
-    ask: Ask,
-    explores: Callable[[], str | None] = lambda: None,
-) -> Gate:
-    """The gate for the policy in `text` (`policy.to_text`). `explores`: what the question is marked for that alone is
-    worked on now; None for all other work."""
-    try:
-        policy = from_text(text)
-    except ValueError as error:
-        words = f"nothing is allowed: {error}; the PM's settings and this version of the runner disagree. {INSTEAD}"
-        unreadable = Verdict(False, words, DENIED, ("unreadable", DENIED))
-        return lambda tool, given: unreadable
-
+def gate_of(policy: Policy, checkout: str, ask: Ask) -> Gate:
     def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
-        calls, part = _calls(checkout, tool, given), explores()
-        if part is not None and (why := next(filter(None, (beyond(part, call) for call in calls)), "")):
-            return Verdict(False, why, DENIED, (EXPLORES, DENIED))
-        decision = _decided(policy, calls)
+        decisions = [decide(policy, call) for call in _calls(checkout, tool, given)]
+        decision = max(reversed(decisions), key=lambda each: (ALLOW, ASK, DENY).index(each.do))
         if decision.do == ALLOW:
             return Verdict(True, flags=decision.flags)
         if decision.do == ASK:
@@ -62,12 +41,7 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
         check = given.get("check", "").strip()
         return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
     file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
-    return (Call(tool.name, tool.side_effect.value, dict(given), file),)
-
-
-def _decided(policy: Policy, calls: Sequence[Call]) -> Decision:
-    """On the one that is least allowed, and among equals the last."""
-    return max((decide(policy, call) for call in reversed(calls)), key=lambda each: (ALLOW, ASK, DENY).index(each.do))
+    return (Call(tool.name, tool.side_effect.value, given, file),)
 
 
 def file_at(checkout: str, given: str) -> File:

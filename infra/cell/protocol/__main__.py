@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from infra.cell.protocol.read import Requested, read
-from infra.cell.protocol.shapes import RefusedOperation
+from infra.cell.protocol.read import RefusedOperation, Requested, read
 from infra.shared.exit_codes import Exit
 
 found = read(sys.stdin.read())
 if isinstance(found, Requested):
-    problems = [each.error.message for each in found.items if isinstance(each, RefusedOperation)]
+    problems = [each.message for each in found.items if isinstance(each, RefusedOperation)]
 else:
     problems = [getattr(found, "message", "the reply holds no operations")]
 print("\n".join(problems) or "ok")

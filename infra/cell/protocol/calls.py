@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from infra.cell.protocol.shapes import Operation
+from infra.cell.protocol.operations import CreateFile, Operation
 
 SIGNALS: Final = ".signal"
 HOPS: Final = {"bootstrap": "branch", "rollback": "ref"}
@@ -18,7 +18,6 @@ TOOLS: Final[Mapping[str, str]] = {
     "deleteFile": "delete_file",
     "shell": "bash",
 }
-_ARGUMENTS: Final = {"offset": "offset_lines", "limit": "limit_lines", "timeout": "timeout_seconds"}
 TYPES: Final[Mapping[str, str]] = {tool: kind for kind, tool in TOOLS.items()} | dict.fromkeys(HOPS, "createFile")
 """The type of operation that a tool carries out."""
 
@@ -30,16 +29,11 @@ class NamedCall(NamedTuple):
 
 def call_of(operation: Operation) -> NamedCall:
     """Of any operation but a message, which asks for nothing."""
-    fields = dict(operation.fields)
-    if operation.type == "createFile":
-        hop = _hop(fields["path"])
-        if hop:
-            return NamedCall(hop, {HOPS[hop]: fields["content"].strip()})
-        fields.setdefault("replace", False)
-    return NamedCall(TOOLS[operation.type], {_ARGUMENTS.get(name, name): value for name, value in fields.items()})
-
-
-def _hop(path: str) -> str:
-    """The tool that a file at this path stands for; known by its name, before any link is looked at."""
-    directory, name = os.path.split(os.path.normpath(path))
-    return name if name in HOPS and os.path.basename(directory) == SIGNALS else ""
+    given = operation.given()
+    if isinstance(operation, CreateFile):
+        # Known by its name, before any link is looked at.
+        directory, name = os.path.split(os.path.normpath(operation.path))
+        if name in HOPS and os.path.basename(directory) == SIGNALS:
+            return NamedCall(name, {HOPS[name]: str(operation.content).strip()})
+        given.setdefault("replace", False)
+    return NamedCall(TOOLS[operation.type], given)

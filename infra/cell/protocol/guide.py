@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
+
+from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS
 from infra.cell.protocol.read import form
-from infra.cell.protocol.shapes import MOST_OPERATIONS, OPERATIONS
 
 _BEFORE = """\
 # How you act
@@ -54,5 +56,7 @@ def guide() -> str:
 
 
 def _about(kind: str) -> str:
-    about = "; ".join(f"{field.name}: {field.about}" for field in OPERATIONS[kind] if field.about)
+    fields = msgspec.structs.fields(OPERATIONS[kind])
+    metas = [(field.name, meta) for field in fields for meta in getattr(field.type, "__metadata__", ())]
+    about = "; ".join(f"{name}: {meta.description}" for name, meta in metas if meta.description)
     return f": {about}" if about else ""

@@ -1,24 +1,98 @@
-"""What a reply of a model asks for: operations, each one valid or refused by itself; words; or nothing at all."""
+"""What a reply of a model asks for: operations, each valid or refused by itself; words; or nothing at all.
+
+The list is the whole reply, the one fence in it that holds it, or what begins a line of it. Framing is forgiven where
+it leaves no doubt; content is never repaired. Where two readings are possible nothing is carried out, and the model is
+asked again. Time is linear in the text."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from infra.cell.protocol.framing import Framed, NotTaken, Why, Words, frame
-from infra.cell.protocol.json_text import Doubled
-from infra.cell.protocol.shapes import (
-    MOST_ID_CHARS,
+import msgspec
+
+from infra.cell.protocol.operations import (
     MOST_OPERATIONS,
     OPERATIONS,
     PROTOCOL,
-    VALIDATION,
-    Field,
+    AnyOperation,
+    Block,
+    EditFile,
     Operation,
-    OperationError,
-    RefusedOperation,
+    problem_with_edit,
 )
+
+REPLY_BYTES = 10 << 20
+_BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00a0"
+_TAG = r"(?:\w{1,20}:)?(?:antthinking|think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection)"
+_OPENS = rf"<{_TAG}\b[^<>\n]*>|\[think\]|◁think▷|<\|begin_of_thought\|>|<\|channel\|>[ \t]*analysis\b|<!--"
+_CLOSES = rf"</{_TAG}[ \t]*>|\[/think\]|◁/think▷|<\|end_of_thought\|>"
+"""The marks of reasoning that models are trained to write, for one whose server does not take it out."""
+_TURNS = re.compile(
+    rf"(?P<open>{_OPENS})|{_CLOSES}|<\|channel\|>[ \t]*(?:final|commentary)\b|<\|end\|>|-->", re.IGNORECASE
+)
+_BEHIND = re.compile(_CLOSES, re.IGNORECASE)
+_REASONING = re.compile(rf"[\s{_BLANK}]*<({_TAG})\b[^<>\n]*>(?:(.*?)</\1[ \t]*>)?", re.DOTALL | re.IGNORECASE)
+_MARK = rf"^[ \t{_BLANK}]*(?:(?:[-*]|\d+[.)])[ \t]+)?"
+_FENCE = re.compile(rf"{_MARK}(`{{3,}}|~{{3,}})[ \t]*([^\n`]*?)[ \t\r]*$", re.MULTILINE)
+_BARE = re.compile(rf"{_MARK}(\[(?=\s*(?:\{{|\Z))|\{{(?=\s*(?:[\"'“\w}}]|\Z)))", re.MULTILINE)
+_JSON = re.compile(r"(?:json\w*|javascript|js|operations?)?", re.IGNORECASE)
+_BLOCK = re.compile(r"^[ \t]*[`~]{3,}[ \t]*block ", re.MULTILINE)
+_WHOLE = re.compile(rf"[\s{_BLANK}]*(?!\[[^\[\]{{}}\"'`]*\](?:\(|:|[ ]\w))([\[{{])")
+"""A bracket at the beginning that is no link and no box of a Markdown list."""
+_COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))(?:(\s*),(?=\s*[\]}]))?|([\w}\]]\s*),(?=\s*[\]}])', re.DOTALL)
+"""A string, with the comma behind it that is one too many; or such a comma behind another value."""
+_OURS = re.compile(
+    r"""["'“]?\b(?:type|operations?|action|tool|arguments|protocol\w*|events)\b["'”]?\s*:"""
+    r"""|["'“](?:createFile|readFile|editFile|deleteFile|shell|message)["'”]"""
+)
+_CALL = re.compile(
+    r"""["'“]name["'”]\s{0,20}:\s{0,20}["'“][^"'”\n]{0,100}["'”]\s{0,20},\s{0,20}"""
+    r"""["'“](?:arguments|input|parameters)["'”]\s{0,20}:"""
+)
+_PIECE = re.compile(r'"(?:type|operations)"\s*:')
+_GOES_ON = re.compile(r"\s*[,\]}\[{]")
+_WENT_BEFORE = re.compile(r"(?:[}\]\"]\s*,|\})\s*\Z")
+_OTHER_DIALECT = re.compile(
+    r"</?tool_?call>|<invoke\s+name=|<function[=\s]|<parameter[=\s]|<arg_key>|^\*{3,} *Begin Patch"
+    r"|^(?:shell|createFile|readFile|editFile|deleteFile|message)\(",
+    re.MULTILINE,
+)
+_NO_WORDS = re.compile(r"""[`\s]*(?:null|true|false|-?\d[\d.eE+-]*|["'\]}]|"[^"\n]*\")?[`\s]*""")
+
+
+def means_operations(text: str) -> bool:
+    """It has words that stand in operations of ours or of another dialect."""
+    return any(pattern.search(text) for pattern in (_OURS, _CALL, _OTHER_DIALECT))
+
+
+def has_call(text: str) -> bool:
+    """It holds a call of a tool, as JSON."""
+    return _CALL.search(text) is not None
+
+
+class NotTaken(NamedTuple):
+    """A reply of which nothing is carried out: it means operations in another form, or may not be whole."""
+
+    message: str
+    """What was found, and what was expected."""
+
+
+class Words(NamedTuple):
+    """A reply without operations."""
+
+    text: str
+
+
+class RefusedOperation(NamedTuple):
+    """An element of the list that is no operation of ours."""
+
+    id: str
+    type: str
+    """Of the operation that it means; `userMessage` when that is unknown."""
+    message: str
+    hint: str
 
 
 class Requested(NamedTuple):
@@ -28,238 +102,200 @@ class Requested(NamedTuple):
     """In the order of the list."""
     prose: str = ""
     """What stands beside the list."""
-    notes: tuple[str, ...] = ()
-    """What was left out of the reply, for the model."""
 
 
 def read(text: str, cut: bool = False) -> Requested | Words | NotTaken:
     """`cut` when the provider says that the reply ended at the limit of tokens."""
-    framed = frame(text, cut)
-    return framed if not isinstance(framed, Framed) else _asked(framed)
+    if len(text) > REPLY_BYTES or len(text.encode(errors="surrogatepass")) > REPLY_BYTES:
+        return NotTaken(f"the reply is longer than {REPLY_BYTES >> 20} MiB; expected a shorter list")
+    if cut:
+        return NotTaken("your reply was cut at the limit of tokens; expected a whole list")
+    try:
+        return _read(text)
+    except RecursionError:
+        return NotTaken("the list nests too deep; expected operations with plain fields")
+    except ValueError as error:
+        return NotTaken(str(error))
+
+
+def _read(text: str) -> Requested | Words:
+    """Raises ValueError for what is not taken."""
+    at = 0
+    while reasoning := _REASONING.match(text, at):
+        if reasoning[2] is None:
+            if means_operations(text[at:]):
+                raise ValueError(f"<{reasoning[1]}> is not closed; expected the list behind it")
+            break
+        at = reasoning.end()
+    text = text[at:]
+    if _NO_WORDS.fullmatch(text):
+        raise ValueError("the reply is empty; expected a list of operations, or a report in words")
+    parts = _parts(text)
+    if parts.listed is None:
+        if other := _OTHER_DIALECT.search(text) or _CALL.search(text):
+            line = text[other.start() :].split("\n", 1)[0][:100]
+            raise ValueError(f"the reply asks for an act in another form: {line!r}; expected a list of operations")
+        return Words(text)
+    value, rest = _json(parts.listed)
+    behind = rest + parts.behind
+    if parts.is_cut:
+        raise ValueError("the reply ends in the middle of a block; expected the fence that closes it")
+    turns = [turn["open"] for turn in _TURNS.finditer(parts.before)]
+    if (turns and turns[-1]) or _BEHIND.search(behind):
+        raise ValueError("the list stands in reasoning or in a comment; expected it behind that")
+    is_behind = _GOES_ON.match(behind) or _PIECE.search(behind)
+    if is_behind or _WENT_BEFORE.search(parts.before[-100:]) or _PIECE.search(parts.before):
+        raise ValueError("beside the list stands a piece of another; expected one list: [{…}, {…}]")
+    return Requested(_items(value, parts.blocks), f"{parts.before}\n{behind}".strip("`~ \t\r\n"))
+
+
+class _Parts(NamedTuple):
+    blocks: dict[str, str | None]
+    """None for one whose name stands twice, or whose end is in doubt."""
+    is_cut: bool
+    """A block has no end."""
+    before: str
+    listed: str | None
+    """What begins with the list. It may hold fences, so it goes on to the next block or the end."""
+    behind: str
+
+
+def _parts(text: str) -> _Parts:
+    blocks: dict[str, str | None] = {}
+    beside, before, listed, is_cut, since, at, last = "", "", None, False, 0, 0, ("", "`")
+    bare, may_be_ours = _WHOLE.match(text), True
+    while True:
+        fence = _FENCE.search(text, at)
+        if bare is None and may_be_ours:
+            bare = _BARE.search(text, at, fence.start() if fence else len(text))
+            may_be_ours = bare is None or _OURS.search(text, bare.start(1)) is not None
+            bare = bare if may_be_ours else None
+        if fence is None and bare is None:
+            return _Parts(blocks, is_cut, before, listed, beside + text[since:])
+        if bare is None and fence:
+            mark, start, name = fence[1], fence.end() + 1, _name(fence)
+            same = rf"^[ \t]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*"
+            closing = re.compile(rf"{same}\r?$", re.MULTILINE).search(text, start)
+            end, at = (closing.start(), closing.end()) if closing else (len(text), len(text))
+            if name:
+                in_doubt = name in blocks or re.compile(rf"{same}[^\s`~]", re.MULTILINE).search(text, start, end)
+                blocks[name], is_cut, last = None if in_doubt else text[start:end], is_cut or not closing, (name, mark)
+                beside, since = beside + text[since : fence.start()], at
+            elif not fence[2] and last[0] and mark.startswith(last[1]):
+                blocks[last[0]] = None  # a fence without a name may be the end of the block before it
+            if not name and _JSON.fullmatch(fence[2]) and _OURS.search(text, start, end):
+                bare = _WHOLE.match(text, start, end)
+        if bare:
+            if listed is not None:
+                raise ValueError("the reply holds several lists; expected one list")
+            block = _BLOCK.search(text, bare.start(1))
+            at = block.start() if block else len(text)
+            before, beside, listed = beside + text[since : bare.start(1)], "", text[bare.start(1) : at]
+            since, bare = at, None
+
+
+def _name(fence: re.Match[str]) -> str:
+    """Of a block; empty for another fence."""
+    return fence[2][6:].strip() if fence[2].lower().startswith("block ") else ""
+
+
+def _json(text: str) -> tuple[Any, str]:
+    """The value at the beginning, and what stands behind it. A comma before a closing bracket is forgiven."""
+    plain = _COMMA.sub(lambda found: "".join(filter(None, found.groups())), text)
+    try:
+        decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant, strict=False)
+        value, end = decoder.raw_decode(plain)
+    except json.JSONDecodeError as error:
+        line, shown = plain[: error.pos].count("\n") + 1, plain[error.pos :].strip()[:30].split("\n")[0]
+        raise ValueError(f"the list is no JSON, or cut: {error.msg} in line {line} of the list, at {shown!r}") from None
+    return value, plain[end:]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else found | {"a key that stands twice": True}
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON; expected a number, or null")
+
+
+def _items(value: Any, blocks: dict[str, str | None]) -> tuple[Operation | RefusedOperation, ...]:
+    if isinstance(value, dict) and "operations" in value:
+        version = next((value[key] for key in ("protocol", "protocolVersion", "version") if key in value), PROTOCOL)
+        if version not in (PROTOCOL, str(PROTOCOL)) or isinstance(version, bool):
+            raise ValueError(f"protocol {version!r} is not known; expected {PROTOCOL}")
+        extra = sorted(value.keys() - {"operations", "protocol", "protocolVersion", "version", "events"})
+        if extra or not isinstance(value["operations"], list):
+            what = f"unknown key {extra[0][:100]!r} beside the list" if extra else "operations is no list"
+            raise ValueError(f"{what}; expected protocol and a list of operations")
+        value = value["operations"]
+    elements = value if isinstance(value, list) else [value]
+    if len(elements) > MOST_OPERATIONS:
+        raise ValueError(f"the list holds {len(elements)} operations; expected at most {MOST_OPERATIONS}")
+    objects = [element for element in elements if isinstance(element, dict)]
+    if elements and not objects:
+        raise ValueError("the list holds no operations; expected operations, each an object")
+    if objects and all({"operation", "status"} <= each.keys() for each in objects):
+        raise ValueError("the reply holds events and no operations; only the runtime writes events")
+    # Where no other block is left over, the reply may have been cut before the one that is wanted.
+    fields = (each for element in objects for each in element.values() if isinstance(each, dict))
+    wanted = {name for each in fields if isinstance(name := each.get("block"), str)}
+    if wanted - blocks.keys() and blocks.keys() <= wanted:
+        name = min(wanted - blocks.keys())[:100]
+        raise ValueError(f"{name!r} is not there; expected a fence '```block {name}' behind the list")
+    seen: set[str] = set()
+    return tuple(_item(each, str(number), blocks, seen) for number, each in enumerate(elements, 1))
+
+
+def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[str]) -> Operation | RefusedOperation:
+    given = element.get("id") if isinstance(element, dict) else None
+    name = given if isinstance(given, str) and 0 < len(given) <= 200 else number
+    kind = element.get("type") if isinstance(element, dict) else None
+    try:
+        if name in seen:
+            raise ValueError(f"id {name[:100]!r} stands twice in the list; expected each id once")
+        if not isinstance(kind, str) or kind not in OPERATIONS:
+            raise ValueError(f"type is {kind!r:.100}; expected one of {', '.join(OPERATIONS)}")
+        found: Operation = msgspec.convert(element, AnyOperation)
+        texts = {key: _text(each, blocks) for key, each in found.given().items() if isinstance(each, Block)}
+        found = msgspec.convert({**element, **texts, "id": name}, AnyOperation)
+        for each in found.given().values():
+            str(each).encode()
+        if isinstance(found, EditFile) and (problem := problem_with_edit(str(found.old), str(found.new))):
+            raise ValueError(problem)
+        return found
+    except UnicodeEncodeError:
+        message = "a text holds a lone surrogate, which no file and no command line can hold"
+    except ValueError as error:
+        message, _, path = str(error).partition(" - at `$.")
+        message = f"{path.rstrip('`')}: {message[:1].lower()}{message[1:]}" if path else message
+    finally:
+        seen.add(name)
+    known = kind if isinstance(kind, str) and kind in OPERATIONS else None
+    hint = f"write it as {form(known)}" if known else f"write one such as {form('shell')}"
+    return RefusedOperation(name, known if known and known != "message" else "userMessage", message, hint)
+
+
+def _text(wanted: Block, blocks: dict[str, str | None]) -> str:
+    shown = wanted.block[:100]
+    if wanted.block not in blocks:
+        raise ValueError(f"it wants the block {shown!r}; expected a fence '```block {shown}' after the list")
+    if (text := blocks[wanted.block]) is None:
+        raise ValueError(
+            f"the block {shown!r} stands twice, or a fence in it is as long as its own; "
+            "expected it once, in a longer fence"
+        )
+    return text
 
 
 def form(kind: str) -> str:
     """How an operation of this type is written."""
+    fields = [field for field in msgspec.structs.fields(OPERATIONS[kind]) if field.name != "id"]
     words = [f'"type": "{kind}"']
-    words += [f'"{field.name}": {_EXAMPLES[field.kind]}' for field in OPERATIONS[kind] if field.required]
-    optional = [field.name for field in OPERATIONS[kind] if not field.required]
+    words += [f'"{each.name}": {_EXAMPLES.get(each.name, _ANY_TEXT)}' for each in fields if each.required]
+    optional = [each.name for each in fields if not each.required]
     return "{" + ", ".join(words) + "}" + (f" (optional: {', '.join(optional)})" if optional else "")
 
 
-_EXAMPLES = {"text": '"…"', "path": '"src/a.py"'}
-_WRAPPING = {"operations", "protocol", "protocolVersion", "version", "events"}
-
-
-def _asked(framed: Framed) -> Requested | NotTaken:
-    value, notes = framed.value, framed.notes
-    if isinstance(value, Doubled) and "operations" in value:
-        return NotTaken(Why.FORM, f"the key {value.keys_twice[0]!r} stands twice beside the list; expected it once")
-    if isinstance(value, dict) and "operations" in value:
-        version = next((value[key] for key in ("protocol", "protocolVersion", "version") if key in value), PROTOCOL)
-        if version not in (PROTOCOL, str(PROTOCOL)) or isinstance(version, bool):
-            return NotTaken(Why.FORM, f"protocol {version!r} is not known; expected {PROTOCOL}")
-        extra = sorted(value.keys() - _WRAPPING)
-        if extra:
-            return NotTaken(
-                Why.FORM, f"unknown key {extra[0][:100]!r} beside the list; expected protocol and operations"
-            )
-        if "events" in value:
-            notes += ("what you wrote as events was dropped: only the runtime writes events",)
-        value = value["operations"]
-        if not isinstance(value, list):
-            return NotTaken(Why.FORM, f"operations is {_kind_of(value)}; expected a list")
-    elements = value if isinstance(value, list) else [value]
-    if len(elements) > MOST_OPERATIONS:
-        return NotTaken(Why.FORM, f"the list holds {len(elements)} operations; expected at most {MOST_OPERATIONS}")
-    if elements and not any(isinstance(element, dict) for element in elements):
-        return NotTaken(Why.CUT, f"the list holds {_kind_of(elements[0])}; expected operations, each an object")
-    missing = _missing(elements, framed.blocks)
-    if missing:
-        return NotTaken(
-            Why.CUT, f"{missing[:100]!r} is not there; expected a fence '```block {missing[:100]}' behind the list"
-        )
-    seen: set[str] = set()
-    items = tuple(_item(element, number, framed.blocks, seen) for number, element in enumerate(elements, 1))
-    return Requested(items, framed.prose, notes)
-
-
-def _missing(elements: list[Any], blocks: Mapping[str, str | None]) -> str:
-    """A block that is wanted, and before which the reply may have been cut; empty where there is none, or where another
-    one that nobody wants says that only a name is wrong."""
-    values = (value for element in elements if isinstance(element, dict) for value in element.values())
-    names = (value.get("block") for value in values if isinstance(value, dict))
-    wanted = {name for name in names if isinstance(name, str)}
-    return min(wanted - blocks.keys(), default="") if blocks.keys() <= wanted else ""
-
-
-def _item(element: Any, number: int, blocks: Mapping[str, str | None], seen: set[str]) -> Operation | RefusedOperation:
-    given = element.get("id") if isinstance(element, dict) else None
-    name = given if isinstance(given, str) and given and len(given) <= MOST_ID_CHARS else str(number)
-    kind = element.get("type") if isinstance(element, dict) else None
-    known = kind if isinstance(kind, str) and kind in OPERATIONS else None
-    problem = next(_problems(element, seen, name, known), None)
-    fields: dict[str, Any] = {}
-    if known is not None and problem is None:
-        taken = {key: value for key, value in element.items() if value is not None and key not in ("id", "type")}
-        for field in OPERATIONS[known]:
-            if field.name in taken and problem is None:
-                fields[field.name], problem = _value(field, taken[field.name], blocks)
-        problem = problem or next(oddities(known, fields), None)
-    seen.add(name)
-    if known is None or problem is not None:
-        found = problem or ""
-        shown = known if known not in (None, "message") else None
-        hint = f"write it as {form(known)}" if known else f"write one such as {form('shell')}"
-        return RefusedOperation(name, shown or "userMessage", OperationError(VALIDATION, found, True, hint))
-    return Operation(name, known, fields)
-
-
-def _problems(element: Any, seen: set[str], name: str, known: str | None) -> Iterator[str]:
-    if not isinstance(element, dict):
-        yield f"expected an operation, an object; found {_kind_of(element)}"
-        return
-    if isinstance(element, Doubled):
-        yield f"the key {element.keys_twice[0][:100]!r} stands twice; expected it once"
-    if known is None:
-        found = next((key for key in ("operation", "action", "tool", "name") if key in element), None)
-        kind = element.get("type")
-        what = f"type is {kind!r:.100}" if kind is not None else "type is missing"
-        what += f" ({found!r} is no field)" if kind is None and found else ""
-        yield f"{what}; expected one of {', '.join(OPERATIONS)}"
-        return
-    given = element.get("id")
-    if given is not None and (not isinstance(given, str) or not given or len(given) > MOST_ID_CHARS):
-        yield f"id is {_kind_of(given)}; expected a string of 1 to {MOST_ID_CHARS} characters"
-    if name in seen:
-        yield f"id {name[:100]!r} stands twice in the list; expected each id once"
-    fields = {field.name: field for field in OPERATIONS[known]}
-    for key in element:
-        if key not in fields and key not in ("id", "type"):
-            yield f"unknown field {key[:100]!r}; {known} takes {', '.join(fields)}"
-    for field in fields.values():
-        if field.required and element.get(field.name) is None:
-            yield f"{field.name} is missing; expected {_EXPECTED[field.kind]}"
-
-
-_EXPECTED = {
-    "text": "a string, or a block",
-    "path": "the path of a file",
-    "seconds": "a number above 0",
-    "lines": "an integer from 0 up",
-    "count": "an integer from 1 up",
-    "flag": "true or false",
-}
-
-
-def _value(field: Field, value: Any, blocks: Mapping[str, str | None]) -> tuple[Any, str | None]:
-    """What the field holds, or why it cannot."""
-    if field.kind == "text" and isinstance(value, dict):
-        if value.keys() != {"block"} or not isinstance(value["block"], str) or isinstance(value, Doubled):
-            return None, f'{field.name} is an object; expected a string, or {{"block": "NAME"}}'
-        name = value["block"]
-        if name not in blocks:
-            return (
-                None,
-                f"{field.name} wants the block {name[:100]!r}; expected a fence '```block {name[:100]}' after the list",
-            )
-        if (text := blocks[name]) is None:
-            return (
-                None,
-                f"the block {name[:100]!r} stands twice, or a fence in it is as long as its own; "
-                "expected it once, in a longer fence",
-            )
-        value = text
-    fits = {
-        "text": isinstance(value, str),
-        "path": isinstance(value, str),
-        "flag": isinstance(value, bool),
-        "seconds": isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9,
-        "lines": isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53,
-        "count": isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**53,
-    }
-    if not fits[field.kind]:
-        return None, f"{field.name} is {_kind_of(value)}; expected {_EXPECTED[field.kind]}"
-    if isinstance(value, str):
-        if not _is_plain(value):
-            return None, f"{field.name} holds a lone surrogate, which no file and no command line can hold"
-        if field.kind == "path" and (problem := _path_problem(value)):
-            return None, f"{field.name} {value[:100]!r} {problem}; expected the path alone, such as src/a.py"
-    return value, None
-
-
-def _path_problem(path: str) -> str:
-    if not path.strip():
-        return "is empty"
-    if path != path.strip() or any(ord(character) < 32 for character in path):
-        return "holds white space at its ends, or a control character"
-    if path[0] in "`*#\"'<" or path[-1] in "`*\"':,>":
-        return "is in marks that belong to prose"
-    return ""
-
-
-_PLACEHOLDER = re.compile(r"\s*(?:\$\{?RESULT\w*\}?|<(?:output|result) of [^>]*>|\{\{[^}]*\}\})\s*", re.IGNORECASE)
-_PATCH = re.compile(r"\s*(?:\*{3,} *Begin Patch|apply_patch\b)")
-_MARKERS = re.compile(r"^(?:<{5,} ?SEARCH|>{5,} ?REPLACE|:start_line:)", re.MULTILINE)
-_ELISION = re.compile(
-    r"^[ \t]*(?:(?:#|//|--|/\*)[ \t]*)?(?:\.{3}|…)"
-    r"(?:[ \t]*(?:\(?(?:rest|existing|remaining|same|unchanged)\b.*))?[ \t]*(?:\*/)?$"
-    r"|^[ \t]*(?:#|//|--|/\*)[ \t]*(?:rest of|existing)\b.*\b(?:code|file|unchanged|here)\b",
-    re.MULTILINE | re.IGNORECASE,
-)
-
-
-def is_elided(text: str) -> bool:
-    """It holds a line that stands for lines left out."""
-    return _ELISION.search(text) is not None
-
-
-def oddities(kind: str, fields: Mapping[str, Any], called: Callable[[str], str] = str) -> Iterator[str]:
-    """What fits the form, and cannot be what was meant. `called` gives what an operation is called to the reader."""
-    for name, value in fields.items():
-        if isinstance(value, str) and _PLACEHOLDER.fullmatch(value) and kind != "message":
-            yield (
-                f"{name} is {value.strip()[:100]!r}, which stands for a result of another operation; "
-                "expected the text itself, in a later reply"
-            )
-    if kind == "shell":
-        command = fields["command"]
-        if not command.strip():
-            yield "command is empty; expected a command line for bash"
-        if "\0" in command:
-            yield "command holds a NUL character, which no command line can hold"
-        if _PATCH.match(command) or re.search(r"<<-?\s*['\"]?\w+['\"]?\s*\n\*{3,} *Begin Patch", command):
-            line = command.strip().split("\n", 1)[0][:100]
-            yield f"command begins with {line!r}, a patch; expected a command line for bash, or editFile for a change"
-    if kind == "editFile":
-        old, new = fields["old"], fields["new"]
-        if not old:
-            yield f"old is empty; expected text that the file holds, or {called('createFile')} for a new file"
-        elif old == new:
-            yield "old and new are equal; expected a change"
-        if _MARKERS.search(old) or _MARKERS.search(new):
-            yield "old or new holds the markers of another format; expected the literal text of the file"
-        if is_elided(new) and not is_elided(old):
-            yield "new stands for lines that it leaves out; expected the whole text that replaces old"
-
-
-def _is_plain(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _kind_of(value: Any) -> str:
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "an object"
-        case list():
-            return "a list"
-        case str():
-            return f"the string {value[:60]!r}"
-    return f"the number {str(value)[:60]}"
+_EXAMPLES, _ANY_TEXT = {"path": '"src/a.py"'}, '"…"'

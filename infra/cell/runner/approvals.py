@@ -10,7 +10,7 @@ from infra.cell.doors import Refused
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
 from infra.cell.policy.gate import INSTEAD
-from infra.cell.protocol.shapes import AWAITING, DENIED
+from infra.cell.protocol.operations import AWAITING, DENIED
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers

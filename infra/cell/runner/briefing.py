@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
+from infra.cell.clones import with_clones
 from infra.cell.loop.hop_tools import fetch_all
-from infra.cell.runner import handover_note
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import is_job
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
-from infra.shared.clones import with_clones
 from infra.shared.comms import Directive
-from infra.shared.paths import BOOT_LOG, ERROR_LOG, HANDOVER_NOTE
-from infra.shared.report_titles import first_line
+from infra.shared.paths import ASIDE, BOOT_LOG, ERROR_LOG
 from infra.shared.safe_files import Below
+from infra.shared.text import first_line
 
 NOW = "logs/now.md"
 BOOT_LINES, ERROR_LINES = 8, 30
@@ -50,11 +50,11 @@ def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_
         f"- a branch's clone: git clone -b BRANCH {boot.remote_url} {bot}/BRANCH/minifram",
         f"  (a new branch: leave out -b BRANCH, then git -C {bot}/BRANCH/minifram checkout -b BRANCH)",
         *_stand_in(boot),
+        *_asides(boot),
         f"- branches not in main: {', '.join(unmerged) or 'none'}",
         *([f"- services: {context.services.words()}"] if context.services and context.services.words() else []),
         "",
         *_work(tasks),
-        *_handed_over(context, tasks),
         "",
         "## Last boots",
         "",
@@ -77,9 +77,18 @@ def _work(tasks: Sequence[Directive]) -> Iterator[str]:
 def _boots(context: RunnerContext) -> list[str]:
     """The last boots of all branches, by time; each clone has a log of its own."""
     bot = context.boot.places.bot
-    clones = [os.path.join(bot, branch, "minifram") for branch in with_clones(Below(bot))[0]]
+    clones = [os.path.join(bot, branch, "minifram") for branch in with_clones(Below(bot))]
     lines = [line for clone in {*clones, context.checkout} for line in _last_lines(clone, BOOT_LOG, BOOT_LINES)]
     return sorted(lines, key=lambda line: line.partition(" ")[0])[-BOOT_LINES:]
+
+
+def _asides(boot: Boot) -> Iterator[str]:
+    """What main's clone held before another version led lies there."""
+    above = os.path.dirname(boot.places.main_checkout)
+    with contextlib.suppress(OSError):
+        found = sorted(f"{above}/{name}" for name in os.listdir(above) if name.startswith(ASIDE))
+        if found:
+            yield f"- clones of main from before, with what was never pushed (the newest last): {', '.join(found)}"
 
 
 def _stand_in(boot: Boot) -> Iterator[str]:
@@ -87,13 +96,6 @@ def _stand_in(boot: Boot) -> Iterator[str]:
         what = "safe mode, the PM's own copy of the program," if boot.is_safe_mode else "something older"
         yield f"- main at {boot.instead_of[:12]} is blocked: it failed to start, and {what} runs in its place."
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
-
-
-def _handed_over(context: RunnerContext, tasks: Sequence[Directive]) -> Iterator[str]:
-    if handover_note.exists(context, tasks):
-        yield ""
-        yield "An earlier run worked on these until its conversation grew too long. What is done, what is open and what"
-        yield f"was learnt is in {HANDOVER_NOTE}: read it first, check that it still holds, and go on."
 
 
 def _last_words(context: RunnerContext) -> Iterator[str]:

@@ -10,21 +10,23 @@ from typing import NamedTuple
 from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Model
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.control import LiveHeartbeat
 from infra.cell.runner.log import Log, logger
 from infra.cell.runner.page import Page
 from infra.cell.runner.state import State
 from infra.cell.runner.status import StatusFile
 from infra.cell.services.supervisor import Services
 from infra.shared.boot import Boot
+from infra.shared.branches import version
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
+from infra.shared.heart import Heart
 from infra.shared.paths import LIFE_FILE
-from infra.shared.report_titles import version
 from infra.shared.repository.git import Git, GitError
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
+TENDING_SECONDS = 900.0
+"""For some git calls in a row (a look at the page, a report), each of which has a limit of its own."""
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
@@ -39,7 +41,7 @@ class RunnerContext(NamedTuple):
     interruption: Interruption
     ask: Callable[[Request], Completion]
     """One model call. Raises ModelFailure, Interrupted."""
-    heartbeat: LiveHeartbeat
+    heartbeat: Heart
     """Updated at each step of the main loop."""
     pause: Callable[[float], None] = time.sleep
     services: Services | None = None
@@ -89,7 +91,7 @@ def runner_context(
     interruption: Interruption,
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
-    heartbeat: LiveHeartbeat | None = None,
+    heartbeat: Heart | None = None,
 ) -> RunnerContext:
     """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's."""
     log = logger(boot)
@@ -117,7 +119,7 @@ def runner_context(
         state=state,
         interruption=interruption,
         ask=ask or ask_door,
-        heartbeat=heartbeat or LiveHeartbeat(),
+        heartbeat=heartbeat or Heart(),
         pause=pause,
     )
 

@@ -11,7 +11,7 @@ from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, exploration_job
 from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
-from infra.shared.labels import EXPLORATION, SHARES
+from infra.shared.conversation import EXPLORATION, SHARES
 from infra.shared.mind.questions import OpenQuestion
 from infra.shared.repository.git import GitError
 

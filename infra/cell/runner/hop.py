@@ -3,20 +3,21 @@ main (`SPEC_BOOT`). It always ends with main active again, and with a report."""
 
 from __future__ import annotations
 
+from infra.cell import report_titles
+from infra.cell.clone_tip import CloneTip
 from infra.cell.runner import examination
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.examination import Examine, Examined
+from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
+from infra.cell.runner.examination import Examine
 from infra.cell.runner.make_way import signal_main
 from infra.cell.runner.retry import refused, retried, words_of
-from infra.shared import report_titles
-from infra.shared.branches import MAIN
-from infra.shared.control import TENDING_SECONDS
+from infra.cell.status_file import VALIDATING
+from infra.shared.branches import MAIN, version
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
 from infra.shared.repository.merge import MergeConflict, merge_commit
-from infra.shared.repository.tip import CloneTip, advance
-from infra.shared.status_file import VALIDATING
+from infra.shared.repository.tip import advance
+from infra.shared.requests import Examination
 
 ROUNDS = 3
 """Main may move while a version is examined; then what would be merged was never examined."""
@@ -105,7 +106,7 @@ def bring_in_main(context: RunnerContext) -> str:
     return main
 
 
-def settle(context: RunnerContext, examined: Examined, main: str) -> tuple[str, str]:
+def settle(context: RunnerContext, examined: Examination, main: str) -> tuple[str, str]:
     """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
     branch, head, autonomy = context.boot.branch, context.head(), context.boot.autonomy
     validated = report_titles.validated(branch, head, examined.words)
@@ -125,11 +126,11 @@ def settle(context: RunnerContext, examined: Examined, main: str) -> tuple[str, 
     return report_titles.merged(branch, head, into), text
 
 
-def merge_into_main(context: RunnerContext, head: str, examined: Examined, examined_with: str) -> str:
+def merge_into_main(context: RunnerContext, head: str, examined: Examination, examined_with: str) -> str:
     """Gives main's new commit. Raises MainMoved, GitError."""
     branch = context.boot.branch
     subject = context.git("log", "-1", "--no-merges", "--format=%s", head)
-    trailers = f"Branch: {report_titles.version(branch, head)}\nExamined: {examined.words}\n"
+    trailers = f"Branch: {version(branch, head)}\nExamined: {examined.words}\n"
     message = f"Merge {branch}: {subject}\n\n{trailers}"
 
     def next_commit(seen: str) -> str | None:

@@ -11,7 +11,7 @@ from infra.cell.runner.wakes import Wakes
 from infra.shared.branches import MAIN
 
 if TYPE_CHECKING:
-    from infra.cell.mind.maintain import Maintenance
+    from infra.cell.mind.duties import Maintenance
 
 QUIET_SECONDS = 3.0
 """Before duties begin. A directive that follows a report at once, as in a conversation, does not wait for one."""
@@ -38,11 +38,10 @@ class IdleTime:
 
     def _is_quiet(self) -> bool:
         until = time.time() + self._quiet_seconds
-        self._context.heartbeat.beat("waiting for quiet", self._quiet_seconds)
         return not self._wakes.sleep(until)
 
     def _maintain(self, ticked: bool) -> bool:
-        from infra.cell.mind.maintain import Maintenance  # an agent without a mind pays nothing for it
+        from infra.cell.mind.duties import Maintenance  # an agent without a mind pays nothing for it
         from infra.cell.runner.mind import mind_context
 
         context = self._context
@@ -50,7 +49,7 @@ class IdleTime:
             self._maintenance = Maintenance(context.heartbeat.beat)
         try:
             mind = mind_context(context)
-            if self._maintenance.is_due(mind) and not self._is_quiet():
+            if self._maintenance.due(mind) and not self._is_quiet():
                 return False
             return self._maintenance.tend(mind, ticked, self._wakes.moved)
         except Exception as error:  # the runner's work is not to end for it

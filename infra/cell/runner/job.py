@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.shared.comms import Directive
-from infra.shared.labels import TASK
-from infra.shared.mind.inbox import TaskBlock
+from infra.shared.conversation import TASK
 from infra.shared.mind.layout import COMPLETED, OPEN_QUESTIONS
 from infra.shared.mind.questions import OpenQuestion
+from infra.shared.mind.tasks import Task
 
 _ID = re.compile(r"[A-Z]{1,12}-[0-9]{1,12}")
 """Of a job; a directive's is of hexadecimal digits."""
@@ -38,7 +38,7 @@ class Job(NamedTuple):
     words: str
     """As the model reads them."""
     label: str = TASK
-    task: TaskBlock | None = None
+    task: Task | None = None
     answers: tuple[Directive, ...] = ()
     """Open directives of the PM's that answer what was asked about it; done with the run."""
 
@@ -65,8 +65,9 @@ def named_task(text: str) -> str:
     return match[1].upper() if match else ""
 
 
-def task_job(task: TaskBlock, question: str, answers: Sequence[Directive]) -> Job:
-    parts = [f"Task {task.id}: {task.words}", f"Priority: {task.priority}."]
+def task_job(task: Task, question: str, answers: Sequence[Directive]) -> Job:
+    until = f" Deadline: {task.until}." if task.until else ""
+    parts = [f"Task {task.task_id}: {task.words}", f"Priority: {task.priority}.{until}"]
     if question:
         # Its file is the agent's: nothing in it passes for the PM's answer.
         quoted = "\n".join(f"> {line}" for line in question.splitlines())
@@ -75,8 +76,8 @@ def task_job(task: TaskBlock, question: str, answers: Sequence[Directive]) -> Jo
     parts += [f"The PM answers: {each}" for each in said]
     if question and not said:
         parts.append("The PM has changed the task since.")
-    words = "\n\n".join([*parts, _HOW.format(id=task.id)])
-    return Job(task.id, words, TASK, task, tuple(answers), "\n\n".join([task.words, *said]))
+    words = "\n\n".join([*parts, _HOW.format(id=task.task_id)])
+    return Job(task.task_id, words, TASK, task, tuple(answers), "\n\n".join([task.words, *said]))
 
 
 def exploration_job(question: OpenQuestion) -> Job:

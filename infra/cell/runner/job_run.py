@@ -44,11 +44,6 @@ class JobRun:
         said = [task.text for task in tasks if not is_job(task.id)]
         return "\n".join([self._job.pm_words, *said] if self._job else said)
 
-    def explores(self, tasks: Sequence[Directive]) -> str | None:
-        """What its question is marked for, while the run is on that alone; None for a run that is on anything else."""
-        job = self._job
-        return job.label.partition("/")[2] if job and job.task is None and not directive_ids(tasks) else None
-
     def with_news(self, other: Callable[[PageSeen], str | None]) -> Callable[[PageSeen], str | None]:
         """`other`, and what the PM has done to the task meanwhile."""
         job, desk = self._job, self._desk

@@ -8,15 +8,12 @@ import sys
 import time
 from typing import Any
 
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger
+
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
-from infra.shared.late import load_when_used
-
-load_when_used("asyncio")  # by structlog, for loggers that we do not have
-import structlog  # noqa: E402
-from structlog.typing import EventDict, FilteringBoundLogger  # noqa: E402
-
-from infra.shared.log import LAST  # noqa: E402
+from infra.shared.log import LAST
 
 Log = FilteringBoundLogger
 

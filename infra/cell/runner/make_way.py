@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MAIN
-from infra.shared.paths import BASE_PROMPT
 from infra.shared.repository.git import GitError
 from infra.shared.repository.version import body_of
 from infra.shared.signals import Signal, SignalName, write_signal
@@ -32,13 +31,9 @@ def signal_main(context: RunnerContext, why: str, pause: Callable[[float], None]
 
 
 def is_outdated(context: RunnerContext, main: str) -> bool:
-    """Whether main holds other code than this runner was started for. Raises GitError.
-
-    One that stands in for a blocked main makes way for another, whatever part of it was mended."""
-    if context.boot.instead_of:
-        stands_for = context.boot.instead_of
-        return body_of(context.git, stands_for, BASE_PROMPT) != body_of(context.git, main, BASE_PROMPT)
-    return body_of(context.git, context.boot.commit) != body_of(context.git, main)
+    """Whether main holds another version than this runner was started for. Raises GitError."""
+    runs = context.boot.instead_of or context.boot.commit
+    return body_of(context.git, runs) != body_of(context.git, main)
 
 
 def catch_up(context: RunnerContext, main: str) -> None:

@@ -16,9 +16,12 @@ from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.shapes import DENIED
+from infra.cell.protocol.operations import DENIED
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.web_reads import WebReads
+from infra.shared.branches import MAIN
+from infra.shared.paths import PAGE
+from infra.shared.repository.tip import read_file
 from infra.shared.requests import Recorded
 
 
@@ -37,6 +40,7 @@ def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindC
         origins=reads.origins,
         is_tainted=reads.is_tainted,
         record=functools.partial(_recorded, context.keep),
+        page=lambda: read_file(context.git, f"refs/remotes/origin/{MAIN}", PAGE) or "",
         now=time.time,
         interruption=context.interruption,
         toolbox_in=lambda directory: _toolbox(context, directory),

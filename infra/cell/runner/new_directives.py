@@ -6,13 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
 from infra.cell.runner.job import directive_ids
 from infra.cell.runner.make_way import is_outdated
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.wakes import Wakes
 from infra.shared.comms import Directive
-from infra.shared.control import TENDING_SECONDS
 from infra.shared.repository.git import GitError
 
 
@@ -55,7 +54,6 @@ class NewDirectives:
             self._context.heartbeat.beat("looking", TENDING_SECONDS)
             if self._is_overtaken():
                 return True
-            self._context.heartbeat.beat("waiting for the model", ends - time.monotonic())
         self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
         return False
 

@@ -11,7 +11,9 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from infra.cell.clone_tip import CloneTip
 from infra.cell.doors import Refused
+from infra.cell.report_titles import about as about_line
 from infra.cell.runner.log import Log
 from infra.cell.runner.retry import retried
 from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
@@ -20,10 +22,9 @@ from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
 from infra.shared.door import DoorAway
-from infra.shared.report_titles import about as about_line
+from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page_text import PAGE
-from infra.shared.repository.tip import CloneTip, read_file
+from infra.shared.repository.tip import read_file
 from infra.shared.requests import MAX_TICKS, TEXT_CHARS, TITLE_CHARS, Done, Report
 from infra.shared.secret_shapes import redacted_and_cut
 
@@ -39,7 +40,7 @@ class PageSeen(NamedTuple):
     @property
     def open(self) -> list[Directive]:
         """What there is to do; the PM's answers to questions of the agent are no work."""
-        return [item for item in comms.open_directives(self.document) if not approvals.answers_in(item)]
+        return [item for item in comms.open_directives(self.document) if not approvals.answers_in(item.text)]
 
     @property
     def directives_text(self) -> str:

@@ -9,9 +9,9 @@ from infra.cell.doors import ModelFailure
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.patience import Outage, next_wait
 from infra.cell.runner.context import RunnerContext
+from infra.cell.status_file import WAITING
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
-from infra.shared.status_file import WAITING
 
 
 class PatientModel:

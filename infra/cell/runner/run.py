@@ -1,19 +1,17 @@
 """One run: all open directives in one conversation, from the runner's briefing to a report on main.
 
 A run that the model ends with words is reported and its directives are ticked, in one commit. One that is cut short is
-reported and leaves them open; when to try again is the work loop's decision. One whose conversation has no room left
-leaves a note for the next."""
+reported and leaves them open; when to try again is the work loop's decision."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
 
+from infra.cell import report_titles
 from infra.cell.loop.bash_tool import BASH
-from infra.cell.loop.context.clip import clip
 from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.images import Loader
-from infra.cell.loop.context.spill import Spill
 from infra.cell.loop.loop import Acted, Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
@@ -21,42 +19,34 @@ from infra.cell.loop.registry import Position
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
-from infra.cell.mind import note_files
+from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
 from infra.cell.policy.gate import gate_of
 from infra.cell.run_states import StopReason
-from infra.cell.runner import handover_note
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.file_effects import FileEffects
+from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
 from infra.cell.runner.job import directive_ids, is_job
 from infra.cell.runner.job_run import JobRun
+from infra.cell.runner.merged_clones import remove_merged
 from infra.cell.runner.mind import mind_context
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, start_of
-from infra.cell.runner.service_notices import ServiceNotices
 from infra.cell.runner.transcript import Transcript
-from infra.cell.runner.tries import Stops, next_try_at, stops_of_task, stops_since_word, why_of, words_of
+from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_task, stops_since_word, why_of, words_of
 from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
-from infra.shared import report_titles
+from infra.cell.status_file import WORKING
 from infra.shared.boot import OPERATIONS
 from infra.shared.clock import began, timestamp
 from infra.shared.comms import Directive
-from infra.shared.control import TENDING_SECONDS
-from infra.shared.paths import HANDOVER_NOTE
-from infra.shared.report_titles import first_line
 from infra.shared.repository.git import GitError
-from infra.shared.repository.word import pm_has_moved
-from infra.shared.status_file import WORKING
+from infra.shared.text import first_line
 
 MOST_NAMED = 20
-HANDOVER_CHARS = 4000
-"""Of a hand-over note, so much stands in a report."""
 
 _WHY_STOPPED = {
     StopReason.MAX_STEPS: "it used up its {steps} steps (limits.run_steps)",
@@ -66,11 +56,9 @@ _WHY_STOPPED = {
     StopReason.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a "
     "report",
     StopReason.REFUSAL: "the model refused to go on",
-    StopReason.NO_OP_LOOP: "{idle} steps in a row changed no file, made no commit and showed nothing new, or repeated "
-    "the step before",
+    StopReason.NO_OP_LOOP: "{idle} steps in a row only repeated calls of the run, with the same results",
     StopReason.MAX_FAILURES: "{failed} calls in a row failed",
     StopReason.POLICY_DENIED: "in {denied} steps in a row, the policy denied every call",
-    StopReason.CONTEXT: "its conversation grew over what the runner or the model takes, again and again",
     StopReason.AWAITING_APPROVAL: "a call waits for your approval",
     StopReason.NOT_RECORDED: "what it did could not be written into the mind's events",
 }
@@ -85,13 +73,13 @@ def work_on(
     jobs: JobRun | None = None,
 ) -> RunResult:
     """Work on `tasks` until the model ends its turn or a bound is met, and report. With `look_back`, a run that the
-    last runner could not end is resumed. `jobs`: what else the run is for than directives. Raises NoPrompt, GitError,
-    OSError before the first model call only."""
+    last runner could not end is resumed. `jobs`: what else the run is for than directives. Raises GitError, OSError
+    before the first model call only."""
     started_at = time.time()
     approvals = Approvals(context, seen)
     jobs = jobs or JobRun(context)
     reads = WebReads(context.keep)
-    gate = gate_of(context.boot.policy, context.checkout, approvals.ask, lambda: jobs.explores(directives.tasks))
+    gate = gate_of(context.boot.policy, context.checkout, approvals.ask)
 
     def on_bug(error: BaseException) -> None:
         context.log.error("act.broken", exc_info=error)
@@ -99,6 +87,7 @@ def work_on(
     position = Position()
     mind = MindRun(mind_context(context, reads), position)
     mind.prepare()
+    remove_merged(context, seen.commit)
 
     def toolbox_for(acts: str) -> Toolbox:
         how = (context.boot, context.checkout, context.git, context.interruption)
@@ -141,10 +130,7 @@ def work_on(
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
     failure = str(result.failure) if result.failure else None
     context.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(result.text))
-    if result.reason is StopReason.CONTEXT:
-        handover_note.leave(context, start.name, directives.tasks, result.text)
-    elif result.reason is StopReason.COMPLETED:
-        handover_note.drop(context)
+    result = result._replace(text=result.text + mind.put_right())
     if not jobs.report(result, directives.tasks, approvals.lines, seen.commit, reads):
         _report(context, result, directives.tasks, approvals.lines, seen.commit)
     jobs.rest()
@@ -161,8 +147,7 @@ def end_what_is_left(context: RunnerContext, began: float = 0.0) -> None:
     if services is None or context.interruption.asked:
         return
     try:
-        older = processes.older_than(began)
-        ended = processes.end_all_but(lambda: services.pids() | older)
+        ended = processes.end_all_but(services.pids, began)
     except Exception as error:  # the work is done, and is reported
         context.log.error("run.leftovers_not_ended", exc_info=error)
         return
@@ -183,8 +168,7 @@ def _conversation(
 ) -> RunResult:
     """The loop; over what is on record first."""
     limits = context.boot.limits
-    files = FileEffects(context.boot.places.bot)
-    budgets, problems = BudgetNotices(), ServiceNotices(context.services)
+    budgets = BudgetNotices()
 
     def record(event: Event) -> None:
         transcript.add(event)
@@ -199,14 +183,12 @@ def _conversation(
         jobs.record(event)
         if isinstance(event, Acted) and event.call.name == BASH.name:
             note_what_was_left(event)
-        if isinstance(event, Answered):
-            files.mark()
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
                 budgets.note(completion.spent)
 
     def note_what_was_left(after: Acted) -> None:
-        for call in note_files.taken(context.boot.places.mind):
+        for call in notes.taken(context.boot.places.mind):
             context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
             began = time.monotonic()
             result = toolbox.call(call)
@@ -215,14 +197,14 @@ def _conversation(
     def news() -> str | None:
         if context.services:
             processes.reap(context.services.pids)
-        return news_of(News(pm=directives.news()), budgets.news(), problems.news()) or None
+        return news_of(News(pm=directives.news()), budgets.news()) or None
 
     task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.run_seconds)
     until = time.monotonic() + limits.run_seconds
     seeing = context._replace(ask=Loader(context.checkout).loaded(context.ask))
     ask = PatientModel(seeing, directives.wait, transcript.model_failed, until).complete
-    room = Room(limits.context_tokens, Spill(context.checkout).keep, directives.all_words)
-    live = TaskContext(ask, toolbox.call, news, record, files.changed, approvals.awaits, room)
+    room = Room(limits.context_tokens, directives.all_words)
+    live = TaskContext(ask, toolbox.call, news, record, approvals.awaits, room)
     if start.before is None:
         return run_task(task, config, live)
     return run_task(task, config, Player(start.before, live, start.told).context)
@@ -237,7 +219,7 @@ def _report(
             text = result.text or "The model ended its turn without a word."
             title = report_titles.done(context.boot.branch, context.head_or_boot(), _subject(tasks))
             context.page.report(title, text, (*directive_ids(tasks), *sorted(answers)))
-        case StopReason.HANDED_OVER | StopReason.INTERRUPTED | StopReason.MODEL_UNAVAILABLE | StopReason.CONTEXT:
+        case StopReason.HANDED_OVER | StopReason.INTERRUPTED | StopReason.MODEL_UNAVAILABLE:
             pass  # the next runner or the next attempt goes on; the work loop knows what is worth a report
         case _:
             report_stopped(context, result, tasks, began_at)
@@ -262,11 +244,8 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
         stops = _stops_with(context, result.reason, began_at, task)
         at = next_try_at(stops, context.boot.limits.work_seconds)
         title, then = why_of(stops), words_of(stops, at and timestamp(at), task)
-    more, words = f"\n\n{result.failure.message}" if result.failure else "", result.text
-    if result.reason is StopReason.CONTEXT:
-        more = f" The next run is given {HANDOVER_NOTE}, what this one wrote down; smaller directives help."
-        words = clip(words, HANDOVER_CHARS)
-    report_end(context, tasks, title, f"The run ended because {why}. {then}{more}\n\n{words}")
+    more = f"\n\n{result.failure.message}" if result.failure else ""
+    report_end(context, tasks, title, f"The run ended because {why}. {then}{more}\n\n{result.text}")
 
 
 def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task: str) -> Stops:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from infra.cell.loop.actions import ToolCall
-from infra.cell.loop.actions import ToolResult as ActResult
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.context import Reads, as_operations
 from infra.cell.protocol.guide import guide
 from infra.cell.runner import briefing, resume
 from infra.cell.runner.context import RunnerContext
@@ -19,9 +19,8 @@ from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse
-from infra.shared.paths import TRANSCRIPTS
+from infra.shared.paths import BASE_PROMPT, TRANSCRIPTS
 from infra.shared.redacted_file import RedactedFile
-from infra.shared.repository.tip import read_file
 
 _CUT_SHORT = "The run was cut short at "
 _RESUMED = (
@@ -37,10 +36,6 @@ What the text above says of tools holds for operations: `read_file` is `readFile
 is `shell`, and so on. `bootstrap` is `createFile` of `.signal/bootstrap` with the branch as its content, `rollback` is
 `createFile` of `.signal/rollback` with the commit. You end your turn by sending your report.
 """
-
-
-class NoPrompt(Exception):
-    """There is nothing to tell the model who it is; carries what to do."""
 
 
 class RunStart(NamedTuple):
@@ -73,11 +68,11 @@ def start_of(
     tasks: Sequence[Directive],
     toolbox_for: Callable[[str], Toolbox],
     look_back: bool,
-    reads: Callable[[str, bool], Sequence[tuple[ToolCall, ActResult]]] = lambda words, is_new: (),
+    reads: Callable[[str, bool], tuple[Reads, Reads]] = lambda words, is_new: ((), ()),
 ) -> RunStart:
     """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
-    besides the briefing, for work of these words. Raises NoPrompt, GitError, OSError."""
-    prompt = _base_prompt(context, seen)
+    before and behind the briefing, for work of these words. Raises GitError, OSError."""
+    prompt = _base_prompt(context)
     acts = context.boot.acts
     directory = os.path.join(context.checkout, TRANSCRIPTS)
     here = {"branch": context.boot.branch, "commit": context.boot.commit[:12]}
@@ -119,18 +114,17 @@ def _opening(
     toolbox: Toolbox,
     acts: str,
     look_back: bool,
-    reads: Callable[[str, bool], Sequence[tuple[ToolCall, ActResult]]],
+    reads: Callable[[str, bool], tuple[Reads, Reads]],
 ) -> tuple[Message, ...]:
-    """The beginning of the conversation: `Continue.`, and the briefing and what `reads` gives as results of reads."""
+    """The beginning of the conversation: `Continue.`, and as results of reads what is constant in the mind, the
+    briefing, and what else `reads` gives."""
     now = briefing.text_of(context, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(context.checkout, briefing.NOW)).replace(now)
     first = ToolCall("", "read_file", {"path": briefing.NOW})
-    found = reads("\n".join(task.text for task in tasks), True)
-    if found and acts == OPERATIONS:
-        from infra.cell.mind.assemble import as_operations
-
-        found = as_operations(found)
-    placed = [(first, toolbox.call(first, gated=False)), *found]
+    constant, others = reads("\n".join(task.text for task in tasks), True)
+    if acts == OPERATIONS:
+        others = as_operations(others)
+    placed = [*constant, (first, toolbox.call(first, gated=False)), *others]
     placed = [(call._replace(id=f"{OPENING_PREFIX}{number}"), got) for number, (call, got) in enumerate(placed, 1)]
     if acts == OPERATIONS:
         events = message_of(tuple(event_of(call, got) for call, got in placed))
@@ -142,19 +136,7 @@ def _opening(
     )
 
 
-def _base_prompt(context: RunnerContext, seen: PageSeen) -> str:
-    """SYSTEM.md of the checkout, or the file that the boot names; main's when the agent has lost its own.
-
-    Raises NoPrompt, OSError, GitError."""
-    path = context.boot.prompt or os.path.join(context.checkout, "SYSTEM.md")
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except FileNotFoundError:
-        text = read_file(context.git, seen.commit, "SYSTEM.md") or ""
-        context.log.warning("prompt.taken_from_main", commit=seen.commit)
-    if not text.strip():
-        raise NoPrompt(
-            "SYSTEM.md, the base prompt, is missing or empty on main. Put it back and push; that is all it takes."
-        )
-    return text
+def _base_prompt(context: RunnerContext) -> str:
+    """SYSTEM.md of the commit that runs. Raises OSError."""
+    with open(f"{context.boot.code}/{BASE_PROMPT}", encoding="utf-8", errors="replace") as file:
+        return file.read()

@@ -5,6 +5,7 @@ order says why in the boot log and ends with a code that tells a bad version fro
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import signal
@@ -12,20 +13,21 @@ import sys
 import time
 from collections.abc import Callable
 
-from infra.cell.runner.control import LiveHeartbeat, answer_probes
+from infra.cell.status_file import BOOTING, RunnerStatus, write_status
 from infra.shared import boot as boot_values
-from infra.shared.boot import Boot
-from infra.shared.boot_log import FAILED, SUCCESS, BootLine, append_line
+from infra.shared import heart
+from infra.shared.boot import FAILED, SUCCESS, Boot, BootLine, format_line
 from infra.shared.clock import timestamp
+from infra.shared.door import connect
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import BOOT_LOG, LIFE_FILE
+from infra.shared.paths import BASE_PROMPT, BOOT_LOG, LIFE_FILE
 from infra.shared.secret_shapes import redacted
-from infra.shared.sockets import connect
-from infra.shared.status_file import BOOTING, RunnerStatus, write_status
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.005, 0.2
 """Doors are started together with the runner and may need a moment."""
 COMMAND_SECONDS = 10.0
+SLACK_SECONDS = 60.0
+"""Added to every promise of the main loop: a busy machine is slow."""
 HEALTH = b'{"do":"health"}\n'
 """`door.Health`, in the words of `door.ask`: its modules take too long to load."""
 
@@ -52,12 +54,13 @@ def boot_value(text: str) -> Boot:
         raise Unfit(Exit.CONFIG, str(error)) from None
 
 
-def preflight(boot: Boot, checkout: str) -> LiveHeartbeat:
-    """Look at everything that work will need; from then on probes are answered with the heartbeat. Raises Unfit with
-    the first thing that is missing."""
-    heartbeat = _answering(boot)
+def preflight(boot: Boot, checkout: str) -> heart.Heart:
+    """Look at everything that work will need; gives the heart, which has begun to beat. Raises Unfit with the first
+    thing that is missing."""
+    beating = heart.inherited(os.environ, SLACK_SECONDS)
+    beating.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
     _look_at_everything(boot, checkout)
-    return heartbeat
+    return beating
 
 
 def succeeded(boot: Boot, checkout: str) -> None:
@@ -76,21 +79,10 @@ def failed(launch: Launch, reason: str, code: int, checkout: str) -> None:
         print(f"runner: the boot log cannot be written: {error}", file=sys.stderr, flush=True)
 
 
-def _answering(boot: Boot) -> LiveHeartbeat:
-    heart = LiveHeartbeat()
-    heart.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
-    try:
-        answer_probes(boot, heart)
-    except (OSError, RuntimeError) as error:
-        why = f"probes cannot be answered ({error}); expected a free socket @minifram-{boot.id} and one more thread"
-        raise Unfit(Exit.UNAVAILABLE, why) from None
-    return heart
-
-
 def _look_at_everything(boot: Boot, checkout: str) -> None:
     command = _start_command()  # runs while the doors are asked
     try:
-        _read_prompt(boot.prompt or f"{checkout}/SYSTEM.md")
+        _read_prompt(f"{boot.code}/{BASE_PROMPT}")
         _write_status(f"{checkout}/{LIFE_FILE}")
         until = time.monotonic() + boot.limits.door_seconds
         _ask_door("model door", boot.places.model_socket, _is_healthy, until, boot.limits.door_seconds)
@@ -177,3 +169,18 @@ def _first_line(receive: Callable[[int], bytes]) -> bytes:
             break
         received += piece
     return received.partition(b"\n")[0]
+
+
+def append_line(path: str, line: BootLine) -> None:
+    """Append in one write, so that the lines of two writers never mix. Raises OSError, also after a partial write. An
+    incomplete line of an earlier writer is terminated first."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    try:
+        size = os.fstat(descriptor).st_size
+        torn = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+        content = b"\n" * torn + format_line(line).encode()
+        if os.write(descriptor, content) < len(content):
+            raise OSError(errno.ENOSPC, "only a part of the line could be written", path)
+    finally:
+        os.close(descriptor)

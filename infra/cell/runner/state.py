@@ -47,10 +47,6 @@ class Memory(NamedTuple):
     """Oldest first."""
     refused: tuple[UnsentReport, ...] = ()
     """Reports that the keep will never take, for people to look at; the newest only."""
-    handover: tuple[str, ...] = ()
-    """Ids of the directives that the hand-over note is about."""
-    made_way: str = ""
-    """The commit that last made way, and for which code on main."""
     awaiting: str = ""
     """SHA-256 of the Directives with which work waits for an answer of the PM."""
     awaiting_at: str = ""
@@ -120,8 +116,7 @@ def _decoded(content: bytes) -> Memory:
     if raw["schema"] != SCHEMA:
         raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA!r}")
     fields: dict[str, Any] = {name: tuple(_report(each) for each in raw[name]) for name in ("unsent", "refused")}
-    fields["handover"] = tuple(map(str, raw["handover"]))
-    fields |= {name: str(raw[name]) for name in ("made_way", "awaiting", "awaiting_at", "inbox_told", "explored_on")}
+    fields |= {name: str(raw[name]) for name in ("awaiting", "awaiting_at", "inbox_told", "explored_on")}
     runs = (Explored(str(run["question"]), str(run["label"]), float(run["seconds"])) for run in raw["explored"])
     return Memory(**fields, explored=tuple(runs))
 

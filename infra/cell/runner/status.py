@@ -7,10 +7,13 @@ import threading
 import time
 from typing import Any
 
+from msgspec.structs import replace
+
 from infra.cell.run_states import RunState
 from infra.cell.runner.log import Log
+from infra.cell.status_file import LEAVING, WORKING, RunnerStatus, write_status
 from infra.shared.clock import timestamp
-from infra.shared.status_file import LEAVING, SLEEPING, WORKING, RunnerStatus, write_status
+from infra.shared.paths import SLEEPING
 
 STEP_SECONDS = 1.0
 """States of a run are written at most this often: each write waits for the disk."""
@@ -43,7 +46,7 @@ class StatusFile:
     def enter(self, state: RunState, steps: int) -> None:
         """The run is in this state, in this step. What is not written now is written soon."""
         with self._lock:
-            self._status = self._status._replace(state=state.value, steps=steps)
+            self._status = replace(self._status, state=state.value, steps=steps)
             left = self._written_since + STEP_SECONDS - time.monotonic()
             if left <= 0:
                 self._write(self._status)
@@ -71,11 +74,11 @@ class StatusFile:
     def note_error(self, error: str) -> None:
         """Shown from the next write on; empty for none."""
         with self._lock:
-            self._status = self._status._replace(last_error=error)
+            self._status = replace(self._status, last_error=error)
 
     def _change(self, **facts: Any) -> None:
         with self._lock:
-            self._write(self._status._replace(**facts))
+            self._write(replace(self._status, **facts))
 
     def _write(self, status: RunnerStatus) -> None:
         self._status = status

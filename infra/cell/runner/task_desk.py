@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from infra.cell.clone_tip import CloneTip
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.registry import Position
-from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, question_in
+from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, has_failed, question_in
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindRun
 from infra.cell.mind.tasks import TaskFiles, TasksSeen
 from infra.cell.run_states import StopReason
@@ -25,17 +26,17 @@ from infra.cell.runner.web_reads import WebReads
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
-from infra.shared.mind.inbox import MOST_BYTES, InboxProblem, TaskBlock, parse_inbox
 from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import OpenQuestion, new_question, open_questions, with_answer
+from infra.shared.mind.sections import Problem
+from infra.shared.mind.tasks import MOST_BYTES, Task, inbox_of
 from infra.shared.repository.git import GitError, TooMuch
-from infra.shared.repository.tip import CloneTip, read_file
+from infra.shared.repository.tip import read_file
 
 REPORT_CHARS = 2000
 MOST_PROBLEMS = 20
-_FAILED = "FAILED:"
 _ABSENT = "couldn't find remote ref"
-_GONE = TaskBlock("", "low", None, "", "", "", 0)
+_GONE = Task(task_id="", priority="low")
 
 
 class TaskEnd(NamedTuple):
@@ -50,7 +51,7 @@ class TaskEnd(NamedTuple):
 class TaskNews(NamedTuple):
     words: str
     """For the model."""
-    task: TaskBlock
+    task: Task
     """As it is now."""
 
 
@@ -70,8 +71,8 @@ class TaskDesk:
     def ticked(self) -> None:
         self._put_off.clear()
 
-    def put_off(self, task: TaskBlock) -> None:
-        self._put_off[task.id] = task.digest
+    def put_off(self, task: Task) -> None:
+        self._put_off[task.task_id] = task.digest
 
     def look(self, open_directives: Sequence[Directive] = (), again: bool = False) -> TasksSeen | None:
         """The tasks as origin has them; None when the agent has no mind. Raises GitError."""
@@ -82,7 +83,7 @@ class TaskDesk:
         if again or commit != self._prepared or not os.path.isdir(self._context.boot.places.mind):
             MindRun(mind_context(self._context), Position()).prepare()
             self._prepared = commit
-        if isinstance(text, InboxProblem):
+        if isinstance(text, Problem):
             return TasksSeen(problems=(text,))
         return self._files.seen(text, {named_task(each.text) for each in open_directives}, time.time())
 
@@ -97,22 +98,23 @@ class TaskDesk:
         """The task to work on now; `asked_pm`: the digest of one that waits for an approval. Raises GitError."""
         context = self._context
         for task in seen.open:
-            if self._put_off.get(task.id) == task.digest or asked_pm == task.digest:
+            if self._put_off.get(task.task_id) == task.digest or asked_pm == task.digest:
                 continue
-            stops = stops_of_task(context.git, main, task.id, context.state.memory.unsent)
+            stops = stops_of_task(context.git, main, task.task_id, context.state.memory.unsent)
             if stops.runs and not may_begin(stops, context.boot.limits.work_seconds, time.time()):
                 at = next_try_at(stops, context.boot.limits.work_seconds)
-                context.log.info("task.put_off", task=task.id, stopped=stops.runs, until=at and timestamp(at))
+                context.log.info("task.put_off", task=task.task_id, stopped=stops.runs, until=at and timestamp(at))
                 continue
-            answers = [each for each in open_directives if named_task(each.text) == task.id]
-            return task_job(task, self._files.question(task.id), answers)
+            answers = [each for each in open_directives if named_task(each.text) == task.task_id]
+            return task_job(task, self._files.question(task.task_id), answers)
         return None
 
-    def tell_problems(self, problems: Sequence[InboxProblem]) -> None:
+    def tell_problems(self, problems: Sequence[Problem]) -> None:
         """Report what cannot be read of the inbox, once as long as it stays so."""
         context = self._context
         text = "\n".join(f"- {problem}" for problem in problems[:MOST_PROBLEMS])
-        told = hashlib.sha256(text.encode(errors="replace")).hexdigest() if text else ""
+        said = "\n".join(each.what for each in problems)  # wherever it stands
+        told = hashlib.sha256(said.encode(errors="replace")).hexdigest() if text else ""
         if told == context.state.memory.inbox_told:
             return
         context.state.change(inbox_told=told)
@@ -122,19 +124,20 @@ class TaskDesk:
             title = f"{context.version()} {INBOX} has what cannot be read"
             context.page.report(title, f"{text}\n\nAll other tasks are worked on. Edit {INBOX} on the branch mind.")
 
-    def news(self, task: TaskBlock) -> TaskNews | None:
+    def news(self, task: Task) -> TaskNews | None:
         """That the PM has changed or cancelled a task. Raises GitError."""
         text = self._inbox()
         if not isinstance(text, str):
             return None
-        now = parse_inbox(text).find(task.id)
+        now = inbox_of(text).find(task.task_id)
         if now is None:
             words = (
-                f"The PM has taken {task.id} out of the inbox: stop work on it and end your turn with a short report."
+                f"The PM has taken {task.task_id} out of the inbox: stop work on it, and end your turn with a "
+                "short report."
             )
             return None if task is _GONE else TaskNews(words, _GONE)
         if now.digest != task.digest:
-            return TaskNews(f"The PM has changed {task.id}; take it into account now:\n\n{now.words}", now)
+            return TaskNews(f"The PM has changed {task.task_id}; take it into account now:\n\n{now.words}", now)
         return None
 
     def begin(self, job: Job, run: str) -> None:
@@ -162,10 +165,10 @@ class TaskDesk:
         is_over = result.reason is StopReason.COMPLETED
         if not is_over and not is_last_try:
             return None
-        subject, shown = f"Task {task.id}: {task.description}", clip(result.text, REPORT_CHARS)
+        subject, shown = f"Task {task.task_id}: {task.description}", clip(result.text, REPORT_CHARS)
         text = self._inbox_if_readable()
         if isinstance(text, str):
-            now = parse_inbox(text).find(task.id)
+            now = inbox_of(text).find(task.task_id)
             if now is None:
                 return TaskEnd(TaskStatus.FAILED, f"cancelled: {subject}", f"It is no longer in the inbox.\n\n{shown}")
             task = now
@@ -174,14 +177,14 @@ class TaskDesk:
         if question:
             status, word, summary = TaskStatus.BLOCKED, "blocked", question
             shown = clip(question, REPORT_CHARS)
-            shown += f"\n\nTo answer, add a directive that begins with `{task.id}:`, or change the task in {INBOX}."
-        elif not is_over or result.text.lstrip().startswith(_FAILED):
+            shown += f"\n\nTo answer, add a directive that begins with `{task.task_id}:`, or change it in {INBOX}."
+        elif not is_over or has_failed(result.text):
             status, word = TaskStatus.FAILED, "failed"
         if not is_over:
             summary = f"Given up after the last try: {result.reason.value}.\n\n{result.text}"
-        answer = TaskAnswer(task.id, status, self._context.now()[:10], summary, evidence, task.text, task.digest)
+        answer = TaskAnswer(task.task_id, status, self._context.now()[:10], summary, evidence, task.text, task.digest)
         self._files.answer(answer)
-        where = f"The answer: {answer.path} on the branch mind (`minifram task show {task.id}`)."
+        where = f"The answer: {answer.path} on the branch mind (`minifram task show {task.task_id}`)."
         return TaskEnd(status, f"{word}: {subject}", f"{shown}\n\n{where}")
 
     def questions(self) -> list[OpenQuestion]:
@@ -217,14 +220,14 @@ class TaskDesk:
         self._try(lambda: self._files.write_questions(text, held_of=run))
         return pushed
 
-    def _inbox_if_readable(self) -> str | InboxProblem | None:
+    def _inbox_if_readable(self) -> str | Problem | None:
         try:
             return self._inbox()
         except GitError as error:
             self._context.log.warning("inbox.not_read", error=str(error))
             return None
 
-    def _inbox(self) -> str | InboxProblem | None:
+    def _inbox(self) -> str | Problem | None:
         """As the PM pushed it; None without a branch `mind`. Raises GitError."""
         git = self._context.git
         try:
@@ -234,9 +237,9 @@ class TaskDesk:
                 return None
             raise
         try:
-            return read_file(git.saying_at_most(4 * MOST_BYTES), self.commit, INBOX) or ""
+            return read_file(git.saying_at_most(MOST_BYTES), self.commit, INBOX) or ""
         except TooMuch:
-            return InboxProblem(1, f"it is over {4 * MOST_BYTES:,} bytes and is not read; expected blocks of tasks")
+            return Problem(INBOX, 1, f"it is over {MOST_BYTES:,} bytes and is not read; expected blocks of tasks")
 
     def _try(self, write: Callable[[], None]) -> None:
         try:

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.context.context import Summarised, Trimmed
-from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, Idle, RunResult, Told
+from infra.cell.loop.context.context import Summarised
+from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Told
 from infra.cell.loop.recorded import OPENED
 from infra.cell.loop.ways import News
 from infra.cell.runner.log import Log
@@ -94,7 +94,7 @@ class Transcript:
                 self._path = gapped
 
 
-def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarised) -> tuple[str, dict[str, Any]]:
+def line_of(event: Acting | Acted | Answered | Told | Summarised) -> tuple[str, dict[str, Any]]:
     """Kind and facts of its line."""
     step = {"step_id": str(event.step)}
     match event:
@@ -122,14 +122,9 @@ def line_of(event: Acting | Acted | Answered | Told | Idle | Trimmed | Summarise
         case Told(_, text, steered):
             by = {"pm": steered.pm, "runtime": steered.runtime} if isinstance(steered, News) and steered.pm else {}
             return "told", step | {"text": text, "steered": steered} | by
-        case Idle():
-            return "idle", step
-        case Trimmed(_, blocks, before, after):
-            return "shortened", step | {"blocks": blocks, "tokens_before": before, "tokens_after": after}
         case Summarised():
             return "summed_up", step | {
                 "duration_ms": round(event.seconds * 1000),
-                "for": "hand-over" if event.hands_over else "compaction",
                 "by": "model" if event.by_model else "record",
                 "usage": [to_plain(answer.usage) for answer in event.answers],
                 "tokens_before": event.tokens_before,

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from infra.cell.run_states import StopReason, stop_reason_of
 from infra.cell.runner.state import UnsentReport
-from infra.shared.repository.git import Git
-from infra.shared.repository.word import LOOKED_BACK, is_the_pms
+from infra.shared.people import LOOKED_BACK, is_the_pms
+from infra.shared.repository.git import Git, GitError
 
 MOST_TRIES = 3
 DISTANCES_TICKS = (1, 6)
@@ -28,7 +28,7 @@ COUNTED = frozenset(
     (
         *(StopReason.MAX_STEPS, StopReason.MAX_WALL_TIME, StopReason.MAX_TOKENS, StopReason.MAX_FAILURES),
         *(StopReason.REFUSAL, StopReason.INVALID_REPLIES, StopReason.NO_OP_LOOP),
-        *(StopReason.POLICY_DENIED, StopReason.CONTEXT),
+        StopReason.POLICY_DENIED,
     )
 )
 """Reasons after which the same again may come to the same again, for the same money."""
@@ -116,3 +116,19 @@ def why_of(stops: Stops) -> str:
     if stops.runs == 0:
         return f"{stops.why}, before your last push"  # which is no try
     return f"{stops.why}, try {stops.runs} of {MOST_TRIES}" if stops.runs > 1 else stops.why
+
+
+def pm_has_moved(git: Git, before: str, now: str) -> bool:
+    """Whether main at `now` has a commit of the PM's that it had not at `before`.
+
+    The agent's and the keep's own commits, such as reports, are no news: a runner that took them for news would ask
+    the model again after each report of its own, without end."""
+    if before == now:
+        return False
+    try:
+        emails = git(
+            "log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%ce", now, f"^{before}", "--"
+        ).splitlines()
+    except GitError:  # what main held before is gone: only the PM can do that
+        return True
+    return not emails or any(map(is_the_pms, emails))

@@ -9,10 +9,9 @@ from infra.cell.doors import Model, ModelFailure
 from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run import report_end
-from infra.cell.runner.run_start import NoPrompt
-from infra.cell.services.declared import FILE
 from infra.shared import comms
 from infra.shared.comms import Directive
+from infra.shared.paths import SERVICES
 
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
@@ -42,31 +41,16 @@ class Troubles:
 
     def __init__(self, context: RunnerContext) -> None:
         self._context = context
-        self._problem = ""
-        """With the file of services, at the last look."""
-        self._reported_no_prompt = False
-
-    def has_prompt(self) -> None:
-        self._reported_no_prompt = False
+        self._is_first_look = True
 
     def look_at_services(self, seen: PageSeen) -> None:
         """Report what is wrong with their file, once."""
         context = self._context
-        if context.services is None:
-            return
-        context.services.refresh()  # the checkout has just caught up
-        problem, self._problem = self._problem, context.services.problem
-        if self._problem and self._problem not in (problem, *seen.document.splitlines()):
-            title = f"{context.version()} {FILE} cannot be used"
-            context.page.report(title, f"{self._problem}\n\nServices that ran before go on; no other is started.")
-
-    def report_no_prompt(self, missing: NoPrompt, tasks: Sequence[Directive]) -> None:
-        context = self._context
-        context.log.error("prompt.missing", error=str(missing))
-        context.status.note_error(str(missing))
-        if not self._reported_no_prompt:
-            self._reported_no_prompt = True
-            report_end(context, tasks[:1], "no SYSTEM.md", str(missing))
+        problem = context.services.problem if context.services and self._is_first_look else ""
+        self._is_first_look = False
+        if problem and problem not in seen.document.splitlines():
+            title = f"{context.version()} {SERVICES} cannot be used"
+            context.page.report(title, f"{problem}\n\nNo service runs until main has a {SERVICES} that can be used.")
 
     def report_failure(self, failure: ModelFailure, seen: PageSeen, tasks: Sequence[Directive], failures: int) -> None:
         """Report an exhausted budget once a day, another failure once while it goes on: by then the run has waited for

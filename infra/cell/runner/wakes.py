@@ -14,14 +14,13 @@ import msgspec
 
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.log import Log
-from infra.shared.door import Answer
+from infra.shared.door import Answer, connect
 from infra.shared.requests import Tips, Where
-from infra.shared.sockets import connect
 
 CONNECT_SECONDS = 1.0
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.1, 2.0
 LONGEST_WAIT_SECONDS = 30.0
-"""The clock of the wall may be set, so it is looked at again after so long."""
+"""The clock of the wall may be set, so it is looked at again after so long; and the watcher hears that we live."""
 LINE_BYTES = 4096
 
 
@@ -34,8 +33,16 @@ def next_tick(now: float, interval: float) -> float:
 class Wakes:
     """One question after the other to the git door at `path`."""
 
-    def __init__(self, path: str, log: Log, interruption: Interruption) -> None:
+    def __init__(
+        self,
+        path: str,
+        log: Log,
+        interruption: Interruption,
+        beat: Callable[[str, float], None] = lambda doing, seconds: None,
+    ) -> None:
+        """`beat` promises that what it names ends in so many seconds."""
         self._path = path
+        self._beat = beat
         self._log = log
         self._interruption = interruption
         self._door: socket.socket | None = None
@@ -58,6 +65,7 @@ class Wakes:
         latest = time.monotonic() + until - wall_seconds()
         with self._interruption:
             while not self._has_returned and (left := min(until - wall_seconds(), latest - time.monotonic())) > 0:
+                self._beat("sleeping", LONGEST_WAIT_SECONDS)
                 if self._listen(min(left, LONGEST_WAIT_SECONDS)):
                     return True
         return False

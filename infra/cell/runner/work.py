@@ -15,30 +15,25 @@ from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
 from infra.cell.run_states import StopReason
 from infra.cell.runner import make_way, run
-from infra.cell.runner.context import RunnerContext
+from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
 from infra.cell.runner.exploring import Exploring
-from infra.cell.runner.handover_note import FreshStarts
 from infra.cell.runner.idle import IdleTime
 from infra.cell.runner.job import Job
 from infra.cell.runner.job_run import JobRun
 from infra.cell.runner.make_way import catch_up, is_outdated
 from infra.cell.runner.page import PageSeen
-from infra.cell.runner.run_start import NoPrompt
 from infra.cell.runner.task_desk import TaskDesk
-from infra.cell.runner.tries import WAITS, may_begin, next_try_at, stops_since_word
+from infra.cell.runner.tries import WAITS, may_begin, next_try_at, pm_has_moved, stops_since_word
 from infra.cell.runner.troubles import Troubles, await_model_door
 from infra.cell.runner.wakes import Wakes, next_tick
 from infra.cell.services.supervisor import Services
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
-from infra.shared.control import TENDING_SECONDS
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import SLEEPING
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
-from infra.shared.repository.version import body_of
-from infra.shared.repository.word import pm_has_moved
-from infra.shared.status_file import SLEEPING
 from infra.shared.subreaper import become_subreaper
 
 RETRY_SECONDS = 10.0
@@ -60,7 +55,7 @@ def until_handed_over(context: RunnerContext) -> Exit:
         become_subreaper()
     except OSError as error:  # then the watcher alone ends what gets away
         context.log.warning("orphans.not_adopted", error=str(error))
-    services = Services(context.checkout, environment, context.log.info, context.status.services)
+    services = Services(context.checkout, context.boot.code, environment, context.log.info, context.status.services)
     services.start()
     try:
         return _until_handed_over(context._replace(services=services))
@@ -69,7 +64,7 @@ def until_handed_over(context: RunnerContext) -> Exit:
 
 
 def _until_handed_over(context: RunnerContext) -> Exit:
-    wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption)
+    wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption, context.heartbeat.beat)
     work = Work(context, wakes)
     idle = IdleTime(context, wakes)
     interval = context.boot.limits.work_seconds
@@ -83,7 +78,6 @@ def _until_handed_over(context: RunnerContext) -> Exit:
             until = tick if then is Next.SLEEP else min(tick, time.time() + RETRY_SECONDS)
             context.status.show(SLEEPING, until=timestamp(until), waits=work.waits)
             run.end_what_is_left(context)
-            context.heartbeat.beat("sleeping", until - time.time())
             moved = wakes.sleep(until)
             returned = wakes.has_returned()
             context.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
@@ -121,7 +115,6 @@ class Work:
         self._failures = 0
         """Runs in a row that ended for want of a model."""
         self._troubles = Troubles(context)
-        self._fresh_starts = FreshStarts()
         self._desk = TaskDesk(context)
         self._is_without_model = False
         """The last run ended for want of one, and the clock has not ticked since."""
@@ -161,7 +154,7 @@ class Work:
             self._desk.ticked()
             self._go_on()
         if is_outdated(context, seen.commit):
-            return self._make_way(seen, ticked)
+            return self._make_way(seen)
         if not context.boot.instead_of:
             catch_up(context, seen.commit)
         self._troubles.look_at_services(seen)
@@ -178,23 +171,15 @@ class Work:
         if not self._resumes and not self._may_begin(seen):
             return self._look_at_tasks(seen) or (Next.SLEEP if sent else Next.RETRY)
         result = self._work_on(seen, tasks)
-        if result is None:
-            return Next.SLEEP
         if result.reason is StopReason.COMPLETED:
             self._just_done = {task.id for task in tasks}
         return self._after(result, seen)
 
-    def _work_on(self, seen: PageSeen, tasks: list[Directive], job: Job | None = None) -> RunResult | None:
-        """None when there is no prompt."""
+    def _work_on(self, seen: PageSeen, tasks: list[Directive], job: Job | None = None) -> RunResult:
         context = self._context
         look_back = (self._first_run or self._resumes) and (job is None or job.task is not None)
-        try:
-            jobs = JobRun(context, job, self._desk) if job else None
-            result = run.work_on(context, seen, tasks, self._wakes, look_back, jobs)
-        except NoPrompt as missing:  # the PM's next push may bring it back, so nothing is put off
-            self._troubles.report_no_prompt(missing, tasks)
-            return None
-        self._troubles.has_prompt()
+        jobs = JobRun(context, job, self._desk) if job else None
+        result = run.work_on(context, seen, tasks, self._wakes, look_back, jobs)
         self._first_run = self._resumes = self._spoken = False
         return result
 
@@ -212,8 +197,6 @@ class Work:
         if job is None or job.task is None or job.id in context.page.ticks_underway():
             return None
         result = self._work_on(seen, job.directives, job)
-        if result is None:
-            return Next.SLEEP
         return self._after(result, seen, job)
 
     def explore(self) -> Next:
@@ -269,22 +252,10 @@ class Work:
             self._put_off = seen.directives_text
         return tasks
 
-    def _make_way(self, seen: PageSeen, ticked: bool) -> Next:
-        """Main's code is not what runs here: the watcher shall start what main holds now.
-
-        If the watcher could not bring the checkout to main, the next runner is as outdated as the last one was: the
-        note keeps the two from an endless exchange."""
+    def _make_way(self, seen: PageSeen) -> Next:
+        """Main's code is not what runs here: the watcher shall start what main holds now."""
         context = self._context
         context.log.info("code.outdated", running=context.boot.commit, main=seen.commit)
-        body = " ".join(body_of(context.git, seen.commit).decode(errors="replace").replace("\0", " ").split())
-        made_way = f"{context.boot.commit} made way for {body}"
-        if context.state.memory.made_way == made_way and not ticked:
-            context.log.error(
-                "code.still_outdated", running=context.boot.commit, main=seen.commit, next="at the next tick"
-            )
-            return Next.SLEEP
-        if not context.state.change(made_way=made_way):
-            return Next.RETRY
         return Next.LEAVE if make_way.signal_main(context, "main holds other code") else Next.RETRY
 
     def _after(self, result: RunResult, seen: PageSeen, job: Job | None = None) -> Next:
@@ -303,11 +274,6 @@ class Work:
         if result.reason is not StopReason.INTERRUPTED:
             self._failures = 0
             self._go_on()
-        ids = {job.id} if job else {task.id for task in seen.open}
-        if result.reason is StopReason.CONTEXT and self._fresh_starts.another(ids):
-            return Next.LOOK_AGAIN
-        if result.reason not in (StopReason.INTERRUPTED, StopReason.CONTEXT):
-            self._fresh_starts.none()
         match result.reason:
             case StopReason.HANDED_OVER:
                 return Next.LEAVE
@@ -317,8 +283,6 @@ class Work:
                 context.interruption.check()
                 self._resumes = True  # or begins anew, if what was seen on main leaves nothing to resume
                 return Next.LOOK_AGAIN
-            case StopReason.CONTEXT:
-                run.report_stopped(context, result, job.directives if job else seen.open, seen.commit)
             case StopReason.AWAITING_APPROVAL:
                 waits = job.task.digest if job and job.task else _hash(seen.directives_text)
                 context.state.change(awaiting=waits, awaiting_at=seen.commit)

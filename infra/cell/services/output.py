@@ -8,8 +8,9 @@ import os
 import stat
 import threading
 import time
+from collections.abc import Callable
 
-from infra.shared.redacted_file import stream_to
+from infra.shared.redacted_file import RedactedStream
 from infra.shared.safe_files import Below
 
 MOST_BYTES = 4 << 20
@@ -59,3 +60,15 @@ class ServiceLog:
         since, self._cut_at = now - self._cut_at, now
         if since < FLOOD_SECONDS:
             self.flood = f"it wrote over {self._most >> 20} MiB of output in {since:.0f} s"
+
+
+def stream_to(log: int, most_bytes: int, emptied: Callable[[], object]) -> RedactedStream:
+    """To the open log of this descriptor, which never holds more than so much: before it would, it is emptied."""
+
+    def append(content: bytes) -> None:
+        if os.fstat(log).st_size + len(content) > most_bytes:
+            os.ftruncate(log, 0)
+            emptied()
+        os.write(log, content[-most_bytes:])
+
+    return RedactedStream(append, log)

@@ -1,2 +1,2 @@
-"""What may leave the sealed container (`spec/ARCHITECTURE.md`): the packet rules and their proof, the keep's resolver,
-and what both of them count. The rules themselves are in `nftables/`."""
+"""What may leave the sealed container (`spec/ARCHITECTURE.md`): the packet rules and their proof, and the keep's
+resolver. The rules themselves are in `nftables/`."""

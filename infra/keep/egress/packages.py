@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infra.keep.settings import EgressMode
+from infra.keep.settings.schema import EgressMode
 
 PORT = 3128
 """On loopback. The watcher holds it, so nobody in the cell can take it."""

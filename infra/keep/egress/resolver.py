@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from infra.shared.host_names import INNER_NAMES
+from infra.shared.network import INNER_NAMES
 
 LISTEN = "127.0.0.1"
 

@@ -1,2 +1,1 @@
-"""A branch's own Python packages: `requirements` reads what it asks for, `store` is where environments lie, `install`
-and `tidy` are programs that the watcher runs as the cell."""
+"""A version's own Python packages: `choose` says which interpreter it runs with; `install` is a program of the cell."""

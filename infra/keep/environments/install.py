@@ -1,144 +1,174 @@
-"""Install what a checkout's requirements name into an environment of their own. The watcher runs this as the cell, with
-the keep's code; it prints one line (`result`). A half-made environment is never used, because the marker comes last and
-is on the disk after all else; it is removed here, by the next install or by `tidy`."""
+"""Install what a version's requirements name into an environment of its own, by the keep's pip from wheels alone.
+
+The watcher runs this as the cell. Its status says how it went: 0, `Exit.FAILURE` when the requirements are to blame,
+anything else when the machine or the index is. The first line that it prints says why, those behind it are pip's last.
+A half-made environment is never used: its marker comes last, and the next install removes what has none."""
 
 from __future__ import annotations
 
-import ctypes
+import contextlib
 import os
-import secrets
+import re
+import shutil
 import signal
+import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 import venv
+from collections.abc import Iterable
+from http.client import HTTPException
 
-from infra.keep.environments import pip, store
-from infra.keep.environments.pip import PipFailed, PipLimits
-from infra.keep.environments.request import InstallRequest, from_words
-from infra.keep.environments.requirements import BadRequirements, Requirements, fingerprint, this_runtime, understand
-from infra.keep.environments.result import Failed, Installed, InstallResult, clean, to_line
-from infra.shared.files import sync_directory, write_whole
+from infra.keep.environments import choose
+from infra.shared.exit_codes import Exit
+from infra.shared.files import write_whole
 from infra.shared.safe_files import Below
+from infra.shared.secret_shapes import redacted
 
-REQUIREMENTS = "requirements.txt"
-"""In an environment: what pip was given."""
-FRESH = ".fresh"
-"""In an unfinished environment: what was fetched for it; also pip's log and temporary files."""
+FREE_BYTES = 512 * 1024 * 1024
+"""On the disk before anything is installed; pip is ended when half of it is left."""
+KEPT = 4
+"""So many environments stay, the new one among them, besides those that are named to stay."""
+MOST_ENTRIES = 1000
+LOOK_SECONDS = 0.25
+ASK_SECONDS = 15
+LINES, LOG_BYTES = 20, 64 * 1024
+PYPI = "https://pypi.org/simple/"
+_INDEX = re.compile(rb"^\s*(?:-i|--(?:extra-)?index-url)[ =]\s*(\S+)", re.MULTILINE)
+_OPTIONS = (
+    *("--isolated", "--no-input", "--disable-pip-version-check", "--no-cache-dir", "--no-color"),
+    *("--retries=2", f"--timeout={ASK_SECONDS}"),
+)
+_INSTALL = (
+    *("install", "--only-binary=:all:", "--compile", "--progress-bar=off", "--no-warn-script-location"),
+    "--root-user-action=ignore",
+)
+
+
+class NotInstalled(Exception):
+    """Says why; `lines` are pip's last."""
+
+    def __init__(self, why: str, lines: Iterable[str] = (), is_outage: bool = True) -> None:
+        super().__init__(why)
+        self.lines = lines
+        self.is_outage = is_outage
 
 
 def main(argv: list[str]) -> int:
+    """The words: the agent's root, its environments, seconds, the copy of the commit, then copies of versions whose
+    environments stay."""
     signal.signal(signal.SIGTERM, _leave)
-    result = install(from_words(argv), dict(os.environ), time.monotonic())
-    print(to_line(result))
-    return 0 if isinstance(result, Installed) else 1
-
-
-def install(request: InstallRequest, environ: dict[str, str], began: float) -> InstallResult:
-    """Every failure is a result; after it there is a whole environment or nothing new."""
-    bot = Below(request.bot)
+    root, environments, seconds, copy, *others = argv
     try:
-        source, content = store.read_requirements(bot, request.checkout)
-        if content is None:
-            return Failed(f"{request.checkout} has no requirements file; there is nothing to install", "", outage=False)
-        interpreter = _installed(request, bot, understand(content, source), environ, began + request.seconds)
-    except BadRequirements as error:
-        return Failed(str(error), "", outage=False)
-    except PipFailed as error:
-        why = "the network or this machine" if error.outage else "what they name"
-        text = f"the requirements could not be installed, because of {why}: {error}"
-        return Failed(clean(text), clean(error.output), error.outage)
+        install(Below(root), environments, copy, time.monotonic() + float(seconds), others)
+    except NotInstalled as error:
+        print(error, *error.lines, sep="\n")
+        return Exit.TRY_AGAIN if error.is_outage else Exit.FAILURE
     except OSError as error:
-        return Failed(f"the environment cannot be made: {error}", "", outage=True)
-    return Installed(interpreter, round(time.monotonic() - began, 3))
+        print(f"the environment cannot be made: {error}")
+        return Exit.TRY_AGAIN
+    return Exit.OK
 
 
-def _installed(request: InstallRequest, bot: Below, wanted: Requirements, environ: dict[str, str], until: float) -> str:
-    """The interpreter of the environment. Raises PipFailed and OSError."""
-    for directory in (os.path.dirname(request.wheels), request.wheels, request.environments):
-        bot.make_directory(directory, 0o700)
-    wanted_hash = fingerprint(wanted, this_runtime())
-    with store.alone_in(request.environments, until):
-        whole = store.whole_ones(bot, request.environments)
-        if found := store.paths_of(wanted_hash, whole):
-            return store.interpreter_in(found[0])
-        for path in set(store.entries(bot, request.environments)) - whole.keys():
-            store.remove(bot, path)
-        if pip.is_short_of_space(request.environments, request.free_bytes):
-            raise OSError(f"fewer than {request.free_bytes} bytes are free in {request.environments}; make room")
-        path = f"{request.environments}/{wanted_hash[:16]}-{secrets.token_hex(4)}"
-        try:
-            _make(
-                path, request.wheels, wanted, environ, PipLimits(until, request.environments, request.free_bytes // 2)
-            )
-            write_whole(f"{path}/{store.MARKER}", f"{wanted_hash}\n".encode())
-            sync_directory(request.environments)
-        except BaseException:
-            store.remove(bot, path)
-            raise
-    return store.interpreter_in(path)
-
-
-def _make(path: str, wheels: str, wanted: Requirements, environ: dict[str, str], limits: PipLimits) -> None:
-    """All of an environment but its marker, on the disk. Raises PipFailed and OSError.
-
-    With hashes there is one right wheel for each package, so what was fetched once is as good as the index. Without,
-    the index is asked first, and what was fetched earlier serves when that is out of reach."""
-    # No packages of the keep's, and no pip: only what is named.
-    venv.EnvBuilder(symlinks=True, with_pip=False).create(path)
-    fresh, requirements = f"{path}/{FRESH}", f"{path}/{REQUIREMENTS}"
-    os.mkdir(fresh)
-    write_whole(requirements, wanted.text.encode())
-
-    def install_from(directory: str) -> None:
-        words = pip.install_words(requirements, wanted.hashed, directory, store.interpreter_in(path))
-        pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
-
-    def fetch() -> None:
-        words = pip.download_words(requirements, wanted.hashed, fresh, environ.get("PIP_INDEX_URL", ""))
-        pip.run(words, environ | {"TMPDIR": fresh}, fresh, limits)
-
-    kept = _wheels_in(wheels)
-    have_all = wanted.packages <= {name.partition("-")[0].lower() for name in kept}
-    if wanted.hashed:
-        try:
-            if not have_all:
-                raise PipFailed("not every wheel was kept", "", outage=False)
-            install_from(wheels)
-        except PipFailed as error:
-            if error.outage:
-                raise
-            for name in kept:  # pip checks the hash of each that it needs, and fetches one that does not match
-                os.link(f"{wheels}/{name}", f"{fresh}/{name}", follow_symlinks=False)
-            fetch()
-            install_from(fresh)
-    else:
-        try:
-            fetch()
-            install_from(fresh)
-        except PipFailed as error:
-            if not error.outage or not have_all:
-                raise
-            install_from(wheels)
-    _sync_disk(path)
-    for name in _wheels_in(fresh):
-        os.replace(f"{fresh}/{name}", f"{wheels}/{name}")
-    Below(path).remove(FRESH)
-
-
-def _wheels_in(directory: str) -> list[str]:
-    with os.scandir(directory) as entries:
-        return [entry.name for entry in entries if entry.name.endswith(".whl") and entry.is_file(follow_symlinks=False)]
-
-
-def _sync_disk(path: str) -> None:
-    """Everything on the disk that `path` lies on (syncfs(2)): file by file it would be thousands of waits."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def install(
+    bot: Below, environments: str, copy: str, until: float, others: Iterable[str] = (), free_bytes: int = FREE_BYTES
+) -> None:
+    """Whole, or nothing new; `until` is monotonic. Raises NotInstalled and OSError."""
+    wanted = choose.requirements_in(Below(copy), copy)
+    path = choose.place(environments, wanted)
+    bot.make_directory(environments, 0o700)
+    if choose.is_whole(bot, path):
+        return
+    _remove_old(bot, environments, set(_places(environments, others)))
+    _refuse_when_full(environments, free_bytes)
     try:
-        if libc.syncfs(descriptor) != 0:
-            raise OSError(ctypes.get_errno(), f"syncfs of {path} failed")
+        # No packages of the keep's, and no pip: only what is named.
+        venv.EnvBuilder(symlinks=True, with_pip=False).create(path)
+        _pip(path, wanted, until, free_bytes // 2)
+        os.sync()  # the marker is on the disk after all else
+        write_whole(f"{path}/{choose.MARKER}", b"")
+    except BaseException:
+        bot.remove(path)
+        raise
+
+
+def _places(environments: str, copies: Iterable[str]) -> Iterable[str]:
+    for copy in copies:
+        with contextlib.suppress(OSError):
+            yield choose.place(environments, choose.requirements_in(Below(copy), copy))
+
+
+def _remove_old(bot: Below, environments: str, staying: set[str]) -> None:
+    """What is not whole, and all but the newest. Raises OSError."""
+    made = {}
+    for name in bot.names(environments, MOST_ENTRIES):
+        path = f"{environments}/{name}"
+        marker = bot.status(f"{path}/{choose.MARKER}")
+        made[path] = marker.st_mtime if marker and choose.is_whole(bot, path) else 0.0
+    newest = sorted(made, key=lambda path: made[path], reverse=True)[: KEPT - 1]
+    for path, at in made.items():
+        if not at or path not in staying.union(newest):
+            choose.forget(bot, path)  # first, so that one which is removed in part is never used
+            bot.remove(path)
+
+
+def _pip(path: str, wanted: bytes, until: float, free_bytes: int) -> None:
+    """Into the environment at `path`, from a copy of the requirements in it. Raises NotInstalled and OSError."""
+    index, temporary, output = os.environ.get("PIP_INDEX_URL", ""), f"{path}/.temporary", f"{path}/pip.log"
+    os.mkdir(temporary)
+    write_whole(f"{path}/requirements.txt", wanted)
+    words = [*_OPTIONS, f"--python={choose.python_in(path)}", *_INSTALL, f"--requirement={path}/requirements.txt"]
+    words += [f"--index-url={index}"] if index else []
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    with open(output, "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-m", "pip", *words],
+            cwd=temporary,
+            env=environ | {"TMPDIR": temporary},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        status = None
+        while status is None:
+            if time.monotonic() >= until:
+                raise NotInstalled("pip took longer than it may")
+            _refuse_when_full(path, free_bytes)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = process.wait(LOOK_SECONDS)
     finally:
-        os.close(descriptor)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    shutil.rmtree(temporary)
+    if status:
+        lines = redacted(Below(path).tail("pip.log", LOG_BYTES).decode(errors="replace")).splitlines()
+        error = next((line for line in lines if line.startswith("ERROR: ")), f"pip ended with status {status}")
+        indexes = [each.decode(errors="replace") for each in _INDEX.findall(wanted)] or [index or PYPI]
+        raise NotInstalled(error, lines[-LINES:], status < 0 or any(map(is_away, indexes)))
+
+
+def is_away(index: str) -> bool:
+    """Whether this index cannot be asked, by one question: what pip says of it does not tell that from a package that
+    is not there."""
+    try:
+        with urllib.request.urlopen(f"{index.rstrip('/')}/pip/", timeout=ASK_SECONDS):  # noqa: S310 - as the cell
+            return False
+    except urllib.error.HTTPError as error:
+        return error.code >= 500
+    except (OSError, HTTPException):
+        return True
+    except ValueError:  # it is no address
+        return False
+
+
+def _refuse_when_full(path: str, free_bytes: int) -> None:
+    """Raises NotInstalled and OSError."""
+    if shutil.disk_usage(path).free < free_bytes:
+        raise NotInstalled(f"fewer than {free_bytes:,} bytes are free in {path}; make room")
 
 
 def _leave(number: int, _frame: object) -> None:

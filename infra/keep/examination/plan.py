@@ -1,4 +1,4 @@
-"""What the keep hands to the examiner's process: one line of JSON, then a pack of git objects. Pure."""
+"""What the judge hands to the examiner: one line of JSON, then a pack of git objects. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import sys
 import msgspec
 
 from infra.keep.verdicts.selection import Selection
-
-CLEAR_SECONDS = 30.0
 
 
 class ExaminationSettings(msgspec.Struct, frozen=True):
@@ -20,32 +18,20 @@ class ExaminationSettings(msgspec.Struct, frozen=True):
     rehearsal_seconds: float = 20.0
     seconds: float = 900.0
     """For all tests together."""
-    clear_seconds: float = CLEAR_SECONDS
-    """For removing what an examination has written, at its beginning and at its end."""
+    whole: bool = False
+    """Run everything, also when main's tests that the branch changes fail: it is examined for the second time."""
+    python: str = sys.executable
+    """Starts the candidate's runner in the rehearsal."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    branch: str
-    commit: str
-    main: str
-    key: str
+    """The commits are in the pack, without history."""
+
     candidate: str
-    """A commit in the pack: what merging would make of main."""
+    """What merging would make of main."""
     with_mains_tests: str
     """The same with main's tests and pytest settings."""
     mains: str
     """Main as it is."""
     selection: Selection
     settings: ExaminationSettings
-    python: str = sys.executable
-    """Starts the candidate's runner in the rehearsal."""
-
-
-def to_bytes(plan: Plan, pack: bytes) -> bytes:
-    return msgspec.json.encode(plan) + b"\n" + pack
-
-
-def from_bytes(content: bytes) -> tuple[Plan, bytes]:
-    """Raises ValueError."""
-    line, _, pack = content.partition(b"\n")
-    return msgspec.json.decode(line, type=Plan), pack

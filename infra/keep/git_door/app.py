@@ -10,15 +10,16 @@ from typing import Any
 
 import msgspec
 
-from infra.keep.door_server import Caller, ClientLeft, DoorServer, Limits, Refusal, unless_left
+from infra.keep.door_server import Caller, ClientLeft, DoorServer, Limits, asked_to_leave, unless_left
 from infra.keep.git_door.ask import ask
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.git_door.examine import examine
 from infra.keep.git_door.judge import Judged, JudgePush, judge
 from infra.keep.git_door.report import report
 from infra.keep.git_door.tips import Unreadable, Watch
-from infra.keep.mind.kept import changes_in_words, read_kept
+from infra.keep.mind.drift import read_drift
 from infra.keep.taint import served
+from infra.shared.branches import problem_with_branch
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.requests import (
     MAX_BYTES,
@@ -54,12 +55,17 @@ class App:
         """The first is for what writes main's page."""
 
     async def serve(
-        self, leave: asyncio.Event, requests: socket.socket, pushes: socket.socket, ready: Callable[[], None]
+        self,
+        requests: socket.socket,
+        pushes: socket.socket,
+        ready: Callable[[], None],
+        leave: asyncio.Event | None = None,
     ) -> None:
-        """Until `leave`. `pushes`: where git's hook asks, in a directory of the keep's."""
+        """As a door's server does. `pushes`: where git's hook asks, in a directory of the keep's."""
+        leave = leave or asked_to_leave()
         await asyncio.gather(
-            DoorServer(Requests, self._answer, self._failed, LIMITS).serve_until(leave, requests, ready),
-            DoorServer(JudgePush, self._judge, self._failed, PUSHES).serve_until(leave, pushes),
+            DoorServer(Requests, self._answer, self._failed, LIMITS).serve(requests, ready, leave),
+            DoorServer(JudgePush, self._judge, self._failed, PUSHES).serve(pushes, leave=leave),
         )
 
     async def _judge(self, push: JudgePush, caller: Caller) -> Judged:
@@ -70,40 +76,34 @@ class App:
         if said:
             self._context.log.info("push.refused", reasons=said)
         for why in said:
-            if self._context.record:
-                self._context.record.push_refused(why)
+            self._context.record.push_refused(why)
         lines = (*(f"refused: {why}" for why in said), "nothing of this push was taken") if said else ()
         return Judged("".join(f"{line}\n" for line in lines).encode(errors="replace"))
 
     async def _answer(self, request: Requests, caller: Caller) -> msgspec.Struct:
         """Nothing ends a thread's work when its client leaves: it would go on without the lock."""
-        match request:
-            case Health():
-                return Healthy()
-            case Tips():
-                return await unless_left(caller, self._watch.news(request))
-            case Report() | Ask() | Record():
-                if not await self._is_runner(caller.pid):
-                    raise Refusal(refused("reports, questions and events are taken from the agent's runner alone"))
-                async with self._page if not isinstance(request, Record) else contextlib.nullcontext():
-                    found = await asyncio.to_thread(answer, self._context, request)
-            case _:
-                found = await asyncio.to_thread(answer, self._context, request)
-        if isinstance(found, Failure):
-            raise Refusal(found)
-        return found
+        if isinstance(request, Health):
+            return Healthy()
+        if isinstance(request, Tips):
+            return await unless_left(caller, self._watch.news(request))
+        if isinstance(request, Report | Ask | Record) and not await self._is_runner(caller.pid):
+            raise refused("reports, questions and events are taken from the agent's runner alone")
+        async with self._page if isinstance(request, Report | Ask) else contextlib.nullcontext():
+            return await asyncio.to_thread(answer, self._context, request)
 
     def _failed(self, error: Exception) -> Failure:
         if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
-            return refused(f"the request cannot be read: {error}")
+            return refused(f"the request cannot be read: {error}").failure
         if isinstance(error, Unreadable):
-            return later(f"the repository cannot be read: {error}; it must be repaired")
+            return later(f"the repository cannot be read: {error}; it must be repaired").failure
         self._context.log.error("request.failed", exc_info=error)
-        return later(f"the git door met {type(error).__name__}; its log, doors.log, has more")
+        return later(f"the git door met {type(error).__name__}; its log, doors.log, has more").failure
 
 
 def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | AskDrift | Record) -> msgspec.Struct:
-    """A `Failure` among them. Reports and questions not two at once."""
+    """Reports and questions not two at once. Raises Refusal."""
+    if isinstance(request, Report | Ask | Examine) and (problem := problem_with_branch(request.branch)):
+        raise refused(problem)
     match request:
         case Report():
             return report(context, request, context.taint())
@@ -119,13 +119,13 @@ def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | As
             return _recorded(context, events)
 
 
-def _recorded(context: DoorContext, events: Sequence[dict[str, Any]]) -> Recorded | Failure:
+def _recorded(context: DoorContext, events: Sequence[dict[str, Any]]) -> Recorded:
     try:
         return context.events.append(events, context.wall_seconds())
     except OSError as error:
-        return later(f"the log of events cannot be written: {error.strerror or error}")
+        raise later(f"the log of events cannot be written: {error.strerror or error}") from None
     except ValueError as error:
-        return refused(f"what was sent is no event: {error}")
+        raise refused(f"what was sent is no event: {error}") from None
 
 
 def _tainted_by(context: DoorContext, since: float) -> TaintedBy:
@@ -136,9 +136,10 @@ def _tainted_by(context: DoorContext, since: float) -> TaintedBy:
 
 def _drift(context: DoorContext) -> Drift:
     try:
-        kept = read_kept(context.places.var)
+        found = read_drift(context.places.var)
     except (OSError, ValueError) as error:
         context.log.error("mind.state_not_readable", reason=redacted_and_cut(str(error), 500))
-        kept = None
-    found = (kept.drift, changes_in_words(kept)) if kept else ((), ())
-    return Drift(*(tuple(cut(line, DRIFT_CHARS) for line in lines[:MAX_DRIFT]) for lines in found))
+        return Drift()
+    return Drift(
+        *(tuple(cut(line, DRIFT_CHARS) for line in lines[:MAX_DRIFT]) for lines in (found.lines, found.changes))
+    )

@@ -8,24 +8,23 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from typing import Literal
+from collections.abc import Iterable
 
 from infra.keep import questions
-from infra.keep.depth import MAX_LEVELS, is_too_deep
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.known_secrets import read_known
 from infra.keep.questions import MOST_OPEN, Question
 from infra.keep.repository.page import reported, write_reports
+from infra.keep.repository.page_text import ReportEntry
 from infra.keep.taint import Taint, line_under_report
 from infra.shared import approvals, comms
-from infra.shared.approvals import ID_DIGITS, State
-from infra.shared.branches import MAIN, problem_with_branch
+from infra.shared.approvals import ID_DIGITS
+from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.door import Failure
-from infra.shared.files import sync_directory, write_whole
+from infra.shared.files import sync
+from infra.shared.paths import PAGE
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page_text import PAGE, ReportEntry
 from infra.shared.repository.tip import TipBusy, read_file
 from infra.shared.requests import Ask, QuestionState
 from infra.shared.secret_shapes import redacted, redacted_and_cut, redacted_value
@@ -35,32 +34,27 @@ SHOWN_CHARS = 4000
 WHY_CHARS = 300
 
 
-_SAID: dict[State, Literal["approved", "denied"]] = {State.APPROVED: "approved", State.DENIED: "denied"}
-
-
-def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> QuestionState | Failure:
-    """Not for two threads at once, nor beside a report."""
-    if is_too_deep(dict(request.input)):
-        return refused(f"the arguments are nested over {MAX_LEVELS} levels deep")
-    if problem := problem_with_branch(request.branch):
-        return refused(problem)
+def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> QuestionState:
+    """Not for two threads at once, nor beside a report. Raises Refusal."""
     git = context.git()
     try:
         page = comms.with_sections(read_file(git, f"refs/heads/{MAIN}", PAGE) or "")
-        held = _still_open(context, page)
-        question = next((each for each in held if each.is_about(request.tool, request.input)), None)
-        if question is None and len(held) >= MOST_OPEN:
-            return refused(f"{MOST_OPEN} calls wait for the PM's answer already, and no more are asked about")
+        held = _held(context)
+        states = {id: approvals.state_of(page, id) for id in held}
+        # A question whose answer was ticked or struck is over.
+        _remove(context, [id for id in held if states[id][0] == "over"])
+        waiting = [each for id, each in held.items() if states[id][0] != "over"]
+        question = next((each for each in waiting if each.is_about(request.tool, request.input)), None)
         if question is None:
-            question = _new(request, timestamp(context.wall_seconds()))
-            _keep(context, question)
-            context.log.info("approval.asked", id=question.id, tool=question.tool)
+            if len(waiting) >= MOST_OPEN:
+                raise refused(f"{MOST_OPEN} calls wait for the PM's answer already, and no more are asked about")
+            question = _new(context, request)
         _show(context, git, question, line_under_report(taint))
-        state, why = approvals.states(page, (question.id,))[question.id]
-        return QuestionState(question.id, _SAID.get(state, "waiting"), why)
+        state, why = states.get(question.id, ("waiting", ""))
+        return QuestionState(question.id, "waiting" if state == "over" else state, why)
     except (GitError, TipBusy, OSError, ValueError) as error:
         context.log.warning("approval.not_asked", tool=request.tool, reason=redacted_and_cut(str(error), 1000))
-        return later(f"the PM could not be asked: {error}")
+        raise later(f"the PM could not be asked: {error}") from None
 
 
 def close_questions(context: DoorContext) -> None:
@@ -71,45 +65,25 @@ def close_questions(context: DoorContext) -> None:
         context.log.error("approvals.not_closed", reason=str(error))
 
 
-def _held(context: DoorContext) -> list[Question]:
-    """The recorded questions, oldest first. A file that holds none is passed over and logged: its call is asked about
-    again. Raises OSError."""
-    directory, found = context.places.questions, list[Question]()
-    names = sorted(filter(questions.is_file_name, os.listdir(directory))) if os.path.isdir(directory) else []
-    for name in names:
-        try:
-            with open(os.path.join(directory, name), "rb") as file:
-                found.append(questions.decode(file.read(questions.MOST_BYTES), name))
-        except (OSError, ValueError) as error:
-            context.log.error("question.not_readable", file=name, error=str(error))
-    return sorted(found, key=lambda question: question.asked_at)
+def _held(context: DoorContext) -> dict[str, Question]:
+    """The recorded questions by id. A file that holds none is passed over and logged: its call is asked about again.
+    Raises OSError."""
+    found, problems = questions.held(context.places.questions)
+    for problem in problems:
+        context.log.error("question.not_readable", error=problem)
+    return {question.id: question for question in found}
 
 
-def _keep(context: DoorContext, question: Question) -> None:
-    """On the disk when this returns. Raises OSError."""
-    os.makedirs(context.places.questions, mode=0o700, exist_ok=True)
-    path = os.path.join(context.places.questions, questions.file_name(question.id))
-    write_whole(path, questions.encode(question), mode=0o600)
-
-
-def _remove(context: DoorContext, removed: list[Question]) -> None:
+def _remove(context: DoorContext, ids: Iterable[str]) -> None:
     """Raises OSError."""
-    for question in removed:
-        os.unlink(os.path.join(context.places.questions, questions.file_name(question.id)))
-    if removed:
-        sync_directory(context.places.questions)
+    for id in ids:
+        os.unlink(questions.path_of(context.places.questions, id))
+        sync(context.places.questions)
 
 
-def _still_open(context: DoorContext, page: str) -> list[Question]:
-    """The questions whose answer has not been ticked or struck; the others go. Raises OSError."""
-    held = _held(context)
-    states = approvals.states(page, tuple(question.id for question in held))
-    _remove(context, [question for question in held if states[question.id][0] is State.OVER])
-    return [question for question in held if states[question.id][0] is not State.OVER]
-
-
-def _new(request: Ask, now: str) -> Question:
-    return Question(
+def _new(context: DoorContext, request: Ask) -> Question:
+    """On the disk when this returns. Raises OSError."""
+    question = Question(
         id=secrets.token_hex(ID_DIGITS // 2),
         call=approvals.call_hash(request.tool, request.input),
         tool=request.tool,
@@ -117,8 +91,11 @@ def _new(request: Ask, now: str) -> Question:
         why=request.why,
         branch=request.branch,
         commit=request.commit,
-        asked_at=now,
+        asked_at=timestamp(context.wall_seconds()),
     )
+    questions.record(context.places.questions, question)
+    context.log.info("approval.asked", id=question.id, tool=question.tool)
+    return question
 
 
 def _show(context: DoorContext, git: Git, question: Question, record: str) -> None:

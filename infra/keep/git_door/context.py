@@ -10,10 +10,11 @@ from functools import cached_property
 from structlog.typing import FilteringBoundLogger
 
 from infra.keep.allowance import Allowance
+from infra.keep.door_server import Refusal
 from infra.keep.git_door.record import WorkRecord
 from infra.keep.mind.events import EventLog
 from infra.keep.same_trouble import SameTrouble
-from infra.keep.settings import Settings
+from infra.keep.settings.schema import Settings
 from infra.keep.taint import Taint, look
 from infra.shared.door import Failure
 from infra.shared.paths import Paths
@@ -32,10 +33,13 @@ class DoorContext:
     settings: Settings
     log: FilteringBoundLogger
     wall_seconds: Callable[[], float] = time.time
-    record: WorkRecord | None = None
-    """What the keep saw itself of the work that a report is about; stands under the report's words."""
     trouble: SameTrouble = field(default_factory=SameTrouble)
     allowance: Allowance = field(default_factory=lambda: Allowance(AT_ONCE, SECONDS_EACH))
+
+    @cached_property
+    def record(self) -> WorkRecord:
+        """What the keep saw itself of the work that a report is about; stands under the report's words."""
+        return WorkRecord(self.places, self.log, self.wall_seconds)
 
     @cached_property
     def events(self) -> EventLog:
@@ -50,11 +54,11 @@ class DoorContext:
         return Git(self.places.remote, AGENT).within(GIT_SECONDS)
 
 
-def refused(why: str) -> Failure:
-    """For good: sending it again unchanged is pointless."""
-    return Failure("refused", why)
+def refused(why: str) -> Refusal:
+    """To be raised. For good: sending it again unchanged is pointless."""
+    return Refusal(Failure("refused", why))
 
 
-def later(why: str) -> Failure:
-    """Not possible now; the same request may succeed later."""
-    return Failure("unavailable", why, retriable=True)
+def later(why: str) -> Refusal:
+    """To be raised. Not possible now; the same request may succeed later."""
+    return Refusal(Failure("unavailable", why, retriable=True))

@@ -3,25 +3,21 @@ in doubt."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import os
-from collections.abc import Iterable
 
 import msgspec
 
 from infra.keep.git_door import mind
 from infra.keep.git_door.context import DoorContext
-from infra.keep.git_door.examined import EXAMINATION, branch_to_examine
 from infra.keep.git_door.notes import is_clean
-from infra.keep.git_door.push import HEADS, Push, Repository, read_updates
+from infra.keep.git_door.push import Push, Repository, read_updates
 from infra.keep.git_door.rules import World, refusals
 from infra.keep.git_door.setup import memory_bytes
 from infra.keep.known_secrets import read_known
-from infra.keep.verdicts import refs
 from infra.shared.door import DoorRequest
 from infra.shared.refused import Refused
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted
 
@@ -61,31 +57,18 @@ def judge(asked: JudgePush, context: DoorContext) -> tuple[str, ...]:
 
 def _refused(asked: JudgePush, context: DoorContext, known: tuple[bytes, ...]) -> list[Refused]:
     """Raises ValueError, OSError, GitError."""
-    settings, blob_bytes = context.settings, context.settings.limits.blob_bytes
+    blob_bytes = context.settings.limits.blob_bytes
     updates = read_updates(asked.lines)
     there = Repository(context.places.remote, os.fsdecode(asked.quarantine), memory_bytes(blob_bytes))
     world = World(
-        settings.autonomy,
-        blob_bytes,
-        settings.protected.files,
-        settings.protected.branches,
+        context.settings,
         len(there.refs) + sum(update.old is None for update in updates),
         context.taint(there.kept),
         functools.partial(is_clean, Below(context.places.events)),
     )
     pushes = [Push(there, update, blob_bytes, known) for update in updates]
-    found = [refused for push in pushes for refused in refusals(push, world, mind.rules_for(push.ref))]
+    found = [refused for push in pushes for refused in refusals(push, world, mind.rules_for(push))]
     if not found and there.strays(pushes):
         why = "the push brings files that none of its commits has; leave them out"
         found = [Refused("move", pushes[0].ref, "", why)]
-    if found and all(each.id == EXAMINATION for each in found):
-        _ask_for_examinations(there.kept, pushes)
     return found
-
-
-def _ask_for_examinations(kept: Git, pushes: Iterable[Push]) -> None:
-    """For an agent that pushes a merge without having asked, when nothing else is wrong with it."""
-    for branch in filter(None, map(branch_to_examine, pushes)):
-        with contextlib.suppress(GitError, OSError):  # the refusal says what to do without it
-            if refs.has_room(kept, branch):
-                refs.ask(kept, branch, kept("rev-parse", "--verify", f"{HEADS}{branch}"))

@@ -6,14 +6,11 @@ compared with the event's."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from infra.shared.mind.event import PLACE, event_at
-from infra.shared.mind.sections import document_of
+from infra.shared.mind.sections import sections
 from infra.shared.safe_files import Below
-
-_NEXT = re.compile(r"^Next: .*$", re.MULTILINE)
 
 
 def is_clean(log: Below, place: str) -> bool:
@@ -23,11 +20,7 @@ def is_clean(log: Below, place: str) -> bool:
 
 
 def rests_on(is_clean: Callable[[str], bool], before: str, after: str) -> bool:
-    """Whether each section that is new or not as it was names an event for which `is_clean` stands, and nothing else is
-    new."""
-    old, new = document_of(before), document_of(after)
-    if _NEXT.sub("", old.head).strip() != _NEXT.sub("", new.head).strip():
-        return False
-    known = {section.text.strip() for section in old.sections}
-    changed = [section.text for section in new.sections if section.text.strip() not in known]
+    """Whether each section that is new or not as it was names an event for which `is_clean` stands."""
+    known = {"", *(section.text.strip() for section in sections(before))}
+    changed = [section.text for section in sections(after) if section.text.strip() not in known]
     return all(any(is_clean(found[0]) for found in PLACE.finditer(text)) for text in changed)

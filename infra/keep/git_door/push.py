@@ -13,20 +13,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from infra.keep.repository.changed_files import changes
 from infra.shared.branches import MAIN
+from infra.shared.paths import PAGE
 from infra.shared.people import Person
-from infra.shared.repository.changes import COMPARE, Change, changes, parse_raw
+from infra.shared.repository.changes import COMPARE, Change, parse_raw
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
-from infra.shared.repository.page_text import PAGE
 from infra.shared.safe_files import whole_file
-from infra.shared.secret_shapes import Found, find_secrets
+from infra.shared.secret_shapes import find_secrets
 
-HEADS, TAGS = "refs/heads/", "refs/tags/"
+HEADS = "refs/heads/"
 MAIN_REF = HEADS + MAIN
 MAX_REFS = 50
 """In one push."""
-MAX_COMMITS = 10_000
-"""New ones on one ref."""
 MAX_MIB = 256
 """Of all files that a ref brings, unpacked."""
 INSPECTION_SECONDS = 60.0
@@ -54,15 +53,14 @@ def read_updates(content: bytes) -> list[RefUpdate]:
     lines = content.removesuffix(b"\n").split(b"\n") if content else []
     if len(lines) > MAX_REFS or len(content) > MAX_REFS * _MAX_LINE_BYTES:
         raise ValueError(f"the push changes over {MAX_REFS} refs; push only the branches you need, a few at a time")
-    return [_update(line.decode(errors="replace")) for line in lines]
-
-
-def _update(line: str) -> RefUpdate:
-    match = _LINE.fullmatch(line)
-    if match is None:
-        raise ValueError(f"git gave the line {line[:200]!r}; expected '<old sha1> <new sha1> <ref>'")
-    old, new, ref = match.groups()
-    return RefUpdate(ref, old if old.strip("0") else None, new if new.strip("0") else None)
+    updates = list[RefUpdate]()
+    for line in (each.decode(errors="replace") for each in lines):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"git gave the line {line[:200]!r}; expected '<old sha1> <new sha1> <ref>'")
+        old, new, ref = match.groups()
+        updates.append(RefUpdate(ref, old if old.strip("0") else None, new if new.strip("0") else None))
+    return updates
 
 
 class Repository:
@@ -70,16 +68,17 @@ class Repository:
 
     def __init__(self, directory: str, quarantine: str, memory_bytes: int) -> None:
         """`quarantine`: where the new objects are (githooks(5)); empty when there are none."""
-        limits, objects = LIMITS._replace(memory_bytes=memory_bytes), f"{directory}/objects"
-        incoming = {"GIT_OBJECT_DIRECTORY": quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(objects)}
+        limits = LIMITS._replace(memory_bytes=memory_bytes)
+        objects = json.dumps(f"{directory}/objects", ensure_ascii=False)  # in git's list of them a colon would end it
+        incoming = {"GIT_OBJECT_DIRECTORY": quarantine, "GIT_ALTERNATE_OBJECT_DIRECTORIES": objects}
         self.kept = Git(directory, env={"GIT_DIR": directory}, limits=limits).within(INSPECTION_SECONDS)
         self.git = self.kept.with_env(**incoming) if quarantine else self.kept
         self._waiting = self.kept.with_env(GIT_OBJECT_DIRECTORY=quarantine) if quarantine else None
 
     @functools.cached_property
     def refs(self) -> Mapping[str, str]:
-        """Branches and tags, and where each is."""
-        listed = self.kept("for-each-ref", "--format=%(refname) %(objectname)", HEADS, TAGS).splitlines()
+        """Branches, and where each is."""
+        listed = self.kept("for-each-ref", "--format=%(refname) %(objectname)", HEADS).splitlines()
         return {ref: id for ref, id in (line.rsplit(" ", 1) for line in listed)}
 
     @functools.cached_property
@@ -130,10 +129,6 @@ class Push:
         self._blob_bytes, self._known = blob_bytes, known
 
     @property
-    def tip(self) -> str:
-        return f"{self.new}^{{commit}}" if self.tag else self.new
-
-    @property
     def main(self) -> str | None:
         return self.refs.get(MAIN_REF)
 
@@ -146,23 +141,10 @@ class Push:
             return ""
         return content[4:].decode(errors="replace").strip() if content.startswith(b"ref:") else ""
 
-    @functools.cached_property
-    def tag(self) -> bytes:
-        """The annotated tag itself; empty for what is none."""
-        is_tag = self.ref.startswith(TAGS) and self.git("cat-file", "-t", self.new) == "tag"
-        return self.git.raw("cat-file", "tag", self.new) if is_tag else b""
-
-    @functools.cached_property
-    def is_of_a_commit(self) -> bool:
-        """Of a branch git makes sure itself."""
-        if not self.ref.startswith(TAGS):
-            return True
-        return self.tag.split(b"\n")[1:2] == [b"type commit"] or self.git("cat-file", "-t", self.new) == "commit"
-
     def comes_from(self, commit: str) -> bool:
         """That commit stays in its history."""
         is_parent = commit == self.new or any(commit in each.parents for each in self.commits)
-        return is_parent or self.git.ok("merge-base", "--is-ancestor", commit, self.tip)
+        return is_parent or self.git.ok("merge-base", "--is-ancestor", commit, self.new)
 
     @functools.cached_property
     def base(self) -> str:
@@ -172,15 +154,15 @@ class Push:
     @functools.cached_property
     def changed(self) -> Mapping[str, Change]:
         """Files that differ between the base and what it would be at, by path."""
-        return changes(self.git, self.base, self.tip)
+        return changes(self.git, self.base, self.new)
 
     @functools.cached_property
     def commits(self) -> tuple[Commit, ...]:
         """Those that no ref has, the oldest first: a rebase that mends one mends those above."""
         self.changed  # noqa: B018 - asked first: of a tree of trees without end a listing fails early, a log does not
-        words = ("log", "--topo-order", "--reverse", f"--max-count={MAX_COMMITS + 1}", "--root", "-c", "-r", *COMPARE)
+        words = ("log", "--topo-order", "--reverse", "--root", "-c", "-r", *COMPARE)
         found, latest = list[Commit](), list[Change]()
-        for each in parse_raw(self.git.raw(*words, *_HEADER, self.tip, "--not", "--all", "--")):
+        for each in parse_raw(self.git.raw(*words, *_HEADER, self.new, "--not", "--all", "--")):
             if isinstance(each, Change):
                 latest.append(each)
             elif match := _HEADED.fullmatch(each):
@@ -189,8 +171,6 @@ class Push:
                 found.append(Commit(id, tuple(parents.split()), Person(*names[:2]), Person(*names[2:]), latest))
             else:
                 raise ValueError(f"git log gave {each[:200]!r}; expected the id of a commit, or a change")
-        if len(found) > MAX_COMMITS:
-            raise TooLarge(f"the push brings over {MAX_COMMITS} commits at once")
         return tuple(found)
 
     @functools.cached_property
@@ -221,40 +201,34 @@ class Push:
 
     @functools.cached_property
     def _read(self) -> tuple[Mapping[str, bytes], Iterable[CarriedSecret]]:
-        hits = [CarriedSecret(hit.kind, "in its name", "") for hit in self._secrets(self.ref.encode(errors="replace"))]
-        hits += [CarriedSecret(hit.kind, "in its tag", "") for hit in self._secrets(self.tag)]
+        named = find_secrets(self.ref.encode(errors="replace"), self._known)
+        hits = [CarriedSecret(hit.kind, "in its name", "") for hit in named]
         for commit in self.commits:
             for path in [each.path for each in commit.changes if each.mode]:
-                names = self._secrets(path.encode(errors="surrogateescape"))
+                names = find_secrets(path.encode(errors="surrogateescape"), self._known)
                 hits += [CarriedSecret(hit.kind, f"in the name of {path!r}", commit.id, path) for hit in names]
         texts = dict[str, bytes]()
         for id, text in self._contents():
-            if id in self.files:
-                commit_id, path = self.files[id]
-                hits += self._in(text, f"in {path!r}, line {{line}}", commit_id, path, path)
-            else:
+            commit_id, path = self.files.get(id, (id, ""))
+            if not path:
                 texts[id] = text
-                hits += self._in(text, "in its message, or the name of who made it", id, PAGE, "")
+            hits += self._in(text, commit_id, path)
         return texts, dict.fromkeys(hits)
 
-    def _in(self, text: bytes, place: str, commit: str, before: str, path: str) -> Iterator[CarriedSecret]:
-        # In UTF-16 and UTF-32 there are zero bytes between the letters of a key.
-        for wanted in [text, text.replace(b"\0", b"")] if b"\0" in text else [text]:
-            for hit in self._secrets(wanted):
-                if wanted[hit.start : hit.end] not in self._text_before(before):
-                    line = wanted.count(b"\n", 0, hit.start) + 1
-                    yield CarriedSecret(hit.kind, place.replace("{line}", str(line)), commit, path)
-
-    def _secrets(self, text: bytes) -> list[Found]:
-        return find_secrets(text, self._known)
+    def _in(self, text: bytes, commit: str, path: str) -> Iterator[CarriedSecret]:
+        """Of a file, or of the commit itself where there is no path."""
+        for hit in find_secrets(text, self._known):
+            if text[hit.start : hit.end] not in self._text_before(path or PAGE):
+                line = text.count(b"\n", 0, hit.start) + 1
+                place = f"in {path!r}, line {line}" if path else "in its message, or the name of who made it"
+                yield CarriedSecret(hit.kind, place, commit, path)
 
     def _text_before(self, path: str) -> bytes:
         """A file as the push found it: what the PM has in it, such as in a directive, is not the agent's to mend."""
         try:
-            text = self.kept.raw("cat-file", "blob", f"{self.base}:{path}")
+            return self.kept.raw("cat-file", "blob", f"{self.base}:{path}")
         except GitError:  # it is not there, or is not a file, or larger than files are
             return b""
-        return text + text.replace(b"\0", b"") if b"\0" in text else text
 
     def _contents(self) -> Iterator[tuple[str, bytes]]:
         """Id and content of each commit, and of each new file that is not too large."""
@@ -281,8 +255,3 @@ GITLINK = "160000"
 # As the commit has them: another encoding can be read as other names by another git.
 _HEADER = ("--encoding=none", "--format=%H%n%P%n%an%n%ae%n%cn%n%ce")
 _HEADED = re.compile(r"([0-9a-f]{40})\n([0-9a-f ]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)\n([^\n]*)")
-
-
-def _quoted(path: str) -> str:
-    """As git reads a path in a list of them, where a colon would end it."""
-    return json.dumps(path, ensure_ascii=False)

@@ -7,8 +7,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 from structlog.typing import FilteringBoundLogger
@@ -16,27 +15,24 @@ from structlog.typing import FilteringBoundLogger
 from infra.keep.git_door.caller import watcher_says
 from infra.keep.ledger.lines import Settled, line_of
 from infra.keep.ledger.prices import NANO
-from infra.keep.verdicts import records
+from infra.keep.verdicts import refs
 from infra.keep.verdicts.refs import VERDICTS
-from infra.shared.branches import MAIN, RESCUE
+from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
-from infra.shared.paths import Paths
+from infra.shared.paths import PAGES, Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, GitError, GitLimits
-from infra.shared.repository.page_text import PAGES
 from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import counted, cut
 
 SECONDS = 10.0
 """For all git calls of one report."""
 LIMITS = GitLimits(answer_bytes=32 << 20, memory_bytes=1 << 30)
-MOST_BRANCHES, MOST_REFUSALS = 20, 100
-LEDGER_BYTES = 64 << 20
-"""Read of the ledger's end at most: some hundred thousand calls."""
+MOST_REFUSALS = 100
 SHOWN, WORDS_CHARS = 4, 160
 """Things of one kind that are named, and of each."""
-HEADS, MAIN_REF = "refs/heads/", f"refs/heads/{MAIN}"
+HEADS = "refs/heads/"
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -50,63 +46,62 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class WorkRecord:
-    """Not for two threads at once, but for `push_refused`."""
+    """Not for two threads at once, but for `push_refused`. Nothing that goes wrong here keeps a report from the PM."""
 
     def __init__(self, places: Paths, log: FilteringBoundLogger, wall_seconds: Callable[[], float] = time.time) -> None:
         self._places, self._log, self._wall_seconds = places, log, wall_seconds
         self._path = f"{places.var}/record.json"
+        self._since: Mark | None = None
         self._now: Mark | None = None
-        self._refused: Counter[str] = Counter()
+        self._refused = dict[str, None]()
 
     def begin(self) -> None:
-        """Note what is there already, unless an earlier process has. Raises GitError, OSError."""
-        if self._since() is None:
+        """From what an earlier process noted; else from now on."""
+        try:
+            with open(self._path, "rb") as file:
+                self._since = msgspec.json.decode(file.read(), type=Mark)
+            return
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            self._log.info("record.begun", reason=str(error))
+        try:
             self._now = self._look(self._git())
-            self.work_done()
+        except (GitError, OSError) as error:
+            self._log.error("record.not_begun", reason=str(error))
+        self.work_done()
 
     def lines(self) -> str:
-        """For under a report; empty when there is nothing to compare with. Raises OSError."""
-        since = self._since()
-        if since is None:
+        """For under a report; empty when there is nothing to compare with."""
+        if (since := self._since) is None:
             return ""
+        lines = [f"since {timestamp(since.at)}"]
         try:
-            seconds = max(0, round(self._wall_seconds() - since.at))
-            took = f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
-            lines = [f"Since {timestamp(since.at)} ({took}): {_calls(self._places.ledger, since.ledger)}"]
+            lines.append(_calls(self._places.ledger, since.ledger))
             git = self._git()
             # Kept though what follows fails: commits that take too long to count must not hide those of the next work.
             self._now = now = self._look(git)
             lines.append(f"commits: {_shown(_commits(git, since.refs, now.refs))}")
             lines.append(f"tests run by the keep: {_shown(_examined(git, since.refs, now.refs))}")
-        except GitError as error:
-            self._log.warning("record.repository_not_read", reason=redacted_and_cut(str(error), 1000))
-            lines.append(f"commits and tests: not known ({_plain(str(error))})")
-        times = [f"{push} ({count} times)" if count > 1 else push for push, count in list(self._refused.items())]
-        starts = list(self._starts(since.at))
-        beside = (("pushes refused", times), ("hops and starts", starts))
+        except Exception as error:
+            self._log.exception("record.not_whole")
+            lines.append(f"the rest is not known ({_plain(redacted_and_cut(str(error), 1000))})")
+        beside = (("pushes refused", list(self._refused)), ("hops and starts", list(self._starts(since.at))))
         lines += [f"{what}: {_shown(found)}" for what, found in beside if found]
         return "\n".join(f"- {line}" for line in lines)
 
     def push_refused(self, why: str) -> None:
         """Whoever judges a push tells it here, a line each; a restart forgets them."""
-        if why in self._refused or len(self._refused) < MOST_REFUSALS:
-            self._refused[why] += 1
+        if len(self._refused) < MOST_REFUSALS:
+            self._refused[why] = None
 
     def work_done(self) -> None:
-        """The report that was looked at last is on the page, and ends the work. Raises OSError."""
+        """The report that was looked at last is on the page, and ends the work."""
         if self._now is not None:
-            write_whole(self._path, msgspec.json.encode(self._now), mode=0o600)
+            self._since = self._now
             self._refused.clear()
-
-    def _since(self) -> Mark | None:
-        try:
-            with open(self._path, "rb") as file:
-                return msgspec.json.decode(file.read(), type=Mark)
-        except FileNotFoundError:
-            return None
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
-            self._log.error("record.not_readable", path=self._path, error=str(error))
-            return None
+            try:
+                write_whole(self._path, msgspec.json.encode(self._now), mode=0o600)
+            except OSError as error:
+                self._log.error("record.not_kept", reason=str(error))
 
     def _git(self) -> Git:
         # No attributes but git's own: with them a commit could keep its changes from being counted.
@@ -128,27 +123,27 @@ class WorkRecord:
 
 def _calls(path: str, begin: int) -> str:
     """What the ledger has from this byte on. Raises OSError."""
-    settled: list[Settled] = []
+    calls = nano = tokens = milliseconds = 0
     if os.path.exists(path):
         with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            file.seek(max(begin if begin <= size else 0, size - LEDGER_BYTES))  # or it is another file than it was
-            settled = [line for line in map(line_of, file) if isinstance(line, Settled)]
-    usd, seconds = sum(line.cost.nano_usd for line in settled) / NANO, sum(line.duration_ms for line in settled) / 1000
-    tokens = sum(line.cost.tokens for line in settled)
-    calls = counted(len(settled), "model call")
-    return f"{calls}, ${usd:,.4f}, {counted(tokens, 'token')}, {round(seconds)} s in the model"
+            file.seek(begin)
+            for line in map(line_of, file):
+                if isinstance(line, Settled):
+                    calls, nano, tokens = calls + 1, nano + line.nano_usd, tokens + sum(line.usage)
+                    milliseconds += line.duration_ms
+    money = f"${nano / NANO:,.4f}, {counted(tokens, 'token')}"
+    return f"{counted(calls, 'model call')}, {money}, {round(milliseconds / 1000)} s in the model"
 
 
 def _commits(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
-    """The agent's commits by branch, main first, but for those that change the pages alone; each commit once. What was
-    rescued, the watcher put there."""
-    heads = [ref for ref in now if ref.startswith(HEADS) and not ref.startswith(f"{HEADS}{RESCUE}")]
-    changed = sorted((ref for ref in heads if before.get(ref) != now[ref]), key=lambda ref: ref != MAIN_REF)
+    """The agent's commits by branch, main first, but for those that change the pages alone; each commit once."""
+    heads = [ref for ref in now if ref.startswith(HEADS)]
     known = [before[ref] for ref in before if ref.startswith(HEADS)]
     but = [f":(exclude){page}" for page in PAGES]
     words = ("log", "--no-merges", "--shortstat", "-F", f"--committer=<{AGENT.email}>", "--ignore-missing")
-    for ref in changed[:MOST_BRANCHES]:
+    for ref in sorted(heads, key=lambda ref: ref != f"{HEADS}{MAIN}"):
+        if before.get(ref) == now[ref]:
+            continue
         revisions = "\n".join([now[ref], *(f"^{commit}" for commit in known)]).encode()
         told = git(*words, "--format=%x01", "--stdin", "--", ".", *but, stdin=revisions)
         if commits := told.count("\x01"):
@@ -160,14 +155,14 @@ def _commits(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Ite
 def _examined(git: Git, before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     """The newest first; an examination without a result is none."""
     new = [ref.removeprefix(VERDICTS) for ref in now if ref.startswith(VERDICTS) and before.get(ref) != now[ref]]
-    verdicts = [verdict for key in new if (verdict := records.find(git, key)) and not verdict.outage]
-    for verdict in sorted(verdicts, key=lambda verdict: -verdict.at):
+    found = [verdict for key in new if (verdict := refs.find(git, key)) and not verdict.outage]
+    for verdict in sorted(found, key=lambda verdict: -verdict.at):
         word = "; needs the PM's word" if verdict.passed and verdict.needs_word else ""
         result = "passed" if verdict.passed else "did not pass"
         yield f"{verdict.branch}@{verdict.commit[:12]} {result}: {verdict.words}{word}"
 
 
-def _shown(things: Iterator[str] | Sequence[str]) -> str:
+def _shown(things: Iterable[str]) -> str:
     found = list(things)
     more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
     return "; ".join([*map(_plain, found[:SHOWN]), *more]) or "none"

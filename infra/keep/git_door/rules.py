@@ -14,39 +14,33 @@ from typing import NamedTuple
 
 from infra.keep import taint
 from infra.keep.folding import folded
-from infra.keep.git_door.examined import EXAMINATION, examined
-from infra.keep.git_door.push import GITLINK, HEADS, LIMITS, MAIN_REF, TAGS, Push, TooLarge
+from infra.keep.git_door.examined import examined
+from infra.keep.git_door.push import GITLINK, HEADS, LIMITS, MAIN_REF, Push, TooLarge
 from infra.keep.git_door.ref_names import MIND_REF, problem_with_name, shown
 from infra.keep.protection import is_second_page, protecting_on_main
 from infra.keep.repository.main_pages import PagesDiffer, anchor_of
+from infra.keep.settings.schema import Settings
 from infra.keep.taint import TRAILER, Taint
-from infra.shared.branches import RESCUE
+from infra.shared.paths import PAGE, PAGES
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.refused import TAINTED, Refused
 from infra.shared.repository.changes import Change
 from infra.shared.repository.git import EMPTY_TREE, TooMuch
-from infra.shared.repository.page_text import PAGE, PAGES
 
 MAX_REFS_THERE = 2_000
-"""Branches and tags of the repository: beyond that none is created."""
-MAX_PATH_BYTES, MAX_NAME_BYTES = 1000, 255
-"""Of a file's path, and of each name in it: what is longer cannot be checked out everywhere."""
-MAX_SHOWN = 5
-"""Refusals of one rule for one ref."""
+"""Branches of the repository: beyond that none is created."""
+MAX_SHOWN, MAX_SHOWN_OF_MIND = 5, 500
+"""Refusals of one rule for one ref; of the mind the runner puts back each path that is named."""
 
 
 class World(NamedTuple):
     """What is judged by, beside the push."""
 
-    autonomy: str
-    """`merge`, `propose` or `frozen`."""
-    blob_bytes: int
-    protected_files: tuple[str, ...]
-    protected_branches: tuple[str, ...]
+    settings: Settings
     refs_there: int
-    """Branches and tags with all that the push creates."""
-    taint: Taint | None = None
-    is_clean: Callable[[str], bool] = lambda place: False
+    """Branches with all that the push creates."""
+    taint: Taint | None
+    is_clean: Callable[[str], bool]
     """Whether an event of the keep's log is a note that no page can have put into its run (`notes`)."""
 
 
@@ -59,10 +53,13 @@ def refusals(push: Push, world: World, more: Iterable[tuple[str, Rule]] = ()) ->
     """Every reason why this ref may not move so; none when it may. What a ref is called and where it would go come
     first, alone: with an answer to that there is nothing else to ask. `more`: rules of the mind. Raises GitError,
     ValueError."""
+    most = MAX_SHOWN_OF_MIND if push.ref == MIND_REF else MAX_SHOWN
     try:
         for rules in (_FIRST, (*_RULES, *more)):
             found = tuple(
-                Refused(id, push.ref, path, why) for id, rule in rules for path, why in _bounded(rule(push, world))
+                Refused(id, push.ref, path, why)
+                for id, rule in rules
+                for path, why in itertools.islice(rule(push, world), most)
             )
             if found:
                 return found
@@ -73,16 +70,8 @@ def refusals(push: Push, world: World, more: Iterable[tuple[str, Rule]] = ()) ->
     return ()
 
 
-def _bounded(found: Iterable[Words]) -> list[Words]:
-    words = list(found)
-    if len(words) <= MAX_SHOWN:
-        return words
-    path, why = words[MAX_SHOWN - 1]
-    return [*words[: MAX_SHOWN - 1], (path, f"{why} (and {len(words) - MAX_SHOWN} more)")]
-
-
 def _name(push: Push, world: World) -> Iterator[Words]:
-    problem = problem_with_name(push.ref, world.protected_branches)
+    problem = problem_with_name(push.ref, world.settings.protected.branches)
     if problem:
         yield "", problem
     elif push.stands_for:
@@ -92,18 +81,14 @@ def _name(push: Push, world: World) -> Iterator[Words]:
 def _move(push: Push, world: World) -> Iterator[Words]:
     if not push.new:
         yield "", "nothing is deleted here, history only grows; leave it, the PM removes what is merged or rejected"
-    elif push.old is not None and push.ref.startswith(TAGS):
-        yield "", "a snapshot stays where it is; give the new one another name"
-    elif push.old is not None and push.ref.startswith(HEADS + RESCUE):
-        yield "", f"a rescue branch is written once; push to a new name under {RESCUE}"
+    elif push.ref in (MAIN_REF, MIND_REF) and push.old is None:
+        yield "", f"{push.ref.removeprefix(HEADS)} is the PM's to create; push a branch of another name"
     elif push.old is None and world.refs_there > MAX_REFS_THERE:
         yield (
             "",
-            f"the repository would have {world.refs_there} branches and tags, over the limit of {MAX_REFS_THERE}; "
+            f"the repository would have {world.refs_there} branches, over the limit of {MAX_REFS_THERE}; "
             "push to a branch that is there, and ask the PM in a report to delete old ones",
         )
-    elif not push.is_of_a_commit:
-        yield "", "it would point to something that is not a commit; push a commit"
     elif push.old is not None and not push.comes_from(push.old):
         yield (
             "",
@@ -113,15 +98,14 @@ def _move(push: Push, world: World) -> Iterator[Words]:
 
 
 def _autonomy(push: Push, world: World) -> Iterator[Words]:
-    frozen = world.autonomy == "frozen"
-    if push.ref in (MAIN_REF, MIND_REF) and push.old is None:
-        yield "", f"{push.ref.removeprefix(HEADS)} is the PM's to create; push a branch of another name"
-    elif world.autonomy == "merge":
+    autonomy = world.settings.autonomy
+    frozen = autonomy == "frozen"
+    if autonomy == "merge":
         return
     elif push.ref == MAIN_REF:
         instead = "keep this until the PM changes that" if frozen else "push a branch and let the PM merge it"
-        yield "", f"autonomy is '{world.autonomy}': only the PM moves main; {instead}"
-    elif frozen and not push.ref.startswith(HEADS + RESCUE):
+        yield "", f"autonomy is '{autonomy}': only the PM moves main; {instead}"
+    elif frozen:
         yield "", "autonomy is 'frozen': only reports are taken until the PM changes that"
 
 
@@ -156,22 +140,12 @@ PATHS = (
         "logs, then git commit --amend or git rebase), and push again",
     ),
     PathRule(
-        "path",
-        lambda push, change: _is_too_long(change.path.encode(errors="surrogateescape")),
-        f"the path {{path}} is too long to be checked out everywhere; use at most {MAX_PATH_BYTES} bytes, and "
-        f"{MAX_NAME_BYTES} in each name",
-    ),
-    PathRule(
         "page",
         lambda push, change: push.ref == MAIN_REF and is_second_page(change.path),
         f"{{path}} would be taken for {PAGE} where capital letters count for nothing; rename it",
     ),
 )
 """Of what is there afterwards, in each commit and in what the ref comes to."""
-
-
-def _is_too_long(path: bytes) -> bool:
-    return len(path) > MAX_PATH_BYTES or max(map(len, path.split(b"/"))) > MAX_NAME_BYTES
 
 
 def _path_rule(rule: PathRule, push: Push, world: World) -> Iterator[Words]:
@@ -185,22 +159,9 @@ def _path_rule(rule: PathRule, push: Push, world: World) -> Iterator[Words]:
             yield change.path, rule.words.format(path=shown(change.path), where=where)
 
 
-def _twins(push: Push, world: World) -> Iterator[Words]:
-    """Two names that one file system takes for one, among those that change."""
-    names = dict[str, str]()
-    for path in (path for path, change in push.changed.items() if change.mode):
-        parts = path.split("/")
-        for name in ("/".join(parts[: count + 1]) for count in range(len(parts))):
-            other = names.setdefault("/".join(map(folded, name.split("/"))), name)
-            if other != name:
-                both = " and ".join(shown(each.rpartition("/")[2]) for each in sorted((other, name)))
-                yield path, f"{both} are one name where capital letters count for nothing; rename one of them; {_EVERY}"
-                break
-
-
 def _sizes(push: Push, world: World) -> Iterator[Words]:
     for path, size in push.large:
-        over = f"has {size} bytes, over the limit of {world.blob_bytes}"
+        over = f"has {size} bytes, over the limit of {world.settings.limits.blob_bytes}"
         yield path, f"file {shown(path)} {over}; take it out of the commit that adds it {_AMEND}"
 
 
@@ -238,22 +199,10 @@ def _person(person: Person) -> str:
     return shown(f"{person.name} <{person.email}>")
 
 
-def _headers(push: Push, world: World) -> Iterator[Words]:
-    """Git itself tells of the last committer and shows each, other programs of the first. Names in another encoding
-    are others where git knows it, as the PM's may, than where it does not, as here perhaps."""
+def _trust(push: Push, world: World) -> Iterator[Words]:
     for id, text in push.texts.items():
-        lines = text.partition(b"\n\n")[0].split(b"\n")
-        if sum(line.startswith(b"committer ") for line in lines) != 1:
-            yield "", f"a commit names more than one committer, or none; make it again with git commit; {_EVERY}"
-        if any(line.startswith(b"encoding ") and line.lower() != b"encoding utf-8" for line in lines):
-            yield "", f"a commit has another encoding than UTF-8; make it again without i18n.commitEncoding; {_EVERY}"
         if _TRUST.search(text):
             yield "", f"commit {id[:12]} has a line '{TRAILER}: …', which only the PM writes; reword it {_AMEND}"
-    lines = push.tag.partition(b"\n\n")[0].split(b"\n")
-    taggers = [line.removeprefix(b"tagger ").rpartition(b">")[0] + b">" for line in lines if line[:7] == b"tagger "]
-    us = f"{AGENT.name} <{AGENT.email}>"
-    if taggers not in ([], [us.encode()]):
-        yield "", f"an annotated tag names another tagger than {us}; make it again as yourself"
 
 
 _TRUST = re.compile(rf"^\s*{TRAILER}\s*:".encode(), re.IGNORECASE | re.MULTILINE)
@@ -264,14 +213,14 @@ def _pages(push: Push, world: World) -> Iterator[Words]:
     enough that main once held such a page: an old page on top of a new main would bring back what the PM took out."""
     try:
         is_above = push.main and (push.main == push.old or push.comes_from(push.main))
-        anchor = push.main if is_above else anchor_of(push.git, push.main, push.tip) if push.main else ""
+        anchor = push.main if is_above else anchor_of(push.git, push.main, push.new) if push.main else ""
     except PagesDiffer as error:
         yield PAGE, str(error)
         return
     if anchor == push.base:
         is_alike = not any(path.split("/")[0] in PAGES for path in push.changed)
     else:
-        is_alike = push.git.ok("diff-tree", "--quiet", anchor or EMPTY_TREE, push.tip, "--", *PAGES)
+        is_alike = push.git.ok("diff-tree", "--quiet", anchor or EMPTY_TREE, push.new, "--", *PAGES)
     if is_alike:
         return
     files = " and ".join(PAGES)
@@ -287,7 +236,7 @@ def _pages(push: Push, world: World) -> Iterator[Words]:
 
 def _protected(push: Push, world: World) -> Iterator[Words]:
     for path in push.changed if push.ref == MAIN_REF else ():
-        pattern = protecting_on_main(world.protected_files, path)
+        pattern = protecting_on_main(world.settings.protected.files, path)
         if pattern:
             yield (
                 path,
@@ -302,16 +251,16 @@ def _tainted(push: Push, world: World) -> Iterator[Words]:
         yield "", words
 
 
-_FIRST: tuple[tuple[str, Rule], ...] = (("name", _name), ("move", _move), ("autonomy", _autonomy))
+_FIRST: tuple[tuple[str, Rule], ...] = (("name", _name), ("move", _move))
 _RULES: tuple[tuple[str, Rule], ...] = (
+    ("autonomy", _autonomy),
     *((rule.id, functools.partial(_path_rule, rule)) for rule in PATHS),
-    ("twins", _twins),
     ("size", _sizes),
     ("secret", _secrets),
     ("people", _people),
-    ("header", _headers),
+    ("trust", _trust),
     ("page", _pages),
     ("protected", _protected),
     (TAINTED, _tainted),
-    (EXAMINATION, examined),
+    ("examination", examined),
 )

@@ -6,6 +6,7 @@ sandbox the agent's clones call a program in place of `git receive-pack`. The fi
 
 from __future__ import annotations
 
+import contextlib
 import os
 import resource
 import shlex
@@ -14,60 +15,62 @@ import stat
 import sys
 
 from infra.keep.git_door import hook
-from infra.keep.settings import Settings
-from infra.shared.control import KNOWN_GOOD, REFS
-from infra.shared.files import write_whole
+from infra.keep.repository import bare_tip
+from infra.keep.repository.bare_tip import KNOWN_GOOD
+from infra.keep.settings.schema import Settings
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.repository import durable_refs
 from infra.shared.repository.git import Git
 from infra.shared.repository.git_environment import safe_environment, with_settings
 from infra.shared.safe_files import Below
 
 PORT = 9418
 MAX_CONNECTIONS = 16
-SILENT_SECONDS = 300
-"""A clone or fetch that is silent for so long is ended."""
-GREETING_SECONDS = 10
-"""A client that connects has so long to say what it wants."""
 PUSH_SECONDS = 300
 """The longest a whole push may take, unpacking included."""
 JUDGE = "judge.sock"
 """In the door's directory: where the hook asks."""
-LEAST_INPUT_BYTES = 100 * 1024 * 1024
 LEAST_MEMORY_BYTES = 1024 * 1024 * 1024
 
 
 def write_door_files(places: Paths, settings: Settings, cell: Identity = OURS, by_daemon: bool = False) -> None:
-    """Put the door in place as these settings want it. Raises OSError.
-
-    `by_daemon`: the clones reach the door by git:// and need to name no program."""
+    """Put the door in place as these settings want it. `by_daemon`: the clones reach it by git:// and need to name no
+    program. Raises OSError."""
     door = f"{places.var}/door"
     os.makedirs(f"{door}/hooks", exist_ok=True)
     os.chmod(door, 0o700)  # within it listens who judges pushes
     judging = shlex.join([sys.executable, "-I", "-S", hook.__file__, f"{door}/{JUDGE}"])
     for name, text in (
         ("hooks/pre-receive", f"#!/bin/sh\nexec {judging}\n"),
-        (f"hooks/{durable_refs.HOOK}", durable_refs.SCRIPT),
+        (f"hooks/{bare_tip.HOOK}", bare_tip.SCRIPT),
         ("access", f'#!/bin/sh\n[ "$1" != receive-pack ] || {_is_in_place(door)} || exit 1\n')
         if by_daemon
         else ("receive-pack", _receive_pack(places, settings.limits.blob_bytes)),
     ):
-        write_whole(f"{door}/{name}", text.encode(), 0o755)
+        _write(Below(door), name, text, 0o755)
     # Last, because it sends the agent's pushes to what is written above.
     os.makedirs(places.bot, exist_ok=True)
     bot = Below(places.bot, cell)
+    bot.open_up()  # the agent may have closed it
     bot.set_aside(places.cell_git_config, unless=stat.S_ISREG)
-    bot.write(places.cell_git_config, _cell_git_config("" if by_daemon else f"{door}/receive-pack").encode())
+    _write(bot, places.cell_git_config, _cell_git_config("" if by_daemon else f"{door}/receive-pack"), 0o644)
+
+
+def _write(below: Below, path: str, text: str, mode: int) -> None:
+    """Unless it stands there: a launch waits for no disk, and a full one keeps none back. Raises OSError."""
+    found = below.status(path)
+    with contextlib.suppress(OSError, ValueError):
+        if found and stat.S_IMODE(found.st_mode) == mode and below.whole(path) == text.encode():
+            return
+    below.write(path, text.encode(), mode)
 
 
 def _cell_git_config(program: str) -> str:
     """The git configuration of everything in the cell; with no `program`, pushes go where the clone's origin is."""
     quoted = shlex.quote(program).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     through = f'[remote "origin"]\n\treceivepack = "{quoted}"\n' if program else ""
-    # On `rebase`: a merge would be refused on main where autonomy is not `merge`; on `autoDetach`: a collection would
-    # outlive the command that began it.
+    # rebase: a merge is refused on main unless autonomy is `merge`. autoDetach: a collection would outlive its command.
     return f"""\
 [user]
 \tname = {AGENT.name}
@@ -78,11 +81,8 @@ def _cell_git_config(program: str) -> str:
 \trebase = true
 [init]
 \tdefaultBranch = main
-[core]
-\texcludesFile = /dev/null
 [advice]
 \tdetachedHead = false
-\taddEmbeddedRepo = false
 [gc]
 \tautoDetach = false
 {through}"""
@@ -105,14 +105,13 @@ def url(places: Paths, port: int = PORT) -> str:
 
 
 def daemon_command(places: Paths, port: int = PORT, memory: int = LEAST_MEMORY_BYTES) -> list[str]:
-    """Serves until SIGTERM; what it was about then is ended by its client's going. Raises GitError.
-
-    `memory`: bytes, for each process of a push; less where the machine allows less. The limits are the daemon's own and
-    so each connection's: set from beside, they might hit another process that has the pid by then.
+    """Serves until SIGTERM. `memory`: bytes, for each process of a push; less where the machine allows less. Raises
+    GitError.
 
     Started as itself and not by `git daemon`, which would stay in between and not hand on a SIGKILL."""
     memory, seconds = at_most(memory, resource.RLIMIT_AS), at_most(PUSH_SECONDS, resource.RLIMIT_CPU)
     return [
+        # Set before it starts: set from beside, the limits might hit another process that has the pid by then.
         *(shutil.which("prlimit") or "prlimit", f"--as={memory}", f"--cpu={seconds}", "--"),
         f"{Git('/')('--exec-path')}/git-daemon",
         "--listen=127.0.0.1",
@@ -127,8 +126,8 @@ def daemon_command(places: Paths, port: int = PORT, memory: int = LEAST_MEMORY_B
         f"--access-hook={shlex.quote(f'{places.var}/door/access')}",
         "--informative-errors",
         f"--max-connections={MAX_CONNECTIONS}",
-        f"--init-timeout={GREETING_SECONDS}",
-        f"--timeout={SILENT_SECONDS}",
+        "--init-timeout=10",  # seconds for a client that connects to say what it wants
+        "--timeout=300",  # seconds that a clone or fetch may be silent
         places.remote,
     ]
 
@@ -143,10 +142,7 @@ def daemon_environment(places: Paths, blob_bytes: int) -> dict[str, str]:
 _SERVING = (
     # For reading, after `transfer.hideRefs`: all else below refs/minifram is not shown, and nothing there is written.
     # It is no secret: a client of protocol v2 may want any object by its id (gitprotocol-v2(5)).
-    ("uploadpack.hideRefs", f"!{REFS}"),
     ("uploadpack.hideRefs", f"!{KNOWN_GOOD}"),  # main's clone may be brought to one of these
-    ("uploadpack.allowFilter", "false"),
-    ("uploadpack.advertiseBundleURIs", "false"),
     ("pack.threads", "2"),
     ("pack.windowMemory", "64m"),
     ("pack.deltaCacheSize", "64m"),
@@ -165,23 +161,11 @@ def _push_settings(door: str, blob_bytes: int) -> tuple[tuple[str, str], ...]:
         ("receive.denyNonFastForwards", "true"),
         ("receive.shallowUpdate", "false"),  # or the history of the repository itself could be cut off
         ("receive.fsckObjects", "true"),  # no `.GIT` directory and the like in a tree that the PM checks out
-        ("receive.fsck.skipList", "/dev/null"),
-        *((f"receive.fsck.{name}", "error") for name in _NEVER_OVERLOOKED),
-        ("receive.maxInputSize", str(max(LEAST_INPUT_BYTES, 10 * blob_bytes))),
-        ("receive.advertisePushOptions", "false"),
+        ("receive.maxInputSize", str(max(100 * 1024 * 1024, 10 * blob_bytes))),
         ("receive.autogc", "false"),
-        ("receive.updateServerInfo", "false"),
         ("transfer.fsckObjects", "true"),
         ("transfer.hideRefs", "refs/minifram"),
     )
-
-
-_NEVER_OVERLOOKED = (
-    *("hasDot", "hasDotdot", "hasDotgit", "fullPathname", "emptyName", "duplicateEntries", "treeNotSorted"),
-    *("gitmodulesName", "gitmodulesPath", "gitmodulesUrl", "gitmodulesUpdate", "gitmodulesSymlink"),
-    *("gitattributesSymlink", "gitignoreSymlink", "mailmapSymlink", "multipleAuthors"),
-)
-"""What git finds in pushed objects, and a repository's own settings could tell it to ignore."""
 
 
 def _receive_pack(places: Paths, blob_bytes: int) -> str:
@@ -201,6 +185,6 @@ exec {shlex.join(("/usr/bin/env", "-i", *env, *timed))} "$@"
 
 def _is_in_place(door: str) -> str:
     """For a shell: fails with words without a hook, as git goes on without one."""
-    tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", durable_refs.HOOK))
+    tests = (f"[ -x {shlex.quote(f'{door}/hooks/{name}')} ]" for name in ("pre-receive", bare_tip.HOOK))
     words = "the git door is not in place, so nothing was taken; tell the PM: minifram restart sets it up again"
     return f"{{ {' && '.join(tests)} || {{ echo '{words}'; false; }}; }}"

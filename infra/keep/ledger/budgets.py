@@ -11,38 +11,36 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from infra.keep.ledger.lines import Cost, Line, Opened, lines_of_day
+from infra.keep.ledger.lines import Line, Opened, lines_of_day
 from infra.keep.ledger.prices import NANO, nano_dollars
-from infra.shared.labels import EXPLORATION, SHARES
+from infra.shared.conversation import EXPLORATION, SHARES
 from infra.shared.safe_files import opened_file
 
 
 class Used(NamedTuple):
     """What calls of one kind have taken in a day."""
 
-    spent: Cost = Cost()
-    open: Mapping[str, Cost] = {}
-    """Worst cases of the calls that were begun and not settled. A call whose end was never recorded stays."""
+    spent: int = 0
+    """Nano-dollars."""
+    tokens: int = 0
+    open: Mapping[str, int] = {}
+    """By id, the worst cases in nano-dollars of the calls that were begun and not settled. A call whose end was never
+    recorded stays."""
     calls: int = 0
     """Calls that were begun."""
 
     @property
-    def reserved(self) -> Cost:
-        return Cost(
-            sum(worst.nano_usd for worst in self.open.values()), sum(worst.tokens for worst in self.open.values())
-        )
+    def reserved(self) -> int:
+        return sum(self.open.values())
 
     def after(self, line: Line) -> Used:
         """With one more line; the end of a call that is not open changes nothing."""
         if isinstance(line, Opened):
-            return self._replace(open={**self.open, line.id: line.cost}, calls=self.calls + 1)
+            return self._replace(open={**self.open, line.id: line.nano_usd}, calls=self.calls + 1)
         if line.id not in self.open:
             return self
         rest = {other: worst for other, worst in self.open.items() if other != line.id}
-        return self._replace(open=rest, spent=self.spent.plus(line.cost))
-
-
-UsedByLabel = Mapping[str, Used]
+        return Used(self.spent + line.nano_usd, self.tokens + sum(line.usage), rest, self.calls)
 
 
 def by_label(lines: Iterable[Line]) -> dict[str, Used]:
@@ -88,20 +86,22 @@ class Passed(NamedTuple):
     """The call alone passes the limit: the next day is no better."""
 
 
-def passed(limits: Sequence[Limit], used: UsedByLabel, label: str, worst: Cost, day: str) -> Passed | None:
-    """The first limit that a call with this worst case would pass; None when it may be made."""
+def passed(limits: Sequence[Limit], used: Mapping[str, Used], label: str, worst: int, day: str) -> Passed | None:
+    """The first limit that a call with this worst case, in nano-dollars, would pass; None when it may be made. `used`:
+    by label."""
     for limit in limits:
         if not limit.counts(label):
             continue
-        spent, reserved = _together(each for name, each in used.items() if limit.counts(name))
-        if spent.plus(reserved).plus(worst).nano_usd <= limit.nano_usd:
+        counted = [each for name, each in used.items() if limit.counts(name)]
+        spent, reserved = sum(each.spent for each in counted), sum(each.reserved for each in counted)
+        if spent + reserved + worst <= limit.nano_usd:
             continue
-        is_alone = worst.nano_usd > limit.nano_usd
+        is_alone = worst > limit.nano_usd
         alone = " This call alone could pass it: raise it or make the call smaller." if is_alone else ""
         ends = datetime.date.fromisoformat(day) + datetime.timedelta(days=1)
         words = (
             f"{limit.name} in minifram.yaml would be passed: spent {_dollars(spent)}, reserved for calls under way "
-            f"{_dollars(reserved)}, this call could take {_dollars(worst)}, limit {_dollars(Cost(limit.nano_usd))}; "
+            f"{_dollars(reserved)}, this call could take {_dollars(worst)}, limit {_dollars(limit.nano_usd)}; "
             f"the day ends at {ends}T00:00:00Z.{alone}"
         )
         return Passed(limit.error, words, is_alone)
@@ -128,29 +128,21 @@ def spent_today(ledger: str, daily_usd: float, now: float) -> Spent:
     day = time.strftime("%Y-%m-%d", time.gmtime(now))
     try:
         with opened_file(ledger) as file:
-            used = by_label(lines_of_day(file.fileno(), day))
+            used = by_label(lines_of_day(file, day))
     except FileNotFoundError:
         used = {}
-    spent, reserved = _together(used.values())
+    spent, reserved = sum(each.spent for each in used.values()), sum(each.reserved for each in used.values())
     return Spent(
         day=day,
-        usd=round(spent.nano_usd / NANO, 6),
-        tokens=spent.tokens,
-        reserved_usd=round(reserved.nano_usd / NANO, 6),
+        usd=round(spent / NANO, 6),
+        tokens=sum(each.tokens for each in used.values()),
+        reserved_usd=round(reserved / NANO, 6),
         daily_usd=daily_usd,
         calls=sum(each.calls for each in used.values()),
-        exhausted=spent.plus(reserved).nano_usd >= nano_dollars(daily_usd),
-        labels={label: round(each.spent.nano_usd / NANO, 6) for label, each in sorted(used.items())},
+        exhausted=spent + reserved >= nano_dollars(daily_usd),
+        labels={label: round(each.spent / NANO, 6) for label, each in sorted(used.items())},
     )
 
 
-def _together(used: Iterable[Used]) -> tuple[Cost, Cost]:
-    """Spent and reserved."""
-    spent = reserved = Cost()
-    for each in used:
-        spent, reserved = spent.plus(each.spent), reserved.plus(each.reserved)
-    return spent, reserved
-
-
-def _dollars(cost: Cost) -> str:
-    return f"${max(0, cost.nano_usd) / NANO:.4f}"
+def _dollars(nano: int) -> str:
+    return f"${max(0, nano) / NANO:.4f}"

@@ -7,31 +7,20 @@ ever written is changed. What the lines mean for a budget is `budgets`' to say."
 
 from __future__ import annotations
 
-import datetime
 import os
-from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from collections.abc import Iterable
+from typing import Annotated
 
 import msgspec
 
 from infra.keep.ledger.prices import nano_dollars
-from infra.shared.conversation import Usage
-from infra.shared.files import sync_directory
-from infra.shared.labels import TASK
+from infra.shared.conversation import TASK, Usage
+from infra.shared.files import sync
 
-_BLOCK = 1 << 20
 Dollars = Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """The file may come from a stranger's archive, and what a line takes may not be less than nothing: it would be a budget
 that the PM never gave. A line beyond these bounds is read as a torn one is."""
-
-
-class Cost(NamedTuple):
-    nano_usd: int = 0
-    tokens: int = 0
-
-    def plus(self, other: Cost) -> Cost:
-        return Cost(self.nano_usd + other.nano_usd, self.tokens + other.tokens)
 
 
 class OfCall(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
@@ -56,9 +45,9 @@ class Opened(OfCall, frozen=True, kw_only=True, tag="opened"):
     worst_tokens: Tokens
 
     @property
-    def cost(self) -> Cost:
+    def nano_usd(self) -> int:
         """At worst."""
-        return Cost(nano_dollars(self.worst_usd), self.worst_tokens)
+        return nano_dollars(self.worst_usd)
 
 
 class Settled(OfCall, frozen=True, kw_only=True, tag="settled"):
@@ -81,8 +70,8 @@ class Settled(OfCall, frozen=True, kw_only=True, tag="settled"):
         return Usage(self.input_tokens, self.output_tokens, self.cache_write_tokens, self.cache_read_tokens)
 
     @property
-    def cost(self) -> Cost:
-        return Cost(nano_dollars(self.usd), sum(self.usage))
+    def nano_usd(self) -> int:
+        return nano_dollars(self.usd)
 
 
 Line = Opened | Settled
@@ -97,27 +86,21 @@ class Ledger:
         self._path = path
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._descriptor = os.open(path, flags, 0o600)
-        sync_directory(os.path.dirname(path))
+        sync(os.path.dirname(path))
         size = os.fstat(self._descriptor).st_size
         self._torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
 
     def append(self, line: Line) -> None:
-        """On the disk when this returns. Raises OSError; then nobody may act on the line, though it may stand there."""
-        self.write(line)
-        self.sync()
-
-    def write(self, line: Line) -> None:
-        """For a line that makes nothing possible that was not: a power cut may take it until `sync`. Raises OSError."""
+        """An opened call is on the disk when this returns; a power cut may take one that was settled. Raises OSError;
+        then nobody may act on the line, though it may stand there."""
         content = (b"\n" if self._torn else b"") + msgspec.json.encode(line) + b"\n"
         self._torn = True
         written = os.write(self._descriptor, content)
         if written < len(content):
             raise OSError(f"{self._path} took {written} of {len(content)} bytes; is the disk full?")
         self._torn = False
-
-    def sync(self) -> None:
-        """Raises OSError."""
-        os.fsync(self._descriptor)
+        if isinstance(line, Opened):
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         os.close(self._descriptor)
@@ -125,7 +108,7 @@ class Ledger:
     def day(self, day: str) -> list[Line]:
         """The lines of `day`. Raises OSError."""
         with open(self._path, "rb") as file:
-            return lines_of_day(file.fileno(), day)
+            return lines_of_day(file, day)
 
 
 def line_of(content: bytes) -> Line | None:
@@ -136,31 +119,7 @@ def line_of(content: bytes) -> Line | None:
         return None
 
 
-def lines_of_day(descriptor: int, day: str) -> list[Line]:
-    """The lines of `day`, oldest first. Reads from the end and stops where lines are two days older.
-
-    The slack is for clocks that were put back, which leaves days out of order."""
-    enough = (datetime.date.fromisoformat(day) - datetime.timedelta(days=1)).isoformat()
-    found: list[Line] = []
-    for content in _lines_from_end(descriptor):
-        line = line_of(content)
-        if line is None:
-            continue
-        if line.day < enough:
-            break
-        if line.day == day:
-            found.append(line)
-    return found[::-1]
-
-
-def _lines_from_end(descriptor: int) -> Iterator[bytes]:
-    position = os.fstat(descriptor).st_size
-    rest = b""
-    while position > 0:
-        start = max(0, position - _BLOCK)
-        rest = os.pread(descriptor, position - start, start) + rest
-        position = start
-        first, *complete = rest.split(b"\n")
-        yield from reversed(complete)
-        rest = first if len(first) < _BLOCK else b""  # no line of ours is so long
-    yield rest
+def lines_of_day(ledger: Iterable[bytes], day: str) -> list[Line]:
+    """The lines of `day` in the order of the file."""
+    found = (line_of(content) for content in ledger if day.encode() in content)
+    return [line for line in found if line and line.day == day]

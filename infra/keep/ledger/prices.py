@@ -12,11 +12,14 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from infra.keep.model_settings import Price
+from infra.keep.settings.schema import Price
 from infra.shared.conversation import Usage
 
 NANO = 1_000_000_000
-_MILLION = 1_000_000
+
+
+def nano_dollars(amount: float) -> int:
+    return round(amount * NANO)
 
 
 class Rates(NamedTuple):
@@ -42,16 +45,13 @@ FREE = Tariff(Rates(0, 0, 0, 0))
 
 def rates(input: float, output: float, cache_read: float = 0.1, cache_write: float = 1.25) -> Rates:
     """From dollars per million tokens; the two of the cache are multiples of the input price."""
-    return Rates(*(round(dollars * NANO) for dollars in (input, output, input * cache_write, input * cache_read)))
-
-
-_OPENAI_LONG_ABOVE = 272_000
+    return Rates(*map(nano_dollars, (input, output, input * cache_write, input * cache_read)))
 
 
 def _openai(input: float, output: float, cache_read: float = 0.1, cache_write: float = 1.25) -> Tariff:
     """Over 272,000 tokens of prompt, everything of it costs twice as much, and what comes out half as much again."""
     long = rates(2 * input, 1.5 * output, cache_read, cache_write)
-    return Tariff(rates(input, output, cache_read, cache_write), long, _OPENAI_LONG_ABOVE)
+    return Tariff(rates(input, output, cache_read, cache_write), long, 272_000)
 
 
 _TARIFFS = {
@@ -92,8 +92,8 @@ def tariff(model: str, own: Mapping[str, Price]) -> Tariff | None:
 
 def cost(tariff: Tariff, usage: Usage) -> int:
     """Nano-dollars of a call that used `usage`."""
-    is_long = tariff.long_rates is not None and sum(usage) - usage.output_tokens > tariff.long_above
-    applied = tariff.long_rates if is_long and tariff.long_rates else tariff.rates
+    is_long = sum(usage) - usage.output_tokens > tariff.long_above
+    applied = tariff.long_rates if tariff.long_rates and is_long else tariff.rates
     return _rounded_up(
         usage.input_tokens * applied.input
         + usage.output_tokens * applied.output
@@ -118,13 +118,5 @@ def most_image_tokens(model: str) -> int:
     return 50_000 if "gpt-4o-mini" in model else 16_000
 
 
-def dollars(nano: int) -> float:
-    return nano / NANO
-
-
-def nano_dollars(amount: float) -> int:
-    return round(amount * NANO)
-
-
 def _rounded_up(times_a_million: int) -> int:
-    return -(-times_a_million // _MILLION)
+    return -(-times_a_million // 1_000_000)

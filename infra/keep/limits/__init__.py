@@ -1,2 +1,1 @@
-"""Parts of the watcher: when the agent takes too much of the machine. `judge` and `room.choose` are pure; the rest
-looks at the machine, or does what was decided."""
+"""A runaway processor, exploding logs, short disks: sampled, judged purely, ended at the second time, or told."""

@@ -1,81 +1,88 @@
-"""One look at what the cell takes of the machine. It costs milliseconds, waits for nothing that the cell holds, and
-never raises: what cannot be seen is left out and said. What it means is for `judge`."""
+"""One sample of what the agent takes of the machine. It waits for nothing that the cell holds."""
 
 from __future__ import annotations
 
-import resource
-import time
-from collections.abc import Callable, Collection
-from typing import TypeVar
+import contextlib
+import os
+import stat
 
-from infra.keep.active import Runner
-from infra.keep.limits import growth, processor, progress
-from infra.keep.limits.values import Log, Process, Sample
+import psutil
+
+from infra.keep.limits.judge import Log, Sample, Volume
 from infra.shared.identity import Identity
-from infra.shared.paths import Paths
-from infra.shared.repository.git import GitError
-from infra.shared.safe_files import Below
-from infra.shared.status_file import SLEEPING
+from infra.shared.paths import OUTPUTS, RECORDS, Paths
+from infra.shared.safe_files import Below, Entry
 
-_LEFT_OUT_KEPT = 20
-
-_Part = TypeVar("_Part")
+LOGS_DEPTH, MOST_LOGS = 3, 1000
+GROUP = "/sys/fs/cgroup"
 
 
-def take(
-    places: Paths,
-    cell: Identity,
-    runner: Runner | None,
-    keep_pids: Collection[int],
-    before: Sample | None = None,
-    weigh: bool = False,
-    excused: bool = False,
-) -> Sample:
-    """Look once. `before` is the look that the judge remembers, from which counters go on; with `weigh`, the agent's
-    whole directory is looked through as well (at most a second). `excused`: see `Sample`."""
-    monotonic, boottime = time.monotonic(), time.clock_gettime(time.CLOCK_BOOTTIME)
-    left_out: list[str] = []
-
-    def seen(what: str, look: Callable[[], _Part], otherwise: _Part) -> _Part:
-        try:
-            return look()
-        except (OSError, ValueError, GitError) as error:
-            left_out.append(f"{what}: {error}")
-            return otherwise
-
-    bot = Below(places.bot, cell)
-    every = seen("processes", lambda: processor.table(left_out), dict[int, processor.Listed]())
-    pid = runner.pid if runner else 0
-    processes = seen("processes", lambda: processor.chosen(every, cell, pid, keep_pids, places), tuple[Process, ...]())
+def take(places: Paths, cell: Identity, boot_id: str, branch: str, group: str = GROUP) -> Sample:
+    """Of the runner with this boot id, which works in the clone of `branch`. `group`: where the container's own control
+    group is. What cannot be read is left out. Raises OSError."""
     # Without a user of its own the cell is in no container, and the control group is also the PM's.
-    group = None
-    if cell.uid is not None:
-        group = seen("control group", lambda: processor.group_seconds(every, processes), None)
-    reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
-    branch = runner.branch if runner else ""
-    logs = tuple[Log, ...]()
-    if branch:
-        logs = seen("logs", lambda: growth.logs_of(bot, branch, left_out), logs)
-    status = growth.status_of(bot, branch) if branch else None
-    weight = None
-    if weigh:
-        weight = seen("weight", lambda: growth.weight_of(bot, left_out), None)
-    last = before.progress if before else None
+    is_contained = cell.uid is not None and os.path.exists(f"{group}/cgroup.type")
     return Sample(
-        monotonic=monotonic,
-        boottime=boottime,
-        runner=runner,
-        cores=processor.cores(processor.GROUP if cell.uid is not None else None),
-        processes=processes,
-        reaped=reaped.ru_utime + reaped.ru_stime,
-        group_seconds=group,
-        logs=logs,
-        volumes=seen("volumes", lambda: growth.volumes(places, left_out), ()),
-        weight=weight,
-        progress=seen("progress", lambda: progress.look(places, last), None),
-        is_asleep=status is not None and status.doing == SLEEPING,
-        has_services=status is not None and bool(status.services),
-        is_excused=excused,
-        left_out=tuple(words[:300] for words in left_out[:_LEFT_OUT_KEPT]),
-        took=time.monotonic() - monotonic,
+        boot_id,
+        _cores(group if is_contained else ""),
+        _seconds_of_group(group) if is_contained else _seconds_below_us(),
+        _size(places.ledger),
+        _logs_of(Below(places.bot, cell), branch),
+        _volumes(places),
     )
+
+
+def _seconds_of_group(group: str) -> float:
+    """Of all in the container; what the keep takes of it is little."""
+    with open(f"{group}/cpu.stat", encoding="ascii") as file:
+        facts = dict(line.split() for line in file)
+    return int(facts["usage_usec"]) / 1e6
+
+
+def _seconds_below_us() -> float:
+    """Of the watcher and all that descends from it: an orphan is handed to it, and what has ended counts with whoever
+    waited for it. Not seen is a process that left the watcher's tree, or that nobody waited for."""
+    us, seconds = psutil.Process(), 0.0
+    for process in (us, *us.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+            times = process.cpu_times()
+            seconds += times.user + times.system + times.children_user + times.children_system
+    return seconds
+
+
+def _cores(group: str) -> float:
+    """Processors that we, and so the cell, may use: of a container with a bound, that bound."""
+    here = float(len(os.sched_getaffinity(0)))
+    with contextlib.suppress(OSError, ValueError):  # `max`: no bound
+        with open(f"{group}/cpu.max", encoding="ascii") as file:
+            quota, period = map(int, file.read().split())
+        return min(here, quota / period)
+    return here
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except FileNotFoundError:  # no call was ever made
+        return 0
+
+
+def _logs_of(bot: Below, branch: str) -> tuple[Log, ...]:
+    """The files in `logs/` of that branch's clone, but for whole outputs, of which the new replace the old."""
+    checkout, found = f"{branch}/minifram/", list[Log]()
+    for entry in bot.walk(f"{checkout}logs", depth=LOGS_DEPTH, most=MOST_LOGS):
+        if isinstance(entry, Entry) and stat.S_ISREG(entry.status.st_mode):
+            name = entry.path.removeprefix(checkout)
+            if not name.startswith(f"{OUTPUTS}/"):
+                size = min(entry.status.st_size, entry.status.st_blocks * 512)  # a file may have holes
+                found.append(Log(entry.path, size, name.startswith(RECORDS)))
+    return tuple(found)
+
+
+def _volumes(places: Paths) -> tuple[Volume, ...]:
+    """The disks of the agent's and of the keep's directory, once if they are the same."""
+    found: dict[int, Volume] = {}
+    for path in (places.bot, places.var):
+        now = os.statvfs(path)
+        found.setdefault(os.stat(path).st_dev, Volume(path, now.f_bavail * now.f_frsize, now.f_favail, now.f_files))
+    return tuple(found.values())

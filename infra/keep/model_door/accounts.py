@@ -11,12 +11,11 @@ import uuid
 from collections.abc import Callable, Mapping
 
 from infra.keep.ledger.budgets import Used, by_label, limits_of, passed
-from infra.keep.ledger.lines import Cost, Ledger, Line, OfCall, Opened, Settled
-from infra.keep.ledger.prices import Tariff, cost, dollars, nano_dollars, worst_cost
+from infra.keep.ledger.lines import Ledger, Line, OfCall, Opened, Settled
+from infra.keep.ledger.prices import NANO, Tariff, cost, nano_dollars, worst_cost
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Usage, to_plain
-from infra.shared.labels import TASK
+from infra.shared.conversation import TASK, Usage, to_plain
 from infra.shared.secret_shapes import redacted_and_cut
 
 RUN_CHARACTERS = 200
@@ -45,13 +44,13 @@ class Accounts:
     @property
     def spent(self) -> float:
         """How much of the day's budget is used up, from 0 to 1."""
-        spent = sum(each.spent.nano_usd for each in self._used.values())
+        spent = sum(each.spent for each in self._used.values())
         return round(spent / max(1, self._limits[0].nano_usd), 4)
 
     async def open(self, provider: str, model: str, most: Usage, run: str = "", label: str = TASK) -> Opened:
         """Reserve and write down a call; `run` is what the caller names it by, and `label` what the caller says that it
         is for. Raises CallFailure when it may not be made."""
-        worst = Cost(worst_cost(self._tariffs[provider, model], most), sum(most))
+        worst = worst_cost(self._tariffs[provider, model], most)
         async with self._lock:
             now = timestamp(self._wall_clock())
             if now[:10] != self._day:  # a later day or, by a clock put back, an earlier one: the ledger knows
@@ -67,8 +66,8 @@ class Accounts:
                 run=redacted_and_cut(run, RUN_CHARACTERS),  # the runner chose it
                 provider=provider,
                 model=model,
-                worst_usd=dollars(worst.nano_usd),
-                worst_tokens=worst.tokens,
+                worst_usd=worst / NANO,
+                worst_tokens=sum(most),
                 label=label,
             )
             try:
@@ -93,7 +92,7 @@ class Accounts:
         line = Settled(
             **of_call | {"time": timestamp(self._wall_clock())},
             **to_plain(used),
-            usd=dollars(nano),
+            usd=nano / NANO,
             duration_ms=duration_ms,
             stop_reason=answer.completion.stop_reason if answer else None,
             error=failure.type if failure else None,
@@ -101,7 +100,7 @@ class Accounts:
         )
         async with self._lock:
             self._count(line)
-            self._ledger.write(line)
+            self._ledger.append(line)
         return line
 
     def _count(self, line: Line) -> None:

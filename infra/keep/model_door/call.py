@@ -7,6 +7,7 @@ there are no redirects, no compression, and a bound on what comes back, whatever
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -18,13 +19,15 @@ from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.reply import StreamedReply, heed
 from infra.keep.model_door.thoughts import Thoughts
-from infra.keep.model_settings import Choice, problem_with_base_url
-from infra.shared.conversation import TOOL_USE, Completion, Request, ToolUse, Usage
+from infra.keep.settings.models import PROVIDERS, Choice, problem_with_base_url
+from infra.shared.conversation import TOOL_USE, Completion, Request, ToolUse, Usage, of_kind
 
 if TYPE_CHECKING:
     import httpx2
 
 CONNECT_SECONDS = 10.0
+IDLE_SECONDS = 120.0
+"""In which not a byte comes: models think for a minute without a word."""
 CALL_SECONDS = 900.0
 """For a whole call: a provider may say for so long that it lives."""
 MAX_BYTES = 64 << 20
@@ -38,6 +41,8 @@ MOST_BYTES_PER_TOKEN = 64
 MOST_TOKENS_PER_SECOND = 1000
 """No provider's model is faster."""
 EVENTS, LINES = "text/event-stream", "application/x-ndjson"
+_IMPORTING = threading.Lock()
+"""Two threads that import what the other one is importing can see half of it."""
 
 
 class Body(NamedTuple):
@@ -54,8 +59,6 @@ class Dialect(NamedTuple):
     """Below the base URL."""
     content_type: str
     """Of a stream: EVENTS or LINES."""
-    example_url: str
-    needs_key: bool
     body: Callable[[Request, str, int, Thoughts], Body]
     """Of a request to a model, with so many tokens of output."""
     take: Callable[[StreamedReply, bytes], None]
@@ -67,26 +70,19 @@ class Dialect(NamedTuple):
 class StreamedModel:
     """Calls of one model of a provider. Over plain HTTP, but for what a subclass says."""
 
-    def __init__(
-        self,
-        choice: Choice,
-        dialect: Dialect,
-        idle_seconds: float,
-        key: Key = NO_KEY,
-        most_bytes: int = MAX_BYTES,
-        call_seconds: float = CALL_SECONDS,
-    ) -> None:
-        """`idle_seconds`: how long not a byte may come; `most_bytes`: of one answer."""
+    most_bytes, call_seconds, idle_seconds = MAX_BYTES, CALL_SECONDS, IDLE_SECONDS
+
+    def __init__(self, choice: Choice, dialect: Dialect, key: Key = NO_KEY) -> None:
         self.provider, self.name, self.max_tokens = choice.provider, choice.name, choice.max_tokens
         self.sees, self.base_url = choice.vision, choice.base_url
-        self.dialect, self.key, self.thoughts = dialect, key, Thoughts()
-        self.idle_seconds, self.call_seconds, self.most_bytes = idle_seconds, call_seconds, most_bytes
-        self._client: asyncio.Future[Any] | None = None
+        self.dialect, self.key = dialect, key
+        self.thoughts = Thoughts()
+        self._client: Any = None
 
     @property
     def problem(self) -> str | None:
-        dialect = self.dialect
-        return self.key.problem or problem_with_base_url(self.base_url, dialect.example_url, dialect.needs_key)
+        known = PROVIDERS[self.provider]
+        return self.key.problem or problem_with_base_url(self.base_url, known.base_url, bool(known.key))
 
     def prepare(self, request: Request) -> StreamedCall:
         """Raises CallFailure when nothing can be sent."""
@@ -94,15 +90,12 @@ class StreamedModel:
             raise CallFailure("authentication" if self.key.problem else "invalid_request", self.problem)
         return StreamedCall(self, request if self.sees else request.in_words)
 
-    async def load(self) -> Any:
-        """The client, made in a thread the first time: an import takes a second or more. Raises CallFailure."""
-        if self._client is None:
-            self._client = asyncio.ensure_future(asyncio.to_thread(self.make_client))
-        try:
-            return await asyncio.shield(self._client)  # a call that ends early must not take it away from the others
-        except Exception as error:
-            self._client = None
-            raise CallFailure("unavailable", f"the client of {self.provider} cannot be loaded: {error!r}") from error
+    def client(self) -> Any:
+        """Made at the first call, not in the loop's thread: an import takes a second or more."""
+        with _IMPORTING:
+            if self._client is None:
+                self._client = self.make_client()
+            return self._client
 
     def make_client(self) -> Any:
         import httpx2
@@ -131,9 +124,7 @@ class StreamedCall:
     def __init__(self, model: StreamedModel, request: Request) -> None:
         self._model = model
         self._body = model.dialect.body(request, model.name, model.max_tokens, model.thoughts)
-        self._known = [
-            block.id for message in request.messages for block in message.content if isinstance(block, ToolUse)
-        ]
+        self._known = [call.id for message in request.messages for call in of_kind(ToolUse, message.content)]
         # No token of text stands for less than one byte, and the JSON around it covers the frames of messages. What
         # an image costs does not follow from its bytes.
         sent = len(self._body.content) - sum(len(image.data) for image in request.images)
@@ -143,9 +134,9 @@ class StreamedCall:
 
     async def make(self) -> Answer:
         model, reply = self._model, StreamedReply(self._model.name)
-        client = await model.load()
         began = time.monotonic()
         try:
+            client = await asyncio.to_thread(model.client)
             async with asyncio.timeout(model.call_seconds):
                 await self._read(client, reply)
             completion = reply.completion(self._known)

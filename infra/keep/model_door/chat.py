@@ -17,19 +17,8 @@ from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    TOOL_USE,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-)
+from infra.shared import conversation
+from infra.shared.conversation import Image, Message, Request, Text, ToolResult, ToolUse, Usage, of_kind
 
 FAILED = "ERROR: "
 _NO_TOOLS_BESIDE_REASONING = re.compile(r"gpt-(5\.[4-9]|[6-9])")
@@ -80,7 +69,7 @@ def result_text(result: ToolResult) -> str:
 
 
 def text_of(message: Message) -> str:
-    return "\n\n".join(block.text for block in message.content if isinstance(block, Text) and block.text.strip())
+    return "\n\n".join(block.text for block in of_kind(Text, message.content) if block.text.strip())
 
 
 def images_beside(message: Message) -> list[Text | Image]:
@@ -97,9 +86,8 @@ def images_beside(message: Message) -> list[Text | Image]:
 def _user(message: Message) -> list[dict[str, Any]]:
     """Each result is a message of its own and comes first, as the provider demands."""
     made: list[dict[str, Any]] = [
-        {"role": "tool", "tool_call_id": plain_id(block.tool_use_id), "content": result_text(block)}
-        for block in message.content
-        if isinstance(block, ToolResult)
+        {"role": "tool", "tool_call_id": plain_id(result.tool_use_id), "content": result_text(result)}
+        for result in of_kind(ToolResult, message.content)
     ]
     text, images = text_of(message), images_beside(message)
     content = [_part(part) for part in (*images, *([Text(text)] if text else []))] if images else text
@@ -115,18 +103,22 @@ def _part(block: Text | Image) -> Any:
 def _assistant(message: Message) -> list[dict[str, Any]]:
     calls = [
         {
-            "id": plain_id(block.id),
+            "id": plain_id(call.id),
             "type": "function",
-            "function": {"name": block.name, "arguments": msgspec.json.encode(block.input).decode()},
+            "function": {"name": call.name, "arguments": msgspec.json.encode(call.input).decode()},
         }
-        for block in message.content
-        if isinstance(block, ToolUse)
+        for call in of_kind(ToolUse, message.content)
     ]
     said = {"role": "assistant", "content": text_of(message) or None} | ({"tool_calls": calls} if calls else {})
     return [said] if calls or said["content"] else []
 
 
-_REASONS = {"stop": END_TURN, "tool_calls": TOOL_USE, "length": MAX_TOKENS, "content_filter": REFUSAL}
+_REASONS = {
+    "stop": conversation.END_TURN,
+    "tool_calls": conversation.TOOL_USE,
+    "length": conversation.MAX_TOKENS,
+    "content_filter": conversation.REFUSAL,
+}
 _PIECES = {TEXT: "content", REFUSAL_TEXT: "refusal", THOUGHT: "reasoning_content"}
 
 
@@ -187,4 +179,4 @@ def fault_of(error: Any) -> ProviderError:
     return ProviderError(named, str(error.get("message") or "no message"))
 
 
-CHAT = Dialect("/chat/completions", EVENTS, "https://api.openai.com/v1", True, body, take)
+CHAT = Dialect("/chat/completions", EVENTS, body, take)

@@ -24,12 +24,7 @@ _SAID: dict[str, tuple[int | str, ...]] = {
         *("timeout", "timeout_error"),
     ),
     "provider_error": ("api_error", "server_error"),
-    "invalid_request": (
-        *("invalid_request_error", "model_not_found", "not_found_error", "invalid_prompt"),
-        *("invalid_image", "invalid_image_format", "invalid_base64_image", "image_too_large", "image_too_small"),
-        *("image_parse_error", "image_file_too_large", "unsupported_image_media_type", "empty_image_file"),
-        "image_content_policy_violation",
-    ),
+    "invalid_request": ("invalid_request_error", "model_not_found", "not_found_error", "invalid_prompt"),
 }
 """Statuses, and the names of Anthropic and OpenAI and of those who took theirs over; none means two things."""
 _MEANS = {said: type for type, all_said in _SAID.items() for said in all_said}

@@ -7,9 +7,8 @@ import os
 import stat
 from typing import NamedTuple
 
-from infra.keep.providers import variable_of
-from infra.shared.safe_files import opened_file
-from infra.shared.safe_steps import NotPlain
+from infra.keep.settings.models import variable_of
+from infra.shared.safe_files import NotPlain, opened_file
 
 MAX_BYTES = 4096
 
@@ -45,8 +44,6 @@ def read_key(path: str) -> Key:
     key = content.strip()
     if mode & 0o077:
         return Key(None, f"{path} has mode {mode:04o}, others can read the key; 'chmod 600' it and restart the agent")
-    if not key:
-        return Key(None, f"{path} is empty; {again}")
-    if len(content) > MAX_BYTES or any(not 33 <= byte <= 126 for byte in key):
-        return Key(None, f"{path} does not hold a key; expected one line of printable characters without spaces")
+    if not key or len(content) > MAX_BYTES or any(not 33 <= byte <= 126 for byte in key):
+        return Key(None, f"{path} does not hold a key; expected one line without spaces; {again}")
     return Key(key.decode("ascii"), None)

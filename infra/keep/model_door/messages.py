@@ -17,21 +17,8 @@ from infra.keep.model_door.call import EVENTS, Body, Dialect, StreamedModel
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, Part, StreamedReply, event_in, usage_in
 from infra.keep.model_door.thoughts import Place, Thoughts
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    TOOL_USE,
-    Completion,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-    images_of,
-)
+from infra.shared import conversation
+from infra.shared.conversation import Completion, Image, Message, Request, Text, ToolResult, ToolUse, Usage, of_kind
 
 if TYPE_CHECKING:
     import httpx2
@@ -73,7 +60,7 @@ def _blocks(message: Message) -> list[Any]:
     if message.role == "assistant":
         return blocks
     blocks.sort(key=lambda block: type(block) is not ToolResult)
-    return [_with_images(block) if images_of(block) else block for block in blocks]
+    return [_with_images(block) for block in blocks]
 
 
 def _with_images(block: Any) -> Any:
@@ -89,8 +76,12 @@ def _with_images(block: Any) -> Any:
 
 
 _REASONS = {
-    **{"end_turn": END_TURN, "stop_sequence": END_TURN, "tool_use": TOOL_USE, "max_tokens": MAX_TOKENS},
-    **{"model_context_window_exceeded": MAX_TOKENS, "refusal": REFUSAL},
+    "end_turn": conversation.END_TURN,
+    "stop_sequence": conversation.END_TURN,
+    "tool_use": conversation.TOOL_USE,
+    "max_tokens": conversation.MAX_TOKENS,
+    "model_context_window_exceeded": conversation.MAX_TOKENS,
+    "refusal": conversation.REFUSAL,
 }
 _KINDS = {"text": TEXT, "tool_use": CALL, "thinking": THOUGHT, "redacted_thinking": THOUGHT}
 _PIECES = {
@@ -121,7 +112,8 @@ def take(reply: StreamedReply, data: bytes) -> None:
             kind = str(block["type"])
             if block.get("input"):
                 raise BrokenReply("a tool call begins with its arguments; expected them in pieces")
-            wire = {"type": kind, "signature": block.get("signature") or "", "data": block.get("data")}
+            seal = "data" if kind == "redacted_thinking" else "signature"
+            wire = {"type": kind, seal: block.get(seal) or ""}
             id, name = str(block.get("id") or ""), str(block.get("name") or "")
             reply.open(n, Part(_KINDS.get(kind, kind), id, name, wire))
             if kind in ("text", "thinking"):
@@ -152,21 +144,19 @@ def _usage(told: dict[str, Any]) -> Usage:
 
 def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
     """As the runner will show it again, and as the provider wants it back."""
-    calls = iter([block for block in completion.content if isinstance(block, ToolUse)])
+    calls = iter(of_kind(ToolUse, completion.content))
     whole: list[Any] = []
     for part in reply.parts.values():
         if part.kind == TEXT and part.text.strip():
             whole.append(Text(part.text))
         elif part.kind == CALL:
             whole.append(next(calls))
-        elif part.kind == THOUGHT and part.wire["type"] == "thinking":
-            whole.append({"type": "thinking", "thinking": part.text, "signature": part.wire["signature"]})
         elif part.kind == THOUGHT:
-            whole.append({"type": "redacted_thinking", "data": part.wire.get("data")})
+            whole.append(part.wire if "data" in part.wire else part.wire | {"thinking": part.text})
     return _encode(completion.content), _encode(whole)
 
 
-MESSAGES = Dialect("", EVENTS, "https://api.anthropic.com", True, body, take, turn)
+MESSAGES = Dialect("", EVENTS, body, take, turn)
 
 
 class ClaudeModel(StreamedModel):

@@ -1,13 +1,13 @@
-"""What the door asks of a provider's adapter, and the one way in which a call can fail.
+"""What a call of a model comes to, and the one way in which it can fail.
 
-A call is prepared first, so that its worst case can be reserved before a byte is sent (`budget`). Adapters
-touch no ledger and no budget."""
+A model prepares a call first, so that its worst case (`most`) can be reserved before a byte is sent; then it is made,
+once. Models touch no ledger and no budget."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from infra.shared.conversation import ERROR_TYPES, Completion, Request, Usage
+from infra.shared.conversation import ERROR_TYPES, Completion, Usage
 
 NOTHING = Usage()
 """The provider charges nothing: it was not reached, or it refused."""
@@ -43,36 +43,3 @@ class Answer(NamedTuple):
     completion: Completion
     measured: bool = True
     """False: the provider did not say what it charges, so the completion's usage is the most that it can be."""
-
-
-class Call(Protocol):
-    """One call, ready to be made, once."""
-
-    most: Usage
-    """The tokens it can use at most, counted without asking the provider: that is what is reserved."""
-
-    async def make(self) -> Answer:
-        """Raises CallFailure, and nothing else that is expected."""
-        ...
-
-
-class Model(Protocol):
-    """A provider's model."""
-
-    provider: str
-    name: str
-    sees: bool
-    """It takes images; another is told their kind and size."""
-
-    @property
-    def problem(self) -> str | None:
-        """Why calls cannot work as things are; None when nothing is known to be wrong."""
-        ...
-
-    async def load(self) -> Any:
-        """What takes long, such as a provider's library, once the door answers. Raises CallFailure."""
-        ...
-
-    def prepare(self, request: Request) -> Call:
-        """Raises CallFailure when the request cannot be sent."""
-        ...

@@ -13,18 +13,8 @@ from infra.keep.model_door.errors import ProviderError
 from infra.keep.model_door.reply import CALL, TEXT, THOUGHT, Part, StreamedReply
 from infra.keep.model_door.thoughts import Thoughts
 from infra.keep.model_door.tool_calls import plain_id
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    Count,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-)
+from infra.shared import conversation
+from infra.shared.conversation import Image, Message, Request, Text, ToolResult, ToolUse, Usage, of_kind
 
 
 def body(request: Request, model: str, max_tokens: int, _: Thoughts) -> Body:
@@ -32,7 +22,7 @@ def body(request: Request, model: str, max_tokens: int, _: Thoughts) -> Body:
     messages = system_message(request)
     names: dict[str, str] = {}
     for message in request.messages:
-        names |= {block.id: block.name for block in message.content if isinstance(block, ToolUse)}
+        names |= {call.id: call.name for call in of_kind(ToolUse, message.content)}
         messages += _assistant(message) if message.role == "assistant" else _user(message, names)
     made: dict[str, Any] = {"model": model, "messages": messages}
     made |= {"tools": functions(request)} if request.tools else {}
@@ -45,30 +35,29 @@ def _user(message: Message, names: dict[str, str]) -> list[dict[str, Any]]:
     made: list[dict[str, Any]] = [
         {
             "role": "tool",
-            "tool_name": names.get(block.tool_use_id, ""),
-            "tool_call_id": block.tool_use_id,
-            "content": result_text(block),
+            "tool_name": names.get(result.tool_use_id, ""),
+            "tool_call_id": result.tool_use_id,
+            "content": result_text(result),
         }
-        for block in message.content
-        if isinstance(block, ToolResult)
+        for result in of_kind(ToolResult, message.content)
     ]
     beside = images_beside(message)
-    texts = [part.text for part in beside if isinstance(part, Text)] + [text_of(message)]
-    images = [part.data for part in beside if isinstance(part, Image)]
+    texts = [text.text for text in of_kind(Text, beside)] + [text_of(message)]
+    images = [image.data for image in of_kind(Image, beside)]
     said = {"role": "user", "content": "\n\n".join(filter(None, texts))} | ({"images": images} if images else {})
     return made + ([said] if images or said["content"] else [])
 
 
 def _assistant(message: Message) -> list[dict[str, Any]]:
     calls = [
-        {"id": block.id, "function": {"index": place, "name": block.name, "arguments": block.input}}
-        for place, block in enumerate(block for block in message.content if isinstance(block, ToolUse))
+        {"id": call.id, "function": {"index": place, "name": call.name, "arguments": call.input}}
+        for place, call in enumerate(of_kind(ToolUse, message.content))
     ]
     said = {"role": "assistant", "content": text_of(message)} | ({"tool_calls": calls} if calls else {})
     return [said] if calls or said["content"] else []
 
 
-_REASONS = {"stop": END_TURN, "length": MAX_TOKENS}
+_REASONS = {"stop": conversation.END_TURN, "length": conversation.MAX_TOKENS}
 
 
 class _Function(msgspec.Struct, frozen=True):
@@ -93,8 +82,8 @@ class _Line(msgspec.Struct, frozen=True):
     message: _Message = _Message()
     done: bool = False
     done_reason: str = ""
-    prompt_eval_count: Count | None = None
-    eval_count: Count | None = None
+    prompt_eval_count: conversation.Count | None = None
+    eval_count: conversation.Count | None = None
     error: Any = None
 
 
@@ -118,4 +107,4 @@ def take(reply: StreamedReply, data: bytes) -> None:
         reply.end(closes=True)
 
 
-OLLAMA = Dialect("/api/chat", LINES, "http://127.0.0.1:11434", False, body, take)
+OLLAMA = Dialect("/api/chat", LINES, body, take)

@@ -14,7 +14,7 @@ import msgspec
 
 from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.tool_calls import arguments_of, check_ids, plain_id
-from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Completion, Text, ToolUse, Usage
+from infra.shared.conversation import END_TURN, REFUSAL, TOOL_USE, Completion, Text, ToolUse, Usage, of_kind
 
 MOST_BYTES = 8 << 20
 """Of text, thoughts and arguments; no model makes so much, and arguments take many times it in memory."""
@@ -92,12 +92,6 @@ class StreamedReply:
     def close(self, key: object) -> None:
         self._open_part(key).is_open = False
 
-    def whole(self, key: object, part: Part, text: str) -> None:
-        """A part that is told again at its end, with all of its text: that is what counts."""
-        self.bytes -= len(self._open_part(key).text.encode(errors="replace"))
-        self.parts[key] = part
-        self.grow(key, text)
-
     def count(self, usage: Usage | None, is_last: bool) -> None:
         """What the provider counts: it is believed upwards only. None for what is no count."""
         if usage:
@@ -132,7 +126,7 @@ class StreamedReply:
                 if not (part.id and part.name):
                     raise BrokenReply("a tool call has no id or no name")
                 content.append(ToolUse(part.id, part.name, arguments_of(part.text, part.name)))
-        calls = [block for block in content if isinstance(block, ToolUse)]
+        calls = of_kind(ToolUse, content)
         if calls:
             check_ids(calls, {*known_ids, *map(plain_id, known_ids)})
         return Completion(tuple(content), self._why(content, calls), self.model, self.told)

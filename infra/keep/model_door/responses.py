@@ -11,24 +11,21 @@ from typing import Any
 import msgspec
 
 from infra.keep.model_door.call import EVENTS, Body, Dialect
-from infra.keep.model_door.chat import fault_of, functions, joined_system, result_text, usage_of
+from infra.keep.model_door.chat import (
+    fault_of,
+    functions,
+    images_beside,
+    joined_system,
+    result_text,
+    text_of,
+    usage_of,
+)
 from infra.keep.model_door.errors import BrokenReply
 from infra.keep.model_door.reply import CALL, REFUSAL_TEXT, TEXT, THOUGHT, Part, StreamedReply, event_in
 from infra.keep.model_door.thoughts import Place, Thoughts
 from infra.keep.model_door.tool_calls import plain_id
-from infra.shared.conversation import (
-    END_TURN,
-    MAX_TOKENS,
-    REFUSAL,
-    Completion,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-)
+from infra.shared import conversation
+from infra.shared.conversation import Completion, Image, Message, Request, Text, ToolResult, ToolUse, Usage, of_kind
 
 Items = list[dict[str, Any]]
 _DOES_NOT_REASON = re.compile(r"(gpt-3|gpt-4|chatgpt-4)")
@@ -67,27 +64,16 @@ def _said(message: Message) -> Items:
 def _user(message: Message) -> Items:
     """Each result is an item of its own and comes first."""
     made: Items = [
-        {"type": "function_call_output", "call_id": plain_id(block.tool_use_id), "output": _output(block)}
-        for block in message.content
-        if isinstance(block, ToolResult)
+        {"type": "function_call_output", "call_id": plain_id(result.tool_use_id), "output": result_text(result)}
+        for result in of_kind(ToolResult, message.content)
     ]
-    parts = [
-        _part(block)
-        for block in message.content
-        if isinstance(block, Image) or (isinstance(block, Text) and block.text.strip())
-    ]
+    text = text_of(message)
+    parts = [_part(part) for part in (*images_beside(message), *([Text(text)] if text else []))]
     return made + ([_message("user", parts)] if parts else [])
 
 
 def _message(role: str, content: Any) -> dict[str, Any]:
     return {"type": "message", "role": role, "content": content}
-
-
-def _output(result: ToolResult) -> str | Items:
-    if not result.images:
-        return result_text(result)
-    told = Text(result_text(result))
-    return [_part(part) for part in (*((told,) if told.text.strip() else ()), *result.images)]
 
 
 def _part(block: Text | Image) -> dict[str, Any]:
@@ -96,7 +82,12 @@ def _part(block: Text | Image) -> dict[str, Any]:
     return {"type": "input_image", "detail": "auto", "image_url": f"data:{block.media_type};base64,{block.data}"}
 
 
-_REASONS = {"completed": END_TURN, "max_output_tokens": MAX_TOKENS, "content_filter": REFUSAL}
+_REASONS = {
+    "completed": conversation.END_TURN,
+    "max_output_tokens": conversation.MAX_TOKENS,
+    "content_filter": conversation.REFUSAL,
+}
+_KINDS = {"message": TEXT, "function_call": CALL, "reasoning": THOUGHT}
 _DELTAS = (
     *("response.output_text.delta", "response.refusal.delta", "response.function_call_arguments.delta"),
     *("response.reasoning_summary_text.delta", "response.reasoning_text.delta"),
@@ -108,8 +99,7 @@ _KNOWN = (
 
 
 def take(reply: StreamedReply, data: bytes) -> None:
-    """One event. An item is what it is told to be when it is done, or in the output of a response that was cut; its
-    pieces only count as heard. Raises BrokenReply and ProviderError."""
+    """One event. Raises BrokenReply and ProviderError."""
     if data == b"[DONE]":
         return
     event = event_in(data)
@@ -121,57 +111,40 @@ def take(reply: StreamedReply, data: bytes) -> None:
         case {"type": "response.failed", "response": dict(response)}:
             reply.count(_usage(response), is_last=True)
             raise fault_of(response.get("error") or {})
-        case {"type": "response.output_item.added", "output_index": int(n), "item": {"type": str()}}:
-            reply.open(n, Part("item"))
+        case {"type": "response.output_item.added", "output_index": int(n), "item": {"type": str(kind)} as item}:
+            id, name = str(item.get("call_id") or ""), str(item.get("name") or "")
+            reply.open(n, Part(_KINDS.get(kind, kind), id and plain_id(id), name))
         case {"type": str(kind), "output_index": int(n), "delta": piece} if kind in _DELTAS:
             reply.grow(n, piece)
+            if kind == "response.refusal.delta":
+                reply.parts[n].kind = REFUSAL_TEXT
         case {"type": "response.output_item.done", "output_index": int(n), "item": dict(item)}:
-            reply.whole(n, *_read(item))
             if item.get("status") in (None, "completed"):
                 reply.close(n)
+            _finish(reply.parts[n], item)
         case {"type": "response.completed", "response": dict(response)}:
             if response.get("status") not in (None, "completed"):
                 raise BrokenReply(f"the response is completed, and its status is {response.get('status')!r}")
             if response.get("error") or (response.get("incomplete_details") or {}).get("reason"):
                 raise BrokenReply("the response is completed, and says why it is not")
             _end(reply, response, "completed")
-        case {"type": "response.incomplete", "response": dict(response)} if response.get("incomplete_details"):
-            for n, item in enumerate(response.get("output") or ()):
-                part = reply.parts.get(n) or reply.open(n, Part("item"))
-                if part.is_open:  # cut: it is told here alone
-                    reply.whole(n, *_read(item))
-            _end(reply, response, response["incomplete_details"]["reason"])
+        case {"type": "response.incomplete", "response": {"incomplete_details": {"reason": str(reason)}} as response}:
+            _end(reply, response, reason)
         case {"type": str(kind)} if kind not in _KNOWN:
             pass
         case _:
             raise BrokenReply(f"an event has another shape than {event.get('type')!r} has")
 
 
-def _read(item: dict[str, Any]) -> tuple[Part, str]:
-    """A finished item, and its text."""
-    match item:
-        case {"type": "message", "content": [*parts]}:
-            words = "".join(part.get("text") or part.get("refusal") or "" for part in parts)
-            phase = {"phase": item["phase"]} if item.get("phase") else {}
-            return Part(REFUSAL_TEXT if any(part.get("refusal") for part in parts) else TEXT, wire=phase), words
-        case {"type": "function_call", "call_id": str(id), "name": str(name), "arguments": str(arguments)}:
-            return Part(CALL, id and plain_id(id), name), arguments
-        case {"type": "reasoning"}:
-            return Part(THOUGHT, wire=_reasoning(item)), ""
-        case {"type": str(kind)} if kind not in ("message", "function_call"):
-            return Part(kind), ""
-    raise BrokenReply(f"an item of type {item.get('type')!r} has another shape")
-
-
-def _reasoning(item: dict[str, Any]) -> dict[str, Any]:
-    """What the provider takes back of it; it alone can read the rest."""
-
-    def plain(parts: Any) -> Items:
-        return [{"type": part.get("type"), "text": part.get("text")} for part in parts or () if isinstance(part, dict)]
-
-    made: dict[str, Any] = {"type": "reasoning", "id": item.get("id"), "summary": plain(item.get("summary"))}
-    made |= {"content": plain(item.get("content"))} if item.get("content") else {}
-    return made | {"encrypted_content": item.get("encrypted_content")}
+def _finish(part: Part, item: dict[str, Any]) -> None:
+    """What an item tells at its end alone: what goes back of it with the next request. Raises BrokenReply."""
+    if part.kind == CALL and item.get("arguments") != part.text:
+        raise BrokenReply("a tool call is done, and its arguments are not those that came")
+    if part.kind == THOUGHT:
+        secret = item.get("encrypted_content")  # no summary was asked for, so there is none to give back
+        part.wire = {"type": "reasoning", "id": item.get("id"), "summary": [], "encrypted_content": secret}
+    elif item.get("phase"):
+        part.wire = {"phase": item["phase"]}
 
 
 def _end(reply: StreamedReply, response: dict[str, Any], reason: str) -> None:
@@ -195,11 +168,11 @@ def turn(reply: StreamedReply, completion: Completion) -> tuple[bytes, bytes]:
             whole.append(next(said) | part.wire)
         elif part.kind == CALL:
             whole.append(next(said))
-        elif part.kind == THOUGHT and part.wire["encrypted_content"] is not None:
+        elif part.kind == THOUGHT and part.wire.get("encrypted_content"):
             whole.append(part.wire)
     while whole and whole[-1]["type"] == "reasoning":
         whole.pop()
     return _encode(_said(Message("assistant", completion.content))), _encode(whole)
 
 
-RESPONSES = Dialect("/responses", EVENTS, "https://api.openai.com/v1", True, body, take, turn)
+RESPONSES = Dialect("/responses", EVENTS, body, take, turn)

@@ -1,4 +1,4 @@
-"""Which model is asked when one has failed.
+"""Which model is asked when one has failed; pure.
 
 A model is asked twice before the next one, when what went wrong may pass (p1 p1 p2 p2). The second time waits as long
 as the provider asks, or goes to the next model when that is too long. A model whose key is refused is left at once.
@@ -6,13 +6,10 @@ What another model would not make better ends the call: a request that is wrong 
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from infra.keep.model_door.model import CallFailure
-from infra.keep.model_door.models import Offer
 
 PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
 """Types of `conversation.ERROR_TYPES` that may be gone at the next try."""
@@ -25,8 +22,6 @@ MOST_WAIT_SECONDS = 20.0
 BEGIN_SECONDS = 900.0
 """No try begins later than this after the first one: the client waits for 1800."""
 MAX_OTHERS_CHARACTERS = 2000
-
-_T = TypeVar("_T")
 
 
 class FailedTry(NamedTuple):
@@ -46,7 +41,7 @@ class Try(NamedTuple):
 
 def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -> Try | None:
     """What follows these tries, oldest first; None when the call has failed. With a single model nothing is tried
-    again: the runner has the patience. Pure."""
+    again: the runner has the patience."""
     if not failed:
         return Try(0)
     place, failure = failed[-1]
@@ -60,33 +55,12 @@ def next_try(failed: Sequence[FailedTry], models: int, elapsed_seconds: float) -
     return following if following.model < models and in_time else None
 
 
-async def first_answer(
-    offers: Sequence[Offer],
-    attempt: Callable[[Offer], Awaitable[_T]],
-    note: Callable[[Offer, CallFailure | None], None],
-) -> _T:
-    """The first answer that an `attempt` gives. `note` is told how each try ended. Raises CallFailure: the last when it
-    ended the call by itself, else the first one, with what the other models said."""
-    began = time.monotonic()
-    failed: list[FailedTry] = []
-    while following := next_try(failed, len(offers), time.monotonic() - began):
-        await asyncio.sleep(following.wait_seconds)
-        offer = offers[following.model]
-        try:
-            answer = await attempt(offer)
-        except CallFailure as failure:
-            failed.append(FailedTry(following.model, failure))
-            note(offer, failure)
-        else:
-            note(offer, None)
-            return answer
+def failure_of_all(failed: Sequence[FailedTry], names: Sequence[str]) -> CallFailure:
+    """What a call that has failed comes to: the last failure when it ended the call by itself, else the first one, with
+    what the other models (`names`: of all) said."""
     ended_it = failed[-1].failure.type not in PASSING | {REFUSED_KEY}
     place, chosen = failed[-1] if ended_it else failed[0]
-    others = {
-        f"{offers[other].model.provider} {offers[other].model.name}: {why.type}: {why.message}": None
-        for other, why in failed
-        if other != place
-    }
+    others = dict.fromkeys(f"{names[n]}: {why.type}: {why.message}" for n, why in failed if n != place)
     if others:
         chosen.message += f" (and of the other models: {'; '.join(others)})"[:MAX_OTHERS_CHARACTERS]
-    raise chosen
+    return chosen

@@ -2,34 +2,21 @@
 
 A script is YAML: scenes, checked once when they are read, of replies. Which one a conversation gets next depends on the
 conversation alone, so a door that was restarted goes on where it was. In every other respect it behaves as a provider's
-model does: it takes time, fails, stops early and counts tokens (four bytes each)."""
+model does: it stops early and counts tokens (four bytes each)."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from infra.keep.model_door.model import Answer, CallFailure
+from infra.keep.model_door.model import Answer
+from infra.shared import conversation
 from infra.shared.comms import CommsError, open_directives
-from infra.shared.conversation import (
-    END_TURN,
-    ERROR_TYPES,
-    OPENING_PREFIX,
-    REFUSAL,
-    TOOL_USE,
-    Completion,
-    Request,
-    Text,
-    ToolUse,
-    Usage,
-    to_plain,
-)
-from infra.shared.plain_yaml import parse_yaml
+from infra.shared.conversation import Completion, Request, Text, ToolUse, Usage, of_kind, to_plain
 
 DEMO = os.path.join(os.path.dirname(__file__), "demo.yaml")
 BYTES_PER_TOKEN = 4
@@ -58,32 +45,22 @@ class ScriptedCall(_Part, frozen=True, kw_only=True):
     input: dict[str, object]
 
 
-class ScriptedError(_Part, frozen=True, kw_only=True):
-    type: str
-    """Of `ERROR_TYPES`."""
-    message: str
-    times: Annotated[int, msgspec.Meta(ge=1)] = 1
-    retry_after_seconds: float | None = None
-
-
 class ScriptedReply(_Part, frozen=True, kw_only=True):
-    """One turn of the model, or a call that fails a number of times before the turn after it."""
+    """One turn of the model."""
 
     text: str | None = None
     tools: tuple[ScriptedCall, ...] = ()
     stop_reason: Literal["end_turn", "tool_use", "max_tokens", "refusal"] | None = None
-    delay_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0.0
-    error: ScriptedError | None = None
 
 
-class Scene(_Part, frozen=True, kw_only=True):
+class _Scene(_Part, frozen=True, kw_only=True):
     name: str
     when: When = When()
     replies: tuple[ScriptedReply, ...]
 
 
 class Script(_Part, frozen=True, kw_only=True):
-    scenes: tuple[Scene, ...]
+    scenes: tuple[_Scene, ...]
 
 
 def read_script(path: str) -> Script:
@@ -99,7 +76,7 @@ def read_script(path: str) -> Script:
 def parse_script(text: str, source: str) -> Script:
     """Raises ScriptError."""
     try:
-        script = msgspec.convert(parse_yaml(text), Script)
+        script = msgspec.yaml.decode(text, type=Script)
     except ValueError as error:  # of YAML, or of a value, which is named
         raise ScriptError(f"{source} cannot be understood: {error}") from None
     for scene in script.scenes:
@@ -107,18 +84,13 @@ def parse_script(text: str, source: str) -> Script:
     return script
 
 
-def _check(scene: Scene, source: str) -> None:
+def _check(scene: _Scene, source: str) -> None:
     where = f"{source}: scene {scene.name!r}"
     for key in scene.when.__struct_fields__:
         try:
             re.compile(getattr(scene.when, key))
         except re.error as error:
             raise ScriptError(f"{where}: when.{key} is not a regex: {error}") from None
-    for place, reply in enumerate(scene.replies):
-        if reply.error and reply != ScriptedReply(error=reply.error):
-            raise ScriptError(f"{where}: replies[{place}] has an error and more; expected one of both")
-        if reply.error and reply.error.type not in ERROR_TYPES:
-            raise ScriptError(f"{where}: {reply.error.type!r} is no type of error")
 
 
 class Played(NamedTuple):
@@ -128,37 +100,23 @@ class Played(NamedTuple):
     """Empty when no scene is for it."""
     turn: int = 0
     """How many replies the model has given in this conversation."""
-    errors: tuple[tuple[int, ScriptedError], ...] = ()
-    """The failures that stand before the reply, with their places in the scene."""
     reply: ScriptedReply | None = None
     """None past the end of the scene."""
 
 
 def choose(script: Script, request: Request) -> Played:
-    """The part of the script that is next for this conversation. The first scene that is for it counts."""
-    turn = left = turns(request)
+    """The part of the script that is next for this conversation, by the first scene that is for it."""
+    turn = turns(request)
     scene = next((scene for scene in script.scenes if _is_for(scene.when, request)), None)
     if scene is None:
         return Played(turn=turn)
-    errors: list[tuple[int, ScriptedError]] = []
-    for place, reply in enumerate(scene.replies):
-        if reply.error:
-            errors.append((place, reply.error))
-        elif left == 0:
-            return Played(scene.name, turn, tuple(errors), reply)
-        else:
-            left -= 1
-            errors.clear()
-    return Played(scene.name, turn, tuple(errors) if left == 0 else ())
+    return Played(scene.name, turn, scene.replies[turn] if turn < len(scene.replies) else None)
 
 
 def turns(request: Request) -> int:
     """The replies that the model itself has given; the runner's opening calls are not among them."""
-    return sum(
-        message.role == "assistant"
-        and not any(isinstance(block, ToolUse) and block.id.startswith(OPENING_PREFIX) for block in message.content)
-        for message in request.messages
-    )
+    said = [of_kind(ToolUse, message.content) for message in request.messages if message.role == "assistant"]
+    return sum(not any(call.id.startswith(conversation.OPENING_PREFIX) for call in calls) for calls in said)
 
 
 def _is_for(when: When, request: Request) -> bool:
@@ -171,33 +129,14 @@ def _is_for(when: When, request: Request) -> bool:
 
 
 class ScriptedModel:
-    """Remembers how often each failure of the script was shown, and nothing else."""
-
     provider, sees, problem = "scripted", False, None
 
     def __init__(self, name: str, script: Script, max_tokens: int) -> None:
-        self.name = name
-        self._script = script
-        self._max_tokens = max_tokens
-        self._shown: dict[tuple[str, int], int] = {}
-
-    async def load(self) -> None:
-        """There is nothing to load."""
+        self.name, self.script, self.max_tokens = name, script, max_tokens
 
     def prepare(self, request: Request) -> ScriptedTurn:
         request = request.in_words
-        most = Usage(input_tokens=_tokens(to_plain(request)), output_tokens=self._max_tokens)
-        return ScriptedTurn(self, request, most)
-
-    def next(self, request: Request) -> Played:
-        """Raises CallFailure where the script says so."""
-        played = choose(self._script, request)
-        for place, error in played.errors:
-            key = (played.scene, place)
-            if self._shown.get(key, 0) < error.times:
-                self._shown[key] = self._shown.get(key, 0) + 1
-                raise CallFailure(error.type, error.message, error.retry_after_seconds)
-        return played
+        return ScriptedTurn(self, request, Usage(_tokens(to_plain(request)), self.max_tokens))
 
 
 @dataclass
@@ -209,9 +148,7 @@ class ScriptedTurn:
     most: Usage
 
     async def make(self) -> Answer:
-        played = self.model.next(self.request)
-        if played.reply:
-            await asyncio.sleep(played.reply.delay_seconds)
+        played = choose(self.model.script, self.request)
         answer = _completion(played, self.model.name)
         output = min(_tokens(to_plain(answer)["content"]), self.most.output_tokens)
         return Answer(answer._replace(usage=self.most._replace(output_tokens=output)))
@@ -222,16 +159,17 @@ def _completion(played: Played, model: str) -> Completion:
     reply = played.reply
     if not played.scene:
         # Nothing was done, so nothing may be ticked.
-        return Completion((Text(NO_SCENE),), REFUSAL, model)
+        return Completion((Text(NO_SCENE),), conversation.REFUSAL, model)
     if reply is None:
         words = f"The script has no more replies (scene {played.scene!r}, after {played.turn})."
-        return Completion((Text(words),), END_TURN, model)
+        return Completion((Text(words),), conversation.END_TURN, model)
     calls = tuple(
         ToolUse(f"scripted-{played.turn}-{place}", call.name, dict(call.input))
         for place, call in enumerate(reply.tools)
     )
     text = (Text(reply.text),) if reply.text else ()
-    return Completion(text + calls, reply.stop_reason or (TOOL_USE if calls else END_TURN), model)
+    reason = conversation.TOOL_USE if calls else conversation.END_TURN
+    return Completion(text + calls, reply.stop_reason or reason, model)
 
 
 def _tokens(value: object) -> int:

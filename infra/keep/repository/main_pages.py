@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from infra.shared.paths import PAGES
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page_text import PAGES
 
 
 class PagesDiffer(ValueError):

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from infra.keep.repository.bare_tip import BareTip
+from infra.keep.repository.page_text import USUAL, PageBounds, Pages, ReportEntry, next_pages
 from infra.shared.branches import MAIN
+from infra.shared.paths import ARCHIVE, PAGE
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import ARCHIVE, PAGE, USUAL, PageBounds, Pages, ReportEntry, next_pages
-from infra.shared.repository.tip import BareTip, advance, commit_tree, read_file, tree_with, write_file
+from infra.shared.repository.tip import advance, commit_tree, read_file, tree_with, write_file
 
 _ID = "Report"
 _LOOKED_BACK = 300

@@ -48,24 +48,17 @@ class Held(NamedTuple):
 
 
 def parse_status(text: str) -> Held:
-    """What `/proc/<pid>/status` says. Raises ValueError when it does not say it."""
+    """What `/proc/<pid>/status` says. Raises LookupError when it does not say all of it, ValueError."""
     fields = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    try:
-        return Held(
-            inheritable=int(fields["CapInh"], 16),
-            permitted=int(fields["CapPrm"], 16),
-            effective=int(fields["CapEff"], 16),
-            bounding=int(fields["CapBnd"], 16),
-            ambient=int(fields["CapAmb"], 16),
-            no_new_privileges=int(fields["NoNewPrivs"]) == 1,
-            seccomp=int(fields["Seccomp"]) == 2,
-        )
-    except KeyError as missing:
-        raise ValueError(f"the kernel does not say {missing} of a process") from None
+    inheritable, permitted, effective, bounding, ambient = (
+        int(fields[name], 16) for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
+    )
+    is_bound, is_filtered = int(fields["NoNewPrivs"]) == 1, int(fields["Seccomp"]) == 2
+    return Held(inheritable, permitted, effective, bounding, ambient, is_bound, is_filtered)
 
 
 def held() -> Held:
-    """This process's. Raises OSError, ValueError."""
+    """This process's. Raises OSError, LookupError, ValueError."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         return parse_status(file.read())
 

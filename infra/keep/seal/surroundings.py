@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from infra.keep.seal.capabilities import FOR_SEALING, Held, bits, held, names
-from infra.shared.paths import Paths
+from infra.shared.paths import CODE, Paths
 
 INNER = ("objects", "refs")
 """What of the bare repository may be written from inside."""
@@ -31,16 +30,17 @@ class Surroundings(NamedTuple):
     uid: int
     pid: int
     held: Held
-    mounts: dict[str, Mount | None]
-    """By path; None for what is not there."""
-    secrets: dict[str, Mount | None]
+    mounts: dict[str, Mount]
     """By path."""
+    secrets: dict[str, Mount]
+    """By path: the files that podman put where the model door looks."""
 
 
-def look(places: Paths, secrets: list[str]) -> Surroundings:
-    """Raises OSError, ValueError."""
-    paths = ["/", places.bot, places.events, places.var, places.run, places.remote]
-    paths += [f"{places.remote}/{name}" for name in (*INNER, *OUTER)]
+def look(places: Paths) -> Surroundings:
+    """Raises OSError for what is not there, LookupError, ValueError."""
+    paths = ["/", *_writable(places), places.remote, *(f"{places.remote}/{name}" for name in (*INNER, *OUTER))]
+    keys = sorted(os.listdir(places.secrets)) if os.path.lexists(places.secrets) else ()
+    secrets = [f"{places.secrets}/{name}" for name in keys]
     return Surroundings(
         os.getuid(),
         os.getpid(),
@@ -50,67 +50,56 @@ def look(places: Paths, secrets: list[str]) -> Surroundings:
     )
 
 
-def _mount(path: str) -> Mount | None:
-    try:
-        status = os.lstat(path)
-        if stat.S_ISLNK(status.st_mode):
-            return Mount(status.st_dev, False, status.st_mode, status.st_uid)
-        return Mount(status.st_dev, bool(os.statvfs(path).f_flag & os.ST_RDONLY), status.st_mode, status.st_uid)
-    except FileNotFoundError:
-        return None
-
-
-def problems(seen: Surroundings, places: Paths) -> Iterator[str]:
+def problems(seen: Surroundings, places: Paths) -> list[str]:
     """Each demand that is not met, in words; nothing when the seal may be put on."""
-    if seen.uid != 0:
-        yield f"it runs as uid {seen.uid}; expected 0, the keep's"
-    if seen.pid != 1:
-        yield f"it runs as process {seen.pid}; expected 1, so that everything ends with it"
-    yield from _problems_with_rights(seen.held)
-    yield from _problems_with_mounts(seen.mounts, places)
-    for path, secret in seen.secrets.items():
-        if secret is None:
-            continue
-        if not stat.S_ISREG(secret.mode):
-            yield f"the secret {path} is not a regular file"
-        elif secret.uid != 0 or secret.mode & 0o077:
-            mode = stat.S_IMODE(secret.mode)
-            yield f"the secret {path} has mode {mode:04o} and owner {secret.uid}; expected 0400 and 0"
-
-
-def _problems_with_rights(found: Held) -> Iterator[str]:
-    wanted = bits(FOR_SEALING)
-    if found.bounding & ~wanted:
-        yield f"it has capabilities that it must not have: {names(found.bounding & ~wanted)}"
-    if wanted & ~found.permitted:
-        yield f"it lacks capabilities that the seal needs: {names(wanted & ~found.permitted)}"
-    if not found.no_new_privileges:
-        yield "no-new-privileges is not set"
-    if not found.seccomp:
-        yield "no seccomp filter is in force"
-
-
-def _problems_with_mounts(mounts: dict[str, Mount | None], places: Paths) -> Iterator[str]:
-    missing = [path for path, mount in mounts.items() if mount is None]
-    if missing:
-        yield f"nothing is mounted at {', '.join(missing)}"
-        return
-    found = {path: mount for path, mount in mounts.items() if mount}
-    if not found["/"].is_read_only:
-        yield "the root file system can be written"
-    for path in (places.bot, places.events, places.var, places.run):
-        if found[path].is_read_only:
-            yield f"{path} cannot be written"
-    top = found[places.remote]
-    if top.mode & 0o077 or top.uid != 0:
-        yield f"{places.remote} has mode {stat.S_IMODE(top.mode):04o} and owner {top.uid}; expected 0700 and 0"
+    rights, needed, mounts, remote = seen.held, bits(FOR_SEALING), seen.mounts, places.remote
+    top = mounts[remote]
+    demands = [
+        (seen.uid == 0, f"it runs as uid {seen.uid}; expected 0, the keep's"),
+        (seen.pid == 1, f"it runs as process {seen.pid}; expected 1, so that everything ends with it"),
+        (
+            not rights.bounding & ~needed,
+            f"it has capabilities that it must not have: {names(rights.bounding & ~needed)}",
+        ),
+        (
+            not needed & ~rights.permitted,
+            f"it lacks capabilities that the seal needs: {names(needed & ~rights.permitted)}",
+        ),
+        (rights.no_new_privileges, "no-new-privileges is not set"),
+        (rights.seccomp, "no seccomp filter is in force"),
+        (mounts["/"].is_read_only, "the root file system can be written"),
+        *((not mounts[path].is_read_only, f"{path} cannot be written") for path in _writable(places)),
+        (_is_private(top), f"{remote} has {_words(top)}; expected 0700 and 0"),
+    ]
     for name in INNER:
-        inner = found[f"{places.remote}/{name}"]
-        if inner.device == top.device:
-            yield f"{places.remote}/{name} is not a mount of its own, so the repository's top level can be written"
-        elif inner.is_read_only:
-            yield f"{places.remote}/{name} cannot be written, so nothing could be pushed"
+        path, inner = f"{remote}/{name}", mounts[f"{remote}/{name}"]
+        whole = f"{path} is not a mount of its own, so the repository's top level can be written"
+        demands.append((inner.device != top.device, whole))
+        demands.append((not inner.is_read_only, f"{path} cannot be written, so nothing could be pushed"))
     for name in OUTER:
-        outer = found[f"{places.remote}/{name}"]
-        if outer.device == top.device or not outer.is_read_only:
-            yield f"{places.remote}/{name} can be written; expected a read-only mount"
+        path, outer = f"{remote}/{name}", mounts[f"{remote}/{name}"]
+        is_shut = outer.is_read_only and outer.device != top.device
+        demands.append((is_shut, f"{path} can be written; expected a read-only mount"))
+    for path, secret in seen.secrets.items():
+        is_key = stat.S_ISREG(secret.mode) and _is_private(secret)
+        demands.append((is_key, f"the secret {path} has {_words(secret)}; expected a file, 0400 and 0"))
+    return [words for holds, words in demands if not holds]
+
+
+def _writable(places: Paths) -> tuple[str, ...]:
+    return places.bot, places.events, places.var, places.run, CODE
+
+
+def _mount(path: str) -> Mount:
+    """A link is none that can only be read. Raises OSError."""
+    status = os.lstat(path)
+    is_read_only = bool(os.statvfs(path).f_flag & os.ST_RDONLY) and not stat.S_ISLNK(status.st_mode)
+    return Mount(status.st_dev, is_read_only, status.st_mode, status.st_uid)
+
+
+def _is_private(found: Mount) -> bool:
+    return found.uid == 0 and not found.mode & 0o077
+
+
+def _words(found: Mount) -> str:
+    return f"mode {stat.filemode(found.mode)} and owner {found.uid}"

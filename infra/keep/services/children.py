@@ -17,20 +17,13 @@ from infra.keep.boot_files import make_home
 from infra.shared import boot as boot_contract
 from infra.shared.boot import Boot
 from infra.shared.identity import OURS, Identity
-from infra.shared.paths import ROOT
+from infra.shared.paths import CHECKOUT_VARIABLE
 from infra.shared.people import AGENT
 from infra.shared.safe_files import Below
 
-KEEPS_GIT = "MINIFRAM_KEEPS_GIT"
-"""In the environment of the watcher's own git calls on clones: its state's directory. So one that outlives a killed
-watcher is known, and ended before the next one works on the same clone."""
-
-
-def dies_with_us(command: list[str]) -> list[str]:
-    """The command, ended with SIGTERM when this process is killed (setpriv(1)): a door must not outlive its watcher
-    and keep the socket from the next one's."""
-    # By its path: a service's own environment need not lead to it.
-    return [shutil.which("setpriv") or "setpriv", "--pdeathsig", "TERM", *command]
+KEEPS = "MINIFRAM_KEEPS"
+"""In the environment of what the watcher starts for itself: its state's directory. So what outlives a killed watcher
+all the same, such as a git of its own, is known, and ended before the next one works on the same files."""
 
 
 def begin_aside(
@@ -41,11 +34,14 @@ def begin_aside(
     stdout: int | IO[bytes] = subprocess.DEVNULL,
     stderr: int | IO[bytes] = subprocess.DEVNULL,
     pass_fds: tuple[int, ...] = (),
+    cwd: str = "/",
 ) -> subprocess.Popen[bytes]:
-    """A program that ends with us, in a session of its own and in no directory of anyone's. Raises OSError."""
+    """A program in a session of its own. It is killed when the thread that starts it ends, so with this process at the
+    latest: a door that outlives its watcher keeps the socket from the next one's. Raises OSError."""
+    setpriv = shutil.which("setpriv") or "setpriv"  # a service's own environment need not lead to it
     return subprocess.Popen(
-        dies_with_us(command),
-        cwd="/",
+        [setpriv, "--pdeathsig", "KILL", *command],
+        cwd=cwd,
         env=env,
         stdin=stdin,
         stdout=stdout,
@@ -54,6 +50,16 @@ def begin_aside(
         pass_fds=pass_fds,
         **who.for_child,
     )
+
+
+def pidfd_of(process: subprocess.Popen[bytes]) -> int:
+    """To poll for its end. Raises OSError, and then it and its group were killed, as nobody could follow them."""
+    try:
+        return os.pidfd_open(process.pid)
+    except OSError:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def in_memory(content: bytes) -> IO[bytes]:
@@ -85,7 +91,7 @@ class Child:
         try:
             with who.acting():
                 self._process = begin_aside(command, env, who, stdin, self.output, stderr, pass_fds)
-            self.pidfd = os.pidfd_open(self.pid)
+            self.pidfd = pidfd_of(self._process)
         except OSError:
             os.close(self.output)
             raise
@@ -124,16 +130,13 @@ def is_over(pidfd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def runner_command(python: str = sys.executable, safe: bool = False) -> list[str]:
-    """`-E -s`: no PYTHON* variable and no user site directory; the checkout is the first place modules come from.
-
-    In safe mode that is the keep's own code, which the cell may read and nobody there can change."""
-    if safe:
-        return [python, "-E", "-s", "-P", "-c", _SAFELY]
-    return [python, "-E", "-s", "-m", "infra.runner"]
+def runner_command(code: str, python: str = sys.executable) -> list[str]:
+    """`-E -s -P`: no PYTHON* variable, no user site directory and not the working directory; modules come from `code`
+    first, which the cell may read and nobody there can change."""
+    return [python, "-E", "-s", "-P", "-c", _RUN, "infra.runner", code]
 
 
-_SAFELY = f"import runpy, sys; sys.path.insert(0, {ROOT!r}); runpy.run_module('infra.runner', run_name='__main__')"
+_RUN = "import runpy, sys; sys.path.insert(0, sys.argv.pop()); runpy.run_module(sys.argv.pop(), run_name='__main__')"
 
 
 def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]:
@@ -144,6 +147,7 @@ def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]
         "PATH": f"{tools}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
         "LANG": "C.UTF-8",
         "HOME": boot.places.home(boot.id),
+        CHECKOUT_VARIABLE: boot.places.checkout(boot.branch),
         "PIP_CONFIG_FILE": os.devnull,
         "GIT_CONFIG_GLOBAL": boot.places.cell_git_config,
         "GIT_CONFIG_NOSYSTEM": "1",
@@ -161,20 +165,15 @@ def spawn(
     cell: Identity = OURS,
     under: Sequence[str] = (),
     also: Mapping[str, str] = MappingProxyType({}),
+    pass_fds: tuple[int, ...] = (),
 ) -> subprocess.Popen[bytes]:
     """Start the runner of `boot` as the cell, in its checkout and a session of its own, by the words `under` (such as
-    prlimit's), with what else its environment has. Raises OSError."""
+    prlimit's), with what else its environment has. It ends with us. Raises OSError."""
     make_home(Below(boot.places.bot, cell), boot.places.home(boot.id))
     with cell.acting():  # it may be alone in being allowed into its directory
-        process = subprocess.Popen(
-            [*under, *command],
-            cwd=boot.places.checkout(boot.branch),
-            env=cell_environment(boot, command[0]) | dict(also),
-            stdin=subprocess.DEVNULL,
-            stdout=error_log,
-            stderr=error_log,
-            start_new_session=True,
-            **cell.for_child,
+        env, checkout = cell_environment(boot, command[0]) | dict(also), boot.places.checkout(boot.branch)
+        process = begin_aside(
+            [*under, *command], env, cell, stdout=error_log, stderr=error_log, pass_fds=pass_fds, cwd=checkout
         )
         _let_it_go_first(process.pid)
     return process
@@ -185,7 +184,7 @@ _FIRST_TO_GO = "1000"
 
 def _let_it_go_first(pid: int) -> None:
     """When memory is short, the kernel is to end the runner and what it started, and not the keep (proc(5),
-    oom_score_adj). Written from here, before the interpreter has read a line of the checkout; all children inherit it.
+    oom_score_adj). Written from here, before the interpreter has read a line of the agent's; all children inherit it.
     Who runs there may set it back to ours, never below."""
     # It may have ended already, or this kernel not have it: that is no reason not to run.
     with contextlib.suppress(OSError), open(f"/proc/{pid}/oom_score_adj", "w") as file:

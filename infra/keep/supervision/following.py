@@ -1,4 +1,4 @@
-"""Tracks the runner by pidfd, from its start (or from where an earlier watcher left it) to its end."""
+"""Tracks the runner by pidfd, from its start to its end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import structlog
 from msgspec.structs import replace
 
 from infra.keep import boot_files
-from infra.keep.active import Level, Runner
 from infra.keep.services import children, processes
-from infra.keep.supervision.decide.events import Died
-from infra.keep.watcher_file import WatcherFile
-from infra.shared import boot_log
-from infra.shared.boot_log import BootLine
+from infra.keep.services.hearts import Heartbeat, overdue
+from infra.keep.supervision.decide.events import Died, Event, MustEnd, Served
+from infra.keep.watcher_file import Phase, Runner, State
+from infra.shared import boot
+from infra.shared.boot import BootLine
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
@@ -29,14 +29,14 @@ COUNT_SECONDS = 5.0
 
 
 class _Tracked(NamedTuple):
-    """What it takes to follow the runner that was started or found."""
+    """What it takes to follow the runner that was started."""
 
     runner: Runner
     pidfd: int
-    process: subprocess.Popen[bytes] | None
-    """None for a runner that an earlier watcher started: its exit status cannot be read."""
+    process: subprocess.Popen[bytes]
     log_size: int
     """Size of its error log when it began."""
+    heart: Heartbeat
 
 
 class Following:
@@ -59,53 +59,34 @@ class Following:
     def pidfds(self) -> list[int]:
         return [self._tracked.pidfd] if self._tracked else []
 
-    def start(self, process: subprocess.Popen[bytes], launched: Runner, log_size: int) -> Runner:
+    def start(self, process: subprocess.Popen[bytes], launched: Runner, log_size: int, heart: Heartbeat) -> Runner:
         """Follow a process that was just started; gives `launched` with its pid.
 
         Raises OSError; then it was ended, as nobody could follow it."""
+        heart.started()
         try:
-            started = processes.start_time(process.pid) or 0.0
-            pidfd = os.pidfd_open(process.pid)
+            pidfd = children.pidfd_of(process)
         except OSError:
-            processes.ask_group(process.pid, signal.SIGKILL)
-            process.wait()
+            heart.close()
             raise
-        runner = replace(launched, pid=process.pid, started=started)
-        self._tracked = _Tracked(runner, pidfd, process, log_size)
+        runner = replace(launched, pid=process.pid)
+        self._tracked = _Tracked(runner, pidfd, process, log_size, heart)
         return runner
 
-    def find(self, file: WatcherFile) -> Runner | None:
-        """The runner that an earlier watcher remembered, if it lives. Raises OSError."""
-        pid, started = file.runner_pid, file.runner_started
-        if not processes.is_alive(pid, started):
-            # Killed between starting a runner and noting its pid: its boot id was noted before.
-            with self._cell.acting():  # its environment is for its own user's eyes
-                pid, started = processes.find_runner(file.boot_id) or (0, 0.0)
-        if not pid:
-            return None
-        try:
-            pidfd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            return None
-        if not processes.is_alive(pid, started):  # the pid was another's before it was held
-            os.close(pidfd)
-            return None
-        runner = Runner(
-            file.boot_id, file.branch, file.commit, pid, started, Level(file.level), file.version, file.launched_for
-        )
-        self._tracked = _Tracked(runner, pidfd, None, 0)
-        return runner
+    def health(self, state: State, at: float) -> list[Event]:
+        """SUCCESS in its log ends its boot; a promise that it broke ends the runner."""
+        tracked = self._tracked
+        if tracked is None or not state.may_fail():
+            return []
+        boot_id = tracked.runner.boot_id
+        if state.phase is Phase.BOOTING and boot.SUCCESS in self._boot_words(tracked.runner):
+            return [Served(boot_id)]
+        why = overdue(tracked.heart.listen(at), at)
+        return [MustEnd(boot_id, why)] if why else []
 
-    def was_launched(self, file: WatcherFile, found: Runner | None) -> bool:
-        """An earlier watcher recorded the attempt and not its process, and the process was started."""
-        was_attempted = bool(file.boot_id) and not file.runner_pid
-        return was_attempted and bool(found or self._boot_words(file.boot_id, file.branch, file.commit))
-
-    def has_served(self, runner: Runner) -> bool:
-        return boot_log.SUCCESS in self._boot_words(runner.boot_id, runner.branch, runner.commit)
-
-    def _boot_words(self, boot_id: str, branch: str, commit: str) -> dict[str, BootLine]:
-        return boot_files.boot_words(self._bot, self._places.checkout(branch), boot_id, branch, commit)
+    def _boot_words(self, runner: Runner) -> dict[str, BootLine]:
+        checkout = self._places.checkout(runner.branch)
+        return boot_files.boot_words(self._bot, checkout, runner.boot_id, runner.branch, runner.commit)
 
     def death(self, at: float) -> Died | None:
         """How the runner ended; reported once, after which it is no longer tracked."""
@@ -116,42 +97,33 @@ class Following:
             self._memory_kills, self._counted_at = processes.memory_kills(), at
         if tracked is None or not is_over:
             return None
-        how, outside = "exit status unknown (it outlived a watcher)", True
-        if tracked.process:
-            code = tracked.process.wait()
-            how, outside = processes.how_it_ended(code), code in processes.FROM_OUTSIDE
-            if code == -signal.SIGKILL and self._memory_kills > before:
-                how, outside = f"{how}, as memory ran out", False
+        code = tracked.process.wait()
+        how, outside = processes.how_it_ended(code), code in processes.FROM_OUTSIDE
+        if code == -signal.SIGKILL and self._memory_kills > before:
+            how, outside = f"{how}, as memory ran out", False
         self._let_go(tracked)
         runner = tracked.runner
-        words = self._boot_words(runner.boot_id, runner.branch, runner.commit)
-        said = words.get(boot_log.FAILED)
+        words = self._boot_words(runner)
+        said = words.get(boot.FAILED)
         if said:
             how += f", it said: {brief(said.details.get('reason', 'no reason'))}"
         # An orderly end needs no explanation, and its log would only bury that of others.
         last_words = ""
-        if how != processes.how_it_ended(0):
+        if code or said:
             checkout = self._places.checkout(runner.branch)
             last_words = boot_files.last_words(self._bot, checkout, tracked.log_size)
-        self._log.info(
-            "runner.died",
-            branch=runner.branch,
-            commit=runner.commit,
-            boot_id=runner.boot_id,
-            how=how,
-            last_words=last_words,
-        )
-        return Died(runner.boot_id, how, last_words, served=boot_log.SUCCESS in words, outside=outside)
+        self._log.info("runner.died", **runner.facts, how=how, last_words=last_words)
+        return Died(runner.boot_id, how, last_words, served=boot.SUCCESS in words, from_outside=outside)
 
     def missing(self) -> Died | None:
         """The check by the process table (seed 001). The pidfd holds the pid, so the process that has it is the
-        runner; its start time would move with the clock."""
+        runner."""
         tracked = self._tracked
-        if tracked is None or processes.start_time(tracked.runner.pid) is not None:
+        if tracked is None or processes.is_alive(tracked.runner.pid):
             return None
         self._log.warning("runner.missing", pid=tracked.runner.pid)
         self._let_go(tracked)
-        return Died(tracked.runner.boot_id, "no such process at the periodic check", outside=True)
+        return Died(tracked.runner.boot_id, "no such process at the periodic check", from_outside=True)
 
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
         """Signal the runner's process group while it still exists; its pid may be reused afterwards."""
@@ -161,6 +133,7 @@ class Following:
 
     def _let_go(self, tracked: _Tracked) -> None:
         os.close(tracked.pidfd)
+        tracked.heart.close()
         self._tracked = None
 
 

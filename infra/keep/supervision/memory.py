@@ -1,133 +1,76 @@
-"""The watcher's persistent state: `State` to and from `watcher.json`, written to disk before it is acted on, with the
-reports that are not on the page yet; and the lock that allows one watcher per agent."""
+"""The watcher's memory: its state in `watcher.json`, on the disk before it is acted on; its lines in the boot logs; and
+the lock that allows one watcher per agent."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Sequence
-from typing import Any
 
 import structlog
+from msgspec.structs import replace
 
-from infra.keep.active import Level
+from infra.keep import boot_files
 from infra.keep.running_code import running_code
-from infra.keep.supervision.decide.events import Action, Launch, LookAtMain, Sweep, Tell
-from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.keep.supervision.reports import Reports
-from infra.keep.watcher_file import Remembered, Report, Trouble, WatcherFile, decode, encode
-from infra.shared.branches import problem_with_branch
+from infra.keep.supervision.decide.events import Event, NotLaunched
+from infra.keep.supervision.following import brief
+from infra.keep.watcher_file import Instant, Outcome, Patience, Phase, Report, State, decode, encode
+from infra.shared.boot import BY, ENDED, FAILED, WATCHER, BootLine
+from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
-from infra.shared.file_lock import lock_until
-from infra.shared.files import write_whole
+from infra.shared.files import lock_within, write_whole
+from infra.shared.paths import Paths
+from infra.shared.safe_files import Below
+
+UNKNOWN_BOOT, UNKNOWN_COMMIT = "0" * 32, "-"
+WORDS = {Outcome.FAILED: FAILED, Outcome.DIED: ENDED, Outcome.LEFT: ENDED}
+LOOKERS_SECONDS = 0.3
+"""`minifram status` takes a shared lock for a moment to see whether a watcher is running; wait that long for it."""
 
 
-def to_file(state: State, untold: tuple[Report, ...], now: Instant) -> WatcherFile:
-    """The part of `state` to persist; the runner stays named while it may be alive."""
-    runner = state.runner or state.attempt
-
-    def wall(monotonic: float | None) -> str:
-        return "" if monotonic is None else timestamp(now.wall + monotonic - now.monotonic)
-
-    return WatcherFile(
-        **_remembered(state),
-        phase=state.phase.value,
-        since=timestamp(state.since.wall),
-        until=wall(state.deadline) if state.phase is Phase.WAITING else "",
-        branch=runner.branch if runner else "",
-        commit=runner.commit if runner else "",
-        boot_id=runner.boot_id if runner else "",
-        runner_pid=runner.pid if runner else 0,
-        runner_started=runner.started if runner else 0.0,
-        level=runner.level.value if runner else Level.MAIN.value,
-        version=runner.version if runner else "",
-        launched_for=runner.launched_for if runner else "",
-        make_way_by=wall(state.make_way_by) if runner else "",
-        code=running_code(),
-        untold=untold,
-    )
+def resumed(state: State, patience: Patience) -> State:
+    """What an earlier watcher knew, but for what was on its clock."""
+    phase = state.phase if state.runner else Phase.STARTING
+    state = replace(state, phase=phase, since=Instant(), deadline=None, hops=(), make_way_by=None)
+    return replace(state, stopping=False, patience=patience, code=running_code())
 
 
-def from_file(file: WatcherFile, patience: Patience, now: Instant) -> State:
-    """The initial state of a watcher. The runner is not part of it; it is searched for."""
-    return State(phase=Phase.STARTING, since=now, patience=patience, **_remembered(file))
+def load(path: str, patience: Patience) -> tuple[State, str]:
+    """What an earlier watcher wrote down, and what was wrong with it, or nothing.
 
-
-def _remembered(of: Remembered) -> dict[str, Any]:
-    return {name: getattr(of, name) for name in Remembered.__struct_fields__}
-
-
-def may_be_lost(state: State, actions: Sequence[Action], kept: Remembered) -> bool:
-    """Whether a watcher that is killed before it writes this decision down loses nothing by it.
-
-    The decision leads to a launch, and the attempt is written down with all that was decided before it: an agent that
-    died is not kept waiting for the disk twice. The next watcher decides the same again, except whom to blame, since
-    it does not know how the runner died."""
-    return (
-        any(isinstance(action, LookAtMain | Launch) for action in actions)
-        and all(isinstance(action, Sweep | LookAtMain | Launch | Tell) for action in actions)
-        and _judgement(state) == _judgement(kept)
-    )
-
-
-def _judgement(of: Remembered) -> tuple[object, ...]:
-    return of.pins, of.version_failures, of.safe_mode_failures, of.known_good
+    Supervision must go on without a file that cannot be read: it is kept as `.unreadable`."""
+    try:
+        with open(path, "rb") as file:
+            state = decode(file.read())
+        if state.runner and (problem := problem_with_branch(state.runner.branch)):
+            raise ValueError(problem)
+        return resumed(state, patience), ""
+    except FileNotFoundError:
+        return resumed(State(), patience), ""
+    except (OSError, ValueError) as error:
+        what = f"{path}: {error}; it was set aside as {path}.unreadable"
+        try:
+            os.replace(path, f"{path}.unreadable")
+        except OSError as second:
+            what = f"{path}: {error}; nor could it be set aside: {second}"
+        return resumed(State(), patience), what
 
 
 class WatcherMemory:
-    """Reads and writes `watcher.json`; writes only changes."""
+    """Writes `watcher.json`, when something in it has changed."""
 
-    def __init__(self, path: str, reports: Reports, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self, path: str, log: structlog.stdlib.BoundLogger) -> None:
         self._path = path
-        self._reports = reports
         self._log = log
-        self._kept = WatcherFile()
-        """As it is on the disk."""
+        self._kept: tuple[State, tuple[Report, ...]] | None = None
         self.is_behind = False
         """The last write failed."""
-        self._is_put_off = False
-        self._last_trouble: Trouble | None = None
-        self._is_outdated = False
 
-    def read(self) -> tuple[WatcherFile, str]:
-        """The state that an earlier watcher left, and what was wrong with it; its unsent reports are taken over."""
-        file, problem = load(self._path)
-        if problem:
-            self._log.error("memory.unreadable", reason=problem)
-        self._kept = file
-        self._last_trouble = file.troubles[-1] if file.troubles else None
-        self._reports.take_up(file.untold)
-        return file, problem
-
-    @property
-    def is_due(self) -> bool:
-        """A write failed or was put off, or the reports have changed since."""
-        return self.is_behind or self._is_put_off or self._reports.untold != self._kept.untold
-
-    def keep(self, state: State, actions: Sequence[Action], at: Instant, may_wait: bool = False) -> bool:
-        """Write the state durably, with the reports in `actions`, so that no decision is lost when the watcher is
-        killed. With `may_wait`, a decision that may be lost is written by the next call.
-
-        False when the write failed, which is logged while supervision goes on, or was postponed."""
-        for action in actions:
-            if isinstance(action, Tell):
-                self._reports.add(action, at)
-        if state.troubles and state.troubles[-1] != self._last_trouble:
-            self._last_trouble = state.troubles[-1]
-            self._log.warning("trouble", text=self._last_trouble.text)
-        if (state.make_way_by is not None) is not self._is_outdated:
-            self._is_outdated = state.make_way_by is not None
-            if self._is_outdated:
-                self._log.info("runner.outdated", main=state.main.commit, seconds=state.patience.make_way)
-        self._is_put_off = may_wait and may_be_lost(state, actions, self._kept)
-        if self._is_put_off:
-            return False
-        file = to_file(state, self._reports.untold, at)
+    def keep(self, state: State, untold: tuple[Report, ...]) -> bool:
+        """Write it durably, with the reports that are not on the page. False when that failed, which is logged while
+        supervision goes on."""
         try:
-            if file != self._kept:
-                save(self._path, file)
-                self._kept = file
+            if (state, untold) != self._kept:
+                write_whole(self._path, encode(replace(state, untold=untold)), mode=0o600)
+                self._kept = state, untold
         except OSError as error:
             if not self.is_behind:
                 self._log.error("memory.not_saved", reason=str(error))
@@ -137,39 +80,36 @@ class WatcherMemory:
         return True
 
 
-def load(path: str) -> tuple[WatcherFile, str]:
-    """The remembered file, and what was wrong with it ('' for nothing).
-
-    Supervision must go on without a file that cannot be read: it is kept as `.unreadable`, and the one before it as
-    `.unreadable.before`."""
-    try:
-        with open(path, "rb") as content:
-            file = decode(content.read())
-        problem = problem_with_branch(file.branch) if file.branch else None
-        if problem or bool(file.branch) != bool(file.boot_id):
-            raise ValueError(problem or "a branch without its boot")
-        for level in (file.level, *(boot.level for boot in file.boots)):
-            Level(level)
-        return file, ""
-    except FileNotFoundError:
-        return WatcherFile(), ""
-    except (OSError, ValueError) as error:
-        try:
-            with contextlib.suppress(FileNotFoundError):
-                os.replace(f"{path}.unreadable", f"{path}.unreadable.before")
-            os.replace(path, f"{path}.unreadable")
-        except OSError as second:
-            return WatcherFile(), f"{path}: {error}; nor could it be set aside: {second}"
-        return WatcherFile(), f"{path}: {error}; it was set aside as {path}.unreadable"
+def boot_lines(before: State, event: Event, after: State, now: Instant) -> list[BootLine]:
+    """Which attempts ended between two states, through `event`: so the boot logs hold every attempt with its time and
+    outcome (seed 001). A runner writes its own steps, but not what it does not live to write, or cannot know."""
+    known = {boot.boot_id: boot.outcome for boot in before.boots}
+    lines = [
+        _line(boot.branch, boot.commit, boot.boot_id, boot.outcome, boot.detail, now)
+        for boot in after.boots
+        if boot.outcome in WORDS and known.get(boot.boot_id) is not boot.outcome
+    ]
+    if isinstance(event, NotLaunched) and before.runner is None and after.troubles != before.troubles:
+        commit = event.guilty.commit if event.guilty else ""
+        lines.append(_line(event.branch, commit, "", Outcome.FAILED, after.troubles[-1].text, now))
+    return lines
 
 
-def save(path: str, file: WatcherFile) -> None:
-    """Raises OSError."""
-    write_whole(path, encode(file), mode=0o600)
+def _line(branch: str, commit: str, boot_id: str, outcome: Outcome, why: str, now: Instant) -> BootLine:
+    details = {BY: WATCHER, "outcome": outcome.value, "reason": brief(why)}
+    at = timestamp(now.wall)
+    return BootLine(at, WORDS[outcome], branch, commit or UNKNOWN_COMMIT, boot_id or UNKNOWN_BOOT, details)
 
 
-LOOKERS_SECONDS = 0.3
-"""`minifram status` takes a shared lock for a moment to see whether a watcher is running; wait that long for it."""
+def record(bot: Below, places: Paths, lines: list[BootLine], log: structlog.stdlib.BoundLogger) -> None:
+    """Add them to the boot logs of the clones. Nothing is decided from these lines."""
+    for line in lines:
+        for branch in dict.fromkeys((line.branch, MAIN)):  # a branch without a clone is recorded where main is
+            try:
+                boot_files.add_to_boot_log(bot, places.checkout(branch), line)
+                break
+            except Exception as error:  # whatever it is, an agent without its watcher is worse
+                log.warning("attempt.not_recorded", branch=branch, reason=brief(error))
 
 
 class AlreadyRunning(Exception):
@@ -183,7 +123,7 @@ class AlreadyRunning(Exception):
 def lock(path: str) -> int:
     """Take the lock for as long as this process lives; gives its descriptor. Raises AlreadyRunning, OSError."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if not lock_until(descriptor, time.monotonic() + LOOKERS_SECONDS, 0.02):
+    if not lock_within(descriptor, LOOKERS_SECONDS):
         pid = os.read(descriptor, 32).decode(errors="replace").strip()
         os.close(descriptor)
         raise AlreadyRunning(path, pid)

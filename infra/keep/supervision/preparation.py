@@ -1,40 +1,36 @@
 """Prepares a launch in a separate process that runs as the cell: installs the environment of the version, and rehearses
 a branch. The watcher does not wait for it; a sweep ends it like every process of the cell.
 
-Passed rehearsals are remembered by branch and commit, so that a postponed launch is not rehearsed again."""
+The last rehearsal that passed is remembered, so that a postponed launch is not rehearsed again."""
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 import structlog
 
-from infra.keep.active import Runner
-from infra.keep.environments import request, result
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.rehearsal import verdict
-from infra.keep.services.children import KEEPS_GIT, Child
-from infra.keep.supervision.decide.events import Launch, Preparing
+from infra.keep.services.children import KEEPS, Child, in_memory
+from infra.keep.supervision.decide.events import Launch
+from infra.keep.watcher_file import Runner
+from infra.shared.exit_codes import Exit
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.safe_files import Below
-from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.secret_shapes import redacted, redacted_and_cut
+from infra.shared.text import cut, plain
 
 SCRATCH_CHARS = 84
-"""The longest path of a scratch directory: sockets lie below it (unix(7))."""
+"""The longest path of the scratch directory: sockets lie below it (unix(7))."""
 OUTPUT_BYTES = 256 * 1024
-_SCRATCH = ".rehearsal-"
 REMOVE_SECONDS = 3.0
-"""For the directory of one rehearsal, and for all leftovers together: the watcher waits for it."""
-MOST_LOOKED_AT = 10_000
-NOTHING: Mapping[str, str] = MappingProxyType({})
+"""The watcher waits for it."""
 GRACE_SECONDS = 30.0
 """Added to the time limit that a step enforces itself."""
 
@@ -49,7 +45,8 @@ class Step(NamedTuple):
     outcome: Callable[[bytes, int], tuple[str, bool, str]]
     """stdout and exit status -> why not (empty: done), whether the version is to blame, and a transcript."""
     scratch: str = ""
-    """The directory that it writes to; removed when it is over."""
+    """The directory that is made for it."""
+    stdin: bytes = b""
 
 
 class _Underway(NamedTuple):
@@ -70,14 +67,13 @@ class Prepared(NamedTuple):
     guilty: Runner | None = None
     """The version that is at fault, if one is."""
     transcript: str = ""
-    commit: str = ""
 
 
 class Preparation:
     """Preparations of one agent, one at a time."""
 
     def __init__(
-        self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger, also: Mapping[str, str] = NOTHING
+        self, places: Paths, cell: Identity, log: structlog.stdlib.BoundLogger, also: Mapping[str, str]
     ) -> None:
         """`also` is in the environment of what installs."""
         self._places = places
@@ -85,38 +81,40 @@ class Preparation:
         self._also = also
         self._log = log
         self._underway: _Underway | None = None
-        self._fit: set[tuple[str, str]] = set()
+        self._fit = "", ""
         # On a disk, if the path is short enough there; else in a place that all agents share, with a name of our own.
-        self._scratches, self._prefix = places.bot, _SCRATCH
-        if len(places.bot) + len(_SCRATCH) + 10 > SCRATCH_CHARS:
-            self._scratches = tempfile.gettempdir()
-            self._prefix = f"{_SCRATCH}{hashlib.sha256(os.fsencode(places.bot)).hexdigest()[:12]}-"
+        self._scratch = f"{places.bot}/.rehearsal"
+        if len(self._scratch) > SCRATCH_CHARS:
+            name = hashlib.sha256(os.fsencode(places.bot)).hexdigest()[:12]
+            self._scratch = f"{tempfile.gettempdir()}/.rehearsal-{name}"
 
     def is_fit(self, branch: str, commit: str) -> bool:
-        return (branch, commit) in self._fit
+        return (branch, commit) == self._fit
 
-    def installing(self, checkout: str, seconds: float) -> Step:
-        places = self._places
-        asked = request.InstallRequest(places.bot, checkout, places.environments, places.wheels, seconds)
-        words = keep_command("infra.keep.environments.install", *request.to_words(asked))
+    def installing(self, copy: str, seconds: float, others: Iterable[str] = ()) -> Step:
+        """The environment of the version in `copy`; those of the `others` stay."""
+        given = [self._places.bot, self._places.environments, str(seconds), copy, *others]
+        words = keep_command("infra.keep.environments.install", *given)
         env = keep_environment() | {"HOME": "/nonexistent", **self._also}
         return Step("its environment is installed", words, env, seconds + GRACE_SECONDS, _installed)
 
-    def rehearsing(self, checkout: str, branch: str, commit: str, python: str, seconds: float) -> Step:
-        """Raises OSError when there is no place for it."""
-        scratch, longest = self._scratch(), verdict.longest_seconds(seconds)
-        words = verdict.command(checkout, branch, commit, scratch, python, seconds)
-        return Step("it is rehearsed", words, verdict.environment(), longest, _rehearsed, scratch)
+    def rehearsing(self, commit: str, pack: bytes, python: str, seconds: float) -> Step:
+        words, longest = verdict.command(commit, self._scratch, python, seconds), verdict.longest_seconds(seconds)
+        return Step("it is rehearsed", words, verdict.environment(), longest, _rehearsed, self._scratch, pack)
 
-    def begin(self, step: Step, launch: Launch, runner: Runner) -> Preparing:
+    def begin(self, step: Step, launch: Launch, runner: Runner) -> None:
         """Raises OSError."""
         self.cancel()
+        if step.scratch:
+            self.remove_leftovers()
+            with self._cell.acting():
+                os.mkdir(step.scratch, mode=0o700)
         # The next watcher knows it by this and ends it, should this one be killed.
-        env = step.env | {KEEPS_GIT: self._places.var}
-        child = Child(step.command, env, OUTPUT_BYTES, self._cell)
+        env = step.env | {KEEPS: self._places.var}
+        with in_memory(step.stdin) as given:
+            child = Child(step.command, env, OUTPUT_BYTES, self._cell, stdin=given.fileno())
         self._underway = _Underway(step, launch, runner, child, time.monotonic())
         self._log.info("preparation.began", what=step.what, branch=runner.branch, commit=runner.commit, pid=child.pid)
-        return Preparing(launch.branch, step.seconds)
 
     def pids(self) -> frozenset[int]:
         return frozenset({self._underway.child.pid} if self._underway else ())
@@ -126,71 +124,53 @@ class Preparation:
 
     def look(self) -> Prepared | None:
         """The outcome, once; never waits."""
-        if self._underway is None or not self._underway.child.is_over():
+        if self._underway is None:
             return None
         step, launch, runner, child, began = self._underway
-        why, guilty, transcript = step.outcome(child.said(), child.end())
+        is_over, late = child.is_over(), ("its preparation took too long", False, "")
+        if not is_over and time.monotonic() < began + step.seconds:
+            return None
+        status = child.end()
+        why, guilty, transcript = step.outcome(child.said(), status) if is_over else late
         child.forget()
         self._underway = None
-        self._remove(step.scratch)
+        self.remove_leftovers()
         seconds = round(time.monotonic() - began, 3)
         facts = {"what": step.what, "branch": runner.branch, "commit": runner.commit, "why_not": why}
         self._log.info("preparation.ended", **facts, seconds=seconds)
         if not why:
             if step.outcome is _rehearsed:
-                self._fit.add((runner.branch, runner.commit))
+                self._fit = runner.branch, runner.commit
             return Prepared(launch)
         named = f"{runner.branch}@{runner.commit[:12]} was not launched: {why}"
-        return Prepared(launch, named, runner if guilty else None, transcript, runner.commit)
+        return Prepared(launch, named, runner if guilty else None, transcript)
 
-    def cancel(self) -> Launch | None:
-        """End the step; gives the launch that it was for."""
+    def cancel(self) -> None:
+        """End the step."""
         underway, self._underway = self._underway, None
-        if underway is None:
-            return None
-        underway.child.end()
-        underway.child.forget()
-        self._remove(underway.step.scratch)
-        return underway.launch
+        if underway:
+            underway.child.end()
+            underway.child.forget()
+            self.remove_leftovers()
 
-    def remove_leftovers(self, seconds: float = REMOVE_SECONDS) -> None:
-        """Of rehearsals whose watcher was killed. Their processes must have ended. The cell can make such directories
-        too, as many as it likes, and the doors start after this: what there is no time for is left to the next start.
-        """
-        until = time.monotonic() + seconds
-        with contextlib.suppress(OSError):
-            for name in Below(self._scratches, self._cell).names("", MOST_LOOKED_AT):
-                left = until - time.monotonic()
-                if left <= 0:
-                    self._log.warning("rehearsal.not_removed", path=self._scratches, reason="there are too many")
-                    return
-                if name.startswith(self._prefix):
-                    self._remove(f"{self._scratches}/{name}", left)
-
-    def _scratch(self) -> str:
-        """A fresh directory of the cell's. Raises OSError."""
-        with self._cell.acting():
-            return tempfile.mkdtemp(prefix=self._prefix, dir=self._scratches)
-
-    def _remove(self, scratch: str, seconds: float = REMOVE_SECONDS) -> None:
-        if not scratch:
-            return
-        where, name = os.path.split(scratch)
+    def remove_leftovers(self) -> None:
+        """Of a rehearsal, also of one whose watcher was killed. Its processes must have ended."""
+        where, name = os.path.split(self._scratch)
         try:
-            Below(where, self._cell).remove(name, seconds)
+            Below(where, self._cell).remove(name, REMOVE_SECONDS)
         except OSError as error:
-            self._log.warning("rehearsal.not_removed", path=scratch, reason=redacted_and_cut(str(error), 300))
+            self._log.warning("rehearsal.not_removed", path=self._scratch, reason=redacted_and_cut(str(error), 300))
 
 
 def _installed(said: bytes, status: int) -> tuple[str, bool, str]:
-    found = result.read_result(said, status)
-    if isinstance(found, result.Installed):
-        return "", False, ""
-    return f"its requirements could not be installed: {found.error}", not found.outage, found.words
+    # All of it together: a key may have several lines.
+    why, _, lines = redacted(plain(said.decode(errors="replace"))).partition("\n")
+    why = f"its requirements could not be installed: {cut(why, verdict.WHY_CHARS) or f'status {status}'}"
+    return why if status else "", status == Exit.FAILURE, lines[-verdict.TRANSCRIPT_CHARS :]
 
 
-def _rehearsed(said: bytes, status: int) -> tuple[str, bool, str]:
-    found = verdict.read_verdict(said, status)
+def _rehearsed(said: bytes, _: int) -> tuple[str, bool, str]:
+    found = verdict.read_verdict(said)
     if found.fit:
         return "", False, ""
     if found.fit is None:

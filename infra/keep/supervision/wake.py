@@ -1,6 +1,6 @@
-"""Wakes the watcher before its next poll: file events and Unix signals become bytes in a pipe.
+"""Wakes the watcher before its next look: Unix signals and files in `.signal/` become bytes in a pipe.
 
-Polling alone is sufficient; inotify can lose events or run out of instances, and only makes the reaction faster."""
+The look each second is what counts; it goes on when the thread here is gone, or the directory is another."""
 
 from __future__ import annotations
 
@@ -8,31 +8,22 @@ import contextlib
 import os
 import signal
 import types
-from collections.abc import Callable, Collection
-from math import inf
 
 import structlog
 from watchdog.events import FileCreatedEvent, FileMovedEvent, FileSystemEvent, FileSystemEventHandler
 from watchdog.observers import Observer
-from watchdog.observers.api import BaseObserver
 
-RENEW_SECONDS = 1.0
-"""A directory that is replaced without rest is watched again at most so often."""
-UNAVAILABLE_SECONDS = 60.0
+from infra.shared.signals import SignalName
+
+NAMES = frozenset(name.value for name in SignalName)
 
 
-class Wake:
+class Wake(FileSystemEventHandler):
     """One pipe that becomes readable when there may be something to see."""
 
-    def __init__(self, log: structlog.stdlib.BoundLogger) -> None:
+    def __init__(self) -> None:
         self.fd, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self.stop_asked = False
-        self._log = log
-        self._observer: BaseObserver | None = None
-        self._watched: tuple[int, int] | None = None
-        """Device and inode of the directory."""
-        self._trouble = ""
-        self._next = -inf
 
     def ring(self) -> None:
         """Safe to call from any thread and from signal handlers; a full pipe already wakes the watcher."""
@@ -59,61 +50,15 @@ class Wake:
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGPIPE):
             signal.signal(number, lambda *_: None)
 
-    def on_files_in(self, directory: str, names: Collection[str], at: float) -> None:
-        """Ring when a file of one of these names comes into `directory`. Called at each look: it watches again when the
-        directory was replaced, or its thread has ended. Without inotify the poll has to do."""
-        if at < self._next or (self._watched and self._watched == _identity(directory) and self._is_watching()):
-            return
-        self._next = at + RENEW_SECONDS
-        was = self._watched
-        self.close()
+    def on_signals_in(self, directory: str, log: structlog.stdlib.BoundLogger) -> None:
+        """Ring when a signal comes into `directory`, as far as inotify has room for that."""
         try:
-            # The identity first: a directory that takes its place between the two is seen at the next look.
-            self._watched = _identity(directory)
-            self._observer = Observer()  # it is this that takes an instance of inotify
-            self._observer.schedule(_Handler(self.ring, names), directory, event_filter=_EVENTS)
-            self._observer.start()
-        except (OSError, RuntimeError) as error:  # no inotify left, no thread, or no directory
-            self._watched = None
-            self._next = at + UNAVAILABLE_SECONDS
-            if str(error) != self._trouble:
-                self._log.warning("watch.unavailable", directory=directory, reason=str(error), instead="poll")
-            self._trouble = str(error)
-            return
-        if was or self._trouble:
-            self._log.warning("watch.renewed", directory=directory)
-        self._trouble = ""
-
-    def _is_watching(self) -> bool:
-        """Its threads live: the one that reads events ends when the directory is removed."""
-        observer = self._observer
-        return observer is not None and observer.is_alive() and all(each.is_alive() for each in observer.emitters)
-
-    def close(self) -> None:
-        if self._observer and self._observer.is_alive():
-            self._observer.stop()
-            self._observer.join(5.0)
-        self._observer = None
-
-
-def _identity(directory: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(directory)
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-_EVENTS: list[type[FileSystemEvent]] = [FileCreatedEvent, FileMovedEvent]
-
-
-class _Handler(FileSystemEventHandler):
-    """Of all that may come into the directory, only what is a signal is worth a look at once."""
-
-    def __init__(self, ring: Callable[[], None], names: Collection[str]) -> None:
-        self._ring = ring
-        self._names = names
+            observer = Observer()
+            observer.schedule(self, directory, event_filter=[FileCreatedEvent, FileMovedEvent])
+            observer.start()
+        except (OSError, RuntimeError) as error:
+            log.warning("watch.unavailable", directory=directory, reason=str(error))
 
     def on_any_event(self, event: FileSystemEvent) -> None:
-        if os.path.basename(os.fsdecode(event.dest_path or event.src_path)) in self._names:
-            self._ring()
+        if os.path.basename(os.fsdecode(event.dest_path or event.src_path)) in NAMES:
+            self.ring()

@@ -7,15 +7,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from infra.keep.services.services import Service, doors
-from infra.keep.supervision.health import Pace
+from infra.keep.services.doors import Service, doors
 from infra.keep.timing import Timing
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
-
-
-def nothing_to_prove() -> str:
-    return ""
 
 
 class Zones(NamedTuple):
@@ -29,18 +24,16 @@ class Zones(NamedTuple):
     cell: Identity = OURS
     by_daemon: bool = False
     """The clones reach the git door by git:// and need to name no program."""
-    proof: Callable[[], str] = nothing_to_prove
-    """Why the seal does not hold; empty when it does."""
-    proof_seconds: float = 30.0
-    """How often it is proved again."""
+    proof: Callable[[], str] = lambda: ""
+    """Why the seal does not hold, asked before each launch; empty when it does."""
     examiner: Identity = OURS
     """Who examines: the candidate's code runs as this user there, and the cell can touch nothing of it."""
-    scratch: str = ""
-    """Where examinations have their checkouts; empty: where temporary files are."""
+    code: str = ""
+    """Where the copies lie that runners are started from; empty: below `run`."""
+    scratch: tuple[str, ...] = ()
+    """Where the examiner may write, and nothing else of that user's lies: the first is for checkouts."""
     also: Mapping[str, str] = MappingProxyType({})
     """In the environment of all that runs as the cell."""
-    pace: Pace = Pace()
-    """Of the questions to the runner that serves."""
     timing: Timing = Timing()
 
 

@@ -1,7 +1,7 @@
 """The findings of the examiner, as values with a JSON form: its answer to the keep. Pure.
 
-The candidate's code runs in the same process. So the answer is read with bounds and type checks, and trusted only as
-far as the README says."""
+The candidate's code runs in the same process. So the answer is read with bounds and type checks, and is evidence
+against honest mistakes alone."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import msgspec
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 ANSWER_BYTES = 32 << 20
 """Of one answer."""
+MOST_SHOWN = 5
+TEXT_CHARS = 3000
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -33,6 +35,17 @@ class Run(msgspec.Struct, frozen=True):
     def failed(self) -> list[str]:
         return [id for id, outcome in self.outcomes.items() if outcome == FAILED and id not in self.again]
 
+    def joined(self, other: Run) -> Run:
+        """With another run of other files."""
+        return Run(
+            self.collected + other.collected,
+            self.outcomes | other.outcomes,
+            self.broken | other.broken,
+            self.failures | other.failures,
+            self.trouble or other.trouble,
+            self.again + other.again,
+        )
+
 
 class Findings(msgspec.Struct, frozen=True):
     """What the examiner's process says at its end."""
@@ -42,14 +55,16 @@ class Findings(msgspec.Struct, frozen=True):
     rehearsal: str = ""
     """Why the rehearsal failed."""
     transcript: str = ""
-    main: Run = Run()
-    """What main's tests collect with main's own code; nothing is run but what did not pass below."""
     mains: Run = Run()
     """Main's tests with the branch's code."""
     own: Run = Run()
     """The branch's tests with the branch's code."""
+    main: Run = Run()
+    """What of both did not pass, as main has it and with main's own code."""
+    early: bool = False
+    """Only main's tests that the branch changes or removes were run: one of them fails."""
     counted_there: tuple[str, ...] = ()
-    """What is collected from `Selection.counted` in main as it is."""
+    """What is collected in main from test files that the branch changes, what does not run here as well."""
     counted: tuple[str, ...] = ()
     """The same in the branch."""
     outage: str = ""
@@ -75,7 +90,3 @@ def run_of(lines: list[Any], trouble: str) -> Run:
             case {"broken": str(path), "text": str(text)}:
                 broken[path] = text[-TEXT_CHARS:]
     return Run(collected, outcomes, broken, failures, trouble)
-
-
-MOST_SHOWN = 5
-TEXT_CHARS = 3000

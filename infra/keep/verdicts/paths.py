@@ -1,42 +1,43 @@
-"""Which files an examination is about, by their paths. Pure."""
+"""Which files the agent is made of: an examination is about these, and while the agent is tainted they come onto main
+by the PM alone. Its own projects, in `src/` and `tests/`, are free. Pure."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Collection
 
-from infra.shared.repository.page_text import PAGES
+from infra.keep.folding import folded
 
 TESTS = "tests"
+OUR_TESTS = ("cell", "keep", "shared", "conftest", "__init__")
+"""In `tests/`, without suffix: what came with the project and judges every version."""
 SETTINGS = ("pyproject.toml", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg")
 """Files that pytest takes its settings from."""
-_REQUIREMENTS = "requirements"
+_BODY = ("infra", "spec", "system.md", ".gitattributes")
+"""Git's attributes at the top can say with which bytes every file of a checkout is written (gitattributes(5))."""
+_STEERS_TOO = ("boot", "skills", "services.yaml")
+"""What a service does outlives the work that declares it."""
 _CODE = (".py", ".pyc", ".pyo", ".so", ".pth", ".egg", ".zip")
 """Python imports from the top of a checkout; a module there can take the place of any library."""
 _METADATA = (".dist-info", ".egg-info")
 """Of a distribution: its entry points may name what a library or pytest imports by itself."""
-_ATTRIBUTES = ".gitattributes"
-"""At the top it can say with which bytes every file of a checkout is written (gitattributes(5))."""
-_PLAIN = ("100644", "100755")
+_FILE, _NO_LINK = "100644", ("100644", "100755", "160000")
 
 
-def needs_examination(path: str, before: str, after: str, there: Collection[str]) -> bool:
-    """Whether main may move over a change of this file only with a verdict.
-
-    `before` and `after` are git's modes, empty where the file is not there; `there` are the names in main's `tests/`.
-    `src/` is free, and so are new tests: new test files, and new folders of `tests/` with all that is in them."""
-    if path in PAGES:
-        return False
-    top, _, rest = path.partition("/")
-    is_plain = not after or after in _PLAIN
+def needs_examination(path: str, mode: str = _FILE) -> bool:
+    """Whether the agent is made of this file, whatever file system it may be checked out on. `mode` is git's."""
+    top, *rest = parts = [folded(part) for part in path.split("/")]
+    if top == TESTS and rest:
+        return rest[0].partition(".")[0] in OUR_TESTS or (len(rest) == 1 and is_setting(rest[0]))
     if top == "src" and rest:
         return False
-    if top == TESTS:
-        return bool(before) or not is_plain or not rest or not _is_new_test(path, there)
-    if top in ("infra", "spec", "src") or path in ("SYSTEM.md", _ATTRIBUTES) or top.endswith(_METADATA):
+    if top in (*_BODY, TESTS, "src") or top.startswith("requirements") or top.endswith(_METADATA):
         return True
-    is_link = bool(after) and after not in (*_PLAIN, "160000")
-    return is_link or top.startswith(_REQUIREMENTS) or is_setting(path) or path.endswith(_CODE)
+    return mode not in _NO_LINK or is_setting(path) or parts[-1].endswith(_CODE)
+
+
+def is_guarded(path: str) -> bool:
+    """Whether a change of this file steers the agent."""
+    return folded(path.partition("/")[0]) in _STEERS_TOO or needs_examination(path)
 
 
 def is_setting(path: str) -> bool:
@@ -50,18 +51,3 @@ def is_test_file(path: str) -> bool:
     name = posixpath.basename(path)
     named = name.startswith("test_") or name.endswith("_test.py")
     return path.startswith(f"{TESTS}/") and named and name.endswith(".py")
-
-
-def folder_of(path: str) -> str:
-    """The name right below `tests/` that holds this file; empty for a file that lies there itself."""
-    parts = path.split("/")
-    return parts[1] if len(parts) > 2 and parts[0] == TESTS else ""
-
-
-def _is_new_test(path: str, there: Collection[str]) -> bool:
-    """`path` is not on main. A new folder may not be another name for a module that is there."""
-    if is_setting(path):
-        return False
-    folder = folder_of(path)
-    is_new_folder = bool(folder) and folder not in there and f"{folder}.py" not in there
-    return is_new_folder or is_test_file(path)

@@ -1,35 +1,27 @@
 """The refs of examinations, in the shared repository and hidden from the cell: requests
-(`refs/minifram/examine/<branch>`, a commit) and verdicts (`refs/minifram/verdict/<key>`, JSON).
-
-The git door's hook reads them too, and starts without site-packages: here is only the standard library."""
+(`refs/minifram/examine/<branch>`, a commit) and verdicts (`refs/minifram/verdict/<key>`, JSON)."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from typing import NamedTuple
 
+import msgspec
+
+from infra.keep.repository.bare_tip import update_refs
+from infra.keep.verdicts import trees
+from infra.keep.verdicts.verdict import Verdict
 from infra.shared.branches import problem_with_branch
-from infra.shared.repository.durable_refs import update_refs
 from infra.shared.repository.git import Git
 
 REQUESTS = "refs/minifram/examine/"
 VERDICTS = "refs/minifram/verdict/"
-VERDICT_BYTES = 256 * 1024
+VERDICT_BYTES = 1 << 20
+"""More than any that was judged."""
 MOST_WAITING = 5
 """Requests that the agent may have waiting: the PM's come after them, one examination after the other."""
-
-
-class VerdictStatus(NamedTuple):
-    """What a verdict says about moving main."""
-
-    passed: bool
-    why: str
-    """Why not, when it has not passed."""
-    needs_word: tuple[str, ...]
-    main: str
-    """The commit of main that it was held against."""
+MOST_KEPT = 500
+"""Verdicts; of more the oldest go."""
 
 
 def ask(git: Git, branch: str, commit: str) -> None:
@@ -52,17 +44,7 @@ def forget_request(git: Git, branch: str, commit: str) -> None:
 
 def is_asked(remote: str) -> bool:
     """Whether there may be a request: cheap enough for every look."""
-    pending = [f"{remote}/{REQUESTS}"]
-    while pending:
-        try:
-            with os.scandir(pending.pop()) as entries:
-                for entry in entries:
-                    if not entry.is_dir(follow_symlinks=False):
-                        return True
-                    pending.append(entry.path)
-        except OSError:
-            continue
-    return False
+    return any(files for _, _, files in os.walk(f"{remote}/{REQUESTS}"))
 
 
 def requests(git: Git) -> list[tuple[str, str]]:
@@ -70,7 +52,13 @@ def requests(git: Git) -> list[tuple[str, str]]:
     listed = git("for-each-ref", "--format=%(objectname) %(refname)", REQUESTS).split("\n")
     pairs = [(line[41:].removeprefix(REQUESTS), line[:40]) for line in listed if line]
     found = [(branch, commit) for branch, commit in pairs if not problem_with_branch(branch)]
-    return sorted(found, key=lambda pair: _asked_at(git, pair[0]))
+
+    def asked_at(pair: tuple[str, str]) -> float:
+        with contextlib.suppress(OSError):
+            return os.stat(f"{git.directory}/{REQUESTS}{pair[0]}").st_mtime
+        return 0.0
+
+    return sorted(found, key=asked_at)
 
 
 def has_room(git: Git, branch: str) -> bool:
@@ -79,29 +67,32 @@ def has_room(git: Git, branch: str) -> bool:
     return branch in waiting or len(waiting) < MOST_WAITING
 
 
-def _asked_at(git: Git, branch: str) -> float:
-    try:
-        return os.stat(f"{git.directory}/{REQUESTS}{branch}").st_mtime
-    except OSError:
-        return 0.0
-
-
-def read_verdict(git: Git, key: str) -> bytes | None:
-    """The verdict on the tree of this key, as JSON. Raises GitError."""
+def find(git: Git, key: str) -> Verdict | None:
+    """The verdict on what has this key (`trees.key_of`). Raises GitError; one that cannot be read is none."""
     listed = git("for-each-ref", "--format=%(objectname) %(objecttype) %(objectsize)", f"{VERDICTS}{key}").split()
     if len(listed) != 3 or listed[1] != "blob" or int(listed[2]) > VERDICT_BYTES:
         return None
-    return git.raw("cat-file", "blob", listed[0])
-
-
-def status_of(git: Git, key: str) -> VerdictStatus | None:
-    """Raises GitError; a verdict that cannot be read is none."""
-    content = read_verdict(git, key)
     try:
-        found = json.loads(content) if content else None
-    except (ValueError, RecursionError):
+        found = msgspec.json.decode(git.raw("cat-file", "blob", listed[0]), type=Verdict)
+    except ValueError:
         return None
-    match found:
-        case {"key": found_key, "passed": bool(passed), "why": str(why), "needs_word": list(words), "main": str(main)}:
-            return VerdictStatus(passed, why, tuple(map(str, words)), main) if found_key == key else None
-    return None
+    return found if found.key == key else None
+
+
+def verdict_on(git: Git, main: str, branch: str, commit: str, merged: str) -> Verdict | None:
+    """On `merged`, which merging this commit of the branch would make of main now. Raises GitError."""
+    if trees.are_alike(git, main, merged):
+        return Verdict("", branch, commit, main, passed=True)
+    found = find(git, trees.key_of(git, merged))
+    return found if found and trees.are_alike(git, found.main, main) else None
+
+
+def keep(git: Git, verdict: Verdict) -> None:
+    """Raises GitError."""
+    blob = git("hash-object", "-w", "--stdin", stdin=msgspec.json.encode(verdict))
+    update_refs(git, f"update {VERDICTS}{verdict.key} {blob}")
+    refs = git("for-each-ref", "--format=%(refname)", VERDICTS).split()
+    if len(refs) > MOST_KEPT:
+        made = {ref: found.at for ref in refs if (found := find(git, ref.removeprefix(VERDICTS)))}
+        oldest = sorted(refs, key=lambda ref: made.get(ref, 0.0))[: len(refs) - MOST_KEPT]
+        update_refs(git, *(f"delete {ref}" for ref in oldest))

@@ -1,25 +1,25 @@
 """The verdict on one merged tree: what ran and how it ended, what the branch changed of the tests, and what of that
 needs the PM's word. Pure.
 
-The candidate's code runs in the process that runs the tests, and can forge how they end. So a verdict says what ran;
-it never says that a version is safe."""
+The candidate's code runs in the process that runs the tests, and can forge how they end. So a verdict is evidence
+against honest mistakes: it says what ran, and never that a version is safe."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from infra.keep.verdicts.findings import FAILED, PASSED, SKIPPED, Findings, Run
+from infra.keep.verdicts.findings import FAILED, MOST_SHOWN, PASSED, SKIPPED, Findings, Run
+from infra.keep.verdicts.paths import is_setting
 from infra.keep.verdicts.selection import Selection
 from infra.shared.text import cut
 
 MOST_LISTED = 40
 """Names in one list of a verdict; the rest is counted."""
-MOST_FILES = 1000
-"""The same for the files that ran."""
+NAME_CHARS, MOST_CHARS = 200, 4000
+"""Of a name, and of a text: the examiner's answer may be forged, and a verdict has to be kept."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 class Verdict(msgspec.Struct, frozen=True):
     key: str
-    """The merged tree without the pages (`trees.key_of`): what this verdict is for."""
+    """Of what the agent is made of in the merged tree (`trees.key_of`); empty: nothing of that changes."""
     branch: str
     commit: str
     main: str
@@ -52,15 +52,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """Main's tests that failed, and fail with main's own code too: that says nothing against the branch."""
     again: tuple[str, ...] = ()
     """Failed at first, and passed when run once more and alone."""
-    files: tuple[str, ...] = ()
-    """The test files that ran."""
-    left_out: tuple[str, ...] = ()
-    """Folders of tests/ that did not run, because the branch changes nothing that they are about."""
-    tests_added: tuple[str, ...] = ()
-    tests_changed: tuple[str, ...] = ()
-    tests_removed: tuple[str, ...] = ()
-    settings_changed: tuple[str, ...] = ()
-    """Conftests, helpers of tests, and files with pytest's settings."""
+    files: int = 0
+    """So many test files were chosen."""
     needs_word: tuple[str, ...] = ()
     """What the PM must agree to."""
     transcript: str = ""
@@ -74,52 +67,50 @@ class Verdict(msgspec.Struct, frozen=True):
         """In one line, for reports and commits."""
         if not self.passed:
             return self.why
-        rehearsal = {True: "rehearsed", None: "not rehearsed"}.get(self.rehearsed, "not rehearsed")
+        if not self.key:
+            return "nothing that the agent is made of changes"
+        rehearsal = "rehearsed" if self.rehearsed else "not rehearsed"
         own = f", {self.own.passed} of its own passed" if self.own.passed else ""
         skipped = self.mains.skipped + self.own.skipped
         more = f", {skipped} skipped" if skipped else ""
-        return f"{rehearsal}; {self.mains.passed} of main's tests passed{own}{more} ({self.seconds:.0f} s)"
+        return f"{rehearsal}, {self.mains.passed} of main's tests passed{own}{more} ({self.seconds:.0f} s)"
 
-
-def to_json(verdict: Verdict) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(verdict), indent=1) + b"\n"
-
-
-def from_json(content: bytes) -> Verdict:
-    """Raises ValueError."""
-    return msgspec.json.decode(content, type=Verdict)
+    @property
+    def text(self) -> str:
+        """What failed, as tests and rehearsal tell it."""
+        return "\n\n".join(filter(None, [*(f"{id}:\n{text}" for id, text in self.failures.items()), self.transcript]))
 
 
 def judge(key: str, branch: str, commit: str, main: str, selection: Selection, findings: Findings) -> Verdict:
     """The verdict, without its time."""
     mains, own = findings.mains, findings.own
+    failures = mains.failures | own.failures
     failed = [id for id in mains.failed() if findings.main.outcomes.get(id) != FAILED]
-    overruled = [id for id in failed if _file(id) in (*selection.changed, *selection.removed)]
-    why = findings.outage or _why_not(selection, findings, [id for id in failed if id not in overruled])
-    word = [*_lost(selection, findings), *_skipped(findings)]
-    word += [f"{id} fails as main has it, and the branch changes or removes that test" for id in overruled]
+    overruled = [
+        f"{id} fails as main has it, and the branch changes or removes that test"
+        for id in failed
+        if _file(id) in selection.altered
+    ]
+    why = findings.outage or _why_not(selection, findings, failed)
+    if findings.early and not findings.outage:
+        why = f"{overruled[0] if overruled else why}: that is the PM's to decide, so nothing else was run"
     return Verdict(
         key=key,
         branch=branch,
         commit=commit,
         main=main,
         passed=not why,
-        why=why,
+        why=cut(why, MOST_CHARS),
         outage=bool(findings.outage),
         rehearsed=findings.rehearsed,
         mains=_counts(mains),
         own=_counts(own),
-        failures=dict(list((mains.failures | own.failures).items())[:5]),
+        failures={cut(id, NAME_CHARS): cut(text, MOST_CHARS) for id, text in list(failures.items())[:MOST_SHOWN]},
         fails_on_main=_some(id for id in mains.failed() if id not in failed),
         again=_some((*mains.again, *own.again)),
-        files=_some(dict.fromkeys((*selection.mains, *selection.own)), MOST_FILES),
-        left_out=selection.left_out,
-        tests_added=_some(selection.added),
-        tests_changed=_some(selection.changed),
-        tests_removed=_some(selection.removed),
-        settings_changed=_some(selection.settings),
-        needs_word=_some(word),
-        transcript=findings.transcript,
+        files=len({*selection.mains, *selection.own}),
+        needs_word=_some((*_lost(selection, findings), *_skipped(findings), *overruled)),
+        transcript=cut(findings.transcript, MOST_CHARS),
     )
 
 
@@ -128,18 +119,17 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
     if findings.rehearsed is False:
         return f"it failed its rehearsal: {findings.rehearsal}"
     if not selection.mains and not selection.own:
-        return "no tests: add some as tests/test_*.py; a version is examined with tests"
+        return "no tests: add some as tests/cell/test_*.py; a version is examined with tests"
     if mains.trouble or own.trouble:
         return f"the tests did not come to their end: {mains.trouble or own.trouble}"
     # What main's own code cannot collect either says nothing against the branch.
-    altered = (*selection.changed, *selection.removed)
-    broken = [path for path in mains.broken if path not in findings.main.broken and path not in altered]
+    broken = [path for path in mains.broken if path not in findings.main.broken and path not in selection.altered]
     # What is broken and no test file, such as a folder, counts for all.
     broken = [path for path in broken if _file(path) in selection.mains or not path.endswith(".py")]
     silent = (id for run in (mains, own) for id in run.collected if id not in run.outcomes)
     for found, what in (
         ([*broken, *own.broken], "cannot be collected"),
-        ([*failed, *own.failed()], "failed"),
+        ([*(id for id in failed if _file(id) not in selection.altered), *own.failed()], "failed"),
         ([*silent], "was collected and did not end"),
     ):
         if found:
@@ -150,23 +140,13 @@ def _why_not(selection: Selection, findings: Findings, failed: list[str]) -> str
 
 
 def _lost(selection: Selection, findings: Findings) -> Iterator[str]:
-    """Tests of main that the branch no longer has."""
-    yield from selection.elsewhere
+    """What of main's tests the branch has no longer, or may take from the versions after it."""
+    yield from (f"{path} changes how tests are run" for path in selection.settings if is_setting(path))
     yield from (f"{path} is removed" for path in selection.removed)
-    now = dict.fromkeys(findings.own.collected)
-    now |= dict.fromkeys(id for id in findings.mains.collected if _file(id) not in selection.own)
-    lost = [*_missing(findings.main.collected, now), *_missing(findings.counted_there, findings.counted)]
-    removed = tuple(f"{path}::" for path in selection.removed)
-    yield from dict.fromkeys(each for each in lost if not each.startswith(removed))
-
-
-def _missing(before: Iterable[str], now: Iterable[str]) -> Iterator[str]:
-    counted = Counter(map(_function, now))
-    for id, many in Counter(map(_function, before)).items():
-        if not counted[id]:
-            yield f"{id} is no longer collected"
-        elif counted[id] < many:
-            yield f"{id} is collected {counted[id]} times, {many} times on main"
+    counted, there = (Counter(map(_function, each)) for each in (findings.counted, findings.counted_there))
+    for id in there - counted:
+        now = f"collected {counted[id]} times, {there[id]} times on main"
+        yield f"{id} is {now if counted[id] else 'no longer collected'}"
 
 
 def _skipped(findings: Findings) -> Iterator[str]:
@@ -185,14 +165,13 @@ def _file(id: str) -> str:
     return id.partition("::")[0]
 
 
-_PARAMETERS = re.compile(r"\[.*\]\Z", re.DOTALL)
-
-
 def _function(id: str) -> str:
-    return _PARAMETERS.sub("", id)
+    """Without parameters, which may hold anything."""
+    file, _, test = id.partition("::")
+    return f"{file}::{test.partition('[')[0]}"
 
 
-def _some(names: Iterable[str], most: int = MOST_LISTED) -> tuple[str, ...]:
-    shown = [cut(name, 200) for name in names]
-    more = len(shown) - most
-    return (*shown[:most], *([f"and {more} more"] if more > 0 else []))
+def _some(names: Iterable[str]) -> tuple[str, ...]:
+    shown = [cut(name, NAME_CHARS) for name in names]
+    more = len(shown) - MOST_LISTED
+    return (*shown[:MOST_LISTED], *([f"and {more} more"] if more > 0 else []))

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from infra.keep.door_server import Caller, ClientLeft, Limits, Refusal, unless_left
-from infra.keep.settings import WebSettings
+from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
@@ -19,20 +19,17 @@ from infra.keep.web_door.page import page_of
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, denied, failed, invalid, unavailable
 from infra.keep.web_door.search import search_address, search_results
 from infra.keep.web_door.target import target_of
-from infra.keep.web_door.trace import Trace
+from infra.keep.web_door.trace import Trace, TraceLine, begun_line, in_line
 from infra.keep.web_door.worker import Readers
-from infra.shared.clock import timestamp
 from infra.shared.door import Failure, Health, Healthy
-from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.web import Fetch, Page, Search, SearchResults, TraceLine
+from infra.shared.secret_shapes import redacted
+from infra.shared.web import Fetch, Page, Search, SearchResults
 
 log = structlog.get_logger("web_door")
 
 REQUESTS = Fetch | Search | Health
 LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
-MOST_SHOWN = 500
-"""Characters of an address in the trace."""
 Served = tuple[Page | SearchResults, Fetched]
 """What is answered, and what it was made of."""
 _TOOLS = {Fetch: "fetch_page", Search: "web_search"}
@@ -48,29 +45,27 @@ class WebDoor:
         """Raises Refusal, ClientLeft."""
         if isinstance(request, Health):
             return Healthy()
-        at, began = timestamp(time.time()), time.monotonic()
-        served, refusal = None, None
+        at, began = time.time(), time.monotonic()
+        outcome: Served | WebRefusal
         try:
             work = self._page(request) if isinstance(request, Fetch) else self._found(request)
-            served = await unless_left(caller, work)
-        except WebRefusal as error:
-            refusal = error
+            outcome = await unless_left(caller, work)
+        except WebRefusal as refusal:
+            outcome = refusal
         except ClientLeft:
-            refusal = WebRefusal(Failure("execution_error", "the caller has disconnected", True), "caller_gone")
+            outcome = WebRefusal(Failure("execution_error", "the caller has disconnected", True), "caller_gone")
         except asyncio.CancelledError:  # the door is being stopped
-            refusal = unavailable("the web door is being stopped", "try again in a moment")
-        except Exception as bug:
-            log.exception("door.bug")
-            refusal = unavailable(f"the web door has a bug: {type(bug).__name__}; see its log")
-        milliseconds = round((time.monotonic() - began) * 1000)
+            outcome = unavailable("the web door is being stopped", "try again in a moment")
+        except Exception as error:
+            outcome = _bug(error)
         try:
-            await self._trace.record(line_of(request, at, milliseconds, caller.uid, served or refusal))
+            await self._trace.record(line_of(request, at, time.monotonic() - began, caller.uid, outcome))
         except OSError as trouble:
             log.error("trace.write_failed", reason=str(trouble))
-            refusal = unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later")
-        if refusal or not served:
-            raise Refusal(shown((refusal or unavailable("nothing was served")).error))
-        return served[0]
+            outcome = unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later")
+        if isinstance(outcome, WebRefusal):
+            raise Refusal(shown(outcome.error))
+        return outcome[0]
 
     async def _page(self, request: Fetch) -> Served:
         """Raises WebRefusal."""
@@ -84,7 +79,7 @@ class WebDoor:
         with after_an_answer():
             content = await self._readers.read(fetched, request.raw)
             page = page_of(fetched, content, request.max_chars, self.nonce(fetched))
-        self._outgoing.served(fetched.url, (*(link.url for link in page.links), *addresses_in(page.whole or page.text)))
+        self._outgoing.served(fetched.url, (*(link.url for link in content.links), *addresses_in(content.markdown)))
         return page, fetched
 
     async def _found(self, request: Search) -> Served:
@@ -112,42 +107,36 @@ def failure_of(error: Exception) -> Failure:
     """For what is no request, and what the server itself cannot do."""
     if isinstance(error, msgspec.MsgspecError | UnicodeDecodeError | RecursionError):
         return shown(invalid(f"that is no request: {error}", "ask with do: fetch, search or health").error)
-    log.error("door.bug", error=repr(error))
-    return shown(unavailable(f"the web door has a bug: {type(error).__name__}; see its log").error)
+    return shown(_bug(error).error)
+
+
+def _bug(error: Exception) -> WebRefusal:
+    log.error("door.bug", exc_info=error)
+    return unavailable(f"the web door has a bug: {type(error).__name__}; see its log")
 
 
 def shown(failure: Failure) -> Failure:
     return msgspec.structs.replace(failure, message=redacted(failure.message), hint=redacted(failure.hint))
 
 
-def line_of(
-    request: Fetch | Search, at: str, milliseconds: int, uid: int, outcome: Served | WebRefusal | None
-) -> TraceLine:
-    given = msgspec.to_builtins(msgspec.structs.replace(request, run="", step=""))
+def line_of(request: Fetch | Search, at: float, seconds: float, uid: int, outcome: Served | WebRefusal) -> TraceLine:
+    given = msgspec.json.encode(msgspec.structs.replace(request, run="", step=""))
     refusal = outcome if isinstance(outcome, WebRefusal) else None
-    line = TraceLine(
-        at=at,
-        run_id=redacted_and_cut(request.run, MOST_SHOWN),
-        step_id=redacted_and_cut(request.step, MOST_SHOWN),
-        tool_name=_TOOLS[type(request)],
-        args_hash=hashlib.sha256(msgspec.json.encode(given, order="sorted")).hexdigest(),
-        duration_ms=milliseconds,
-        status="denied" if refusal and refusal.error.type == "policy_denied" else "error" if refusal else "ok",
-        error_code=refusal.error.type if refusal else "",
-        policy_flags=refusal.flags if refusal else (),
-        url=redacted_and_cut(request.url, MOST_SHOWN) if isinstance(request, Fetch) else "",
+    url = request.url if isinstance(request, Fetch) else ""
+    line = msgspec.structs.replace(
+        begun_line(_TOOLS[type(request)], given, url, at, seconds, refusal),
+        run_id=in_line(request.run),
+        step_id=in_line(request.step),
         uid=uid,
     )
-    if not isinstance(outcome, tuple):
+    if isinstance(outcome, WebRefusal):
         return line
-    page, fetched = outcome
+    fetched = outcome[1]
     return msgspec.structs.replace(
         line,
         artifacts=(f"sha256:{fetched.sha256}",) if fetched.sha256 else (),
         policy_flags=fetched.flags,
-        origin=redacted_and_cut(fetched.origin, MOST_SHOWN),
-        url=redacted_and_cut(fetched.url, MOST_SHOWN),
-        size=max(0, fetched.size),
-        hidden_chars=page.hidden_chars if isinstance(page, Page) else 0,
-        invisible_chars=page.invisible_chars if isinstance(page, Page) else 0,
+        origin=in_line(fetched.origin),
+        url=in_line(fetched.url),
+        size=len(fetched.body),
     )

@@ -12,19 +12,18 @@ import ipaddress
 import socket
 import ssl
 import threading
-import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
 import httpx2
 
 from infra.keep.web_door.judge import Judge, Tool
-from infra.keep.web_door.refusal import WebRefusal, after_an_answer, failed, late
+from infra.keep.web_door.refusal import after_an_answer, failed, late
 from infra.keep.web_door.robots import AGENT, Robots
 from infra.keep.web_door.target import Target, redirected
-from infra.keep.web_door.text import HEAD_BYTES, Kind, charset_of, kind_of, type_of
-from infra.shared.addresses import Address
+from infra.keep.web_door.text import Kind, charset_of, kind_of, type_of
+from infra.shared.network import Address
 
 Lookup = Callable[[str], Awaitable[tuple[Address, ...]]]
 """What a host's name means. Raises WebRefusal when it means nothing."""
@@ -32,17 +31,15 @@ SECONDS = 30.0
 """For the whole, with all redirects. With its turn and the reading twice as long and some: the cell waits for three
 minutes (`cell/doors`)."""
 PAGE_BYTES = 8 << 20
-"""Packed and unpacked; of a longer one the rest is left out, and the result says so."""
+"""Of a longer one the rest is left out, and the result says so."""
 CONNECT_SECONDS = 8.0
-MOST_ADDRESSES = 4
-"""Of one host that are tried."""
 MOST_REDIRECTS = 10
 REDIRECTS = (301, 302, 303, 307, 308)
 HEADERS = {
     "user-agent": f"{AGENT}/1 (an agent's reader)",
     "accept": "text/html,application/xhtml+xml,text/*;q=0.9,application/json;q=0.9,application/pdf;q=0.8,*/*;q=0.5",
     "accept-language": "en;q=0.8,*;q=0.5",
-    "accept-encoding": "gzip",
+    "accept-encoding": "identity",
     "connection": "close",
 }
 
@@ -58,11 +55,11 @@ class Fetched(NamedTuple):
     """As the head has it; empty when it has none."""
     kind: Kind
     body: bytes
-    """Unpacked; empty for a kind that is not read."""
+    """Empty for a kind that is not read."""
     whole: bool
+    """Nothing that is read was cut."""
     sha256: str
-    size: int
-    """In bytes: of the body, or, where that was not read, what the head says; -1 when it does not."""
+    """Empty for a kind that is not read."""
     flags: tuple[str, ...] = ()
     """For the trace."""
 
@@ -100,30 +97,20 @@ class Connections:
         trust = trust or ssl.create_default_context()
         self._transport = httpx2.AsyncHTTPTransport(verify=trust, trust_env=False, limits=limits)
 
-    async def ask(
-        self, target: Target, addresses: tuple[Address, ...], seconds: float, headers: Mapping[str, str] | None = None
-    ) -> httpx2.Response:
+    async def ask(self, target: Target, address: Address, seconds: float) -> httpx2.Response:
         """The beginning of an answer, which the caller closes. Raises WebRefusal."""
         waits = {"connect": min(CONNECT_SECONDS, seconds), "read": seconds, "write": seconds, "pool": seconds}
-        trouble = failed(f"{target.host} has no address")
-        for address in addresses[:MOST_ADDRESSES]:
-            url = httpx2.URL(scheme=target.scheme, host=str(address), port=target.port, raw_path=target.path.encode())
-            request = httpx2.Request(
-                "GET",
-                url,
-                headers={"host": target.authority, **HEADERS, **(headers or {})},
-                extensions={"sni_hostname": target.host, "timeout": waits},
-            )
+        sent = {"host": target.authority, **HEADERS}
+        extensions = {"sni_hostname": target.host, "timeout": waits}
+        url = httpx2.URL(scheme=target.scheme, host=str(address), port=target.port, raw_path=target.path.encode())
+        with _typed(target):
             try:
+                request = httpx2.Request("GET", url, headers=sent, extensions=extensions)
                 return await self._transport.handle_async_request(request)
             except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
                 words = f"{target.origin} cannot be reached, or does not prove who it is ({error})"
-                trouble = failed(words, "try again later, or use another source", "certificate" not in str(error))
-            except httpx2.TimeoutException:
-                raise late(f"{target.origin} sent nothing for {seconds:g} s", "try again later") from None
-            except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
-                raise _broken(target, error) from None
-        raise trouble
+                hint = "try again later, or use another source"
+                raise failed(words, hint, "certificate" not in str(error)) from None
 
 
 class Fetcher:
@@ -159,7 +146,7 @@ class Fetcher:
                 found = await self._lookup(target.host)
                 self._judge.let(target, tool, found, asked)
             with after_an_answer():  # or in the middle of one
-                response = await self._connections.ask(target, found, self._seconds)
+                response = await self._connections.ask(target, found[0], self._seconds)
                 try:
                     location = response.headers.get("location", "")
                     if response.status_code not in REDIRECTS or not location:
@@ -171,62 +158,38 @@ class Fetcher:
         raise failed(f"{target.host} redirects more than {MOST_REDIRECTS} times", "use another source")
 
     async def _read(self, target: Target, response: httpx2.Response, flags: tuple[str, ...]) -> Fetched:
-        """Of a body that is no text no more than its beginning. Raises WebRefusal."""
-        header, body, whole = response.headers.get("content-type", ""), b"", False
+        """Raises WebRefusal."""
+        header, body, whole = response.headers.get("content-type", ""), b"", True
         if kind_of(header, b"") != "other":
-            body, whole = await self._body(target, response, header)
-        kind = kind_of(header, body)
-        size, digest = len(body), hashlib.sha256(body).hexdigest()
+            body, whole = await self._body(target, response)
+        kind, digest = kind_of(header, body), hashlib.sha256(body).hexdigest()
         if kind == "other":
-            body, whole, digest = b"", False, ""
-            size = int(response.headers.get("content-length", -1))  # of no other form: what read the head saw to it
-        return Fetched(
-            url=target.url,
-            origin=target.origin,
-            status=response.status_code,
-            content_type=type_of(header),
-            charset=charset_of(header),
-            kind=kind,
-            body=body,
-            whole=whole,
-            sha256=digest,
-            size=size,
-            flags=flags if whole else (*flags, "not_read" if kind == "other" else "cut"),
-        )
+            body, whole, digest, flags = b"", True, "", (*flags, "not_read")
+        elif not whole:
+            flags = (*flags, "cut")
+        site, types = (target.url, target.origin, response.status_code), (type_of(header), charset_of(header))
+        return Fetched(*site, *types, kind, body, whole, digest, flags)
 
-    async def _body(self, target: Target, response: httpx2.Response, header: str) -> tuple[bytes, bool]:
+    async def _body(self, target: Target, response: httpx2.Response) -> tuple[bytes, bool]:
         """And whether that is all of it. Raises WebRefusal."""
-        coding = response.headers.get("content-encoding", "").strip().lower()
+        if response.headers.get("content-encoding", "").strip().lower() not in ("", "identity"):
+            raise failed("the page is packed, which was not asked for", "use another source")
         came = bytearray()
-        try:
+        with _typed(target):
             async for part in response.aiter_raw():
                 came += part
-                if len(came) > self._page_bytes or (
-                    not coding and kind_of(header, bytes(came[:HEAD_BYTES])) == "other"
-                ):
+                if len(came) > self._page_bytes:
                     break
-        except httpx2.TimeoutException:
-            raise late(f"{target.origin} stopped in the middle of the page", "try again later") from None
-        except (httpx2.HTTPError, ValueError) as error:
-            raise _broken(target, error) from None
-        return unpacked(bytes(came), coding, self._page_bytes)
+        return bytes(came[: self._page_bytes]), len(came) <= self._page_bytes
 
 
-def unpacked(came: bytes, coding: str, most: int) -> tuple[bytes, bool]:
-    """At most so many bytes of it, as a few packed ones stand for any number; and whether that is all. Raises
-    WebRefusal for damage, and for a coding that was not asked for."""
-    if coding not in ("", "identity", "gzip", "x-gzip"):
-        raise failed("the page is packed in another way than gzip, which was asked for")
-    if "gzip" not in coding or not came:
-        return came[:most], len(came) <= most
-    unpack = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+@contextlib.contextmanager
+def _typed(target: Target) -> Iterator[None]:
+    """What goes wrong at the site, as a WebRefusal without its words."""
     try:
-        body = unpack.decompress(came, most)
-    except zlib.error as error:
-        raise failed(f"the page's packed body is damaged ({error})", "try again", retriable=True) from None
-    return body, unpack.eof and not unpack.unused_data
-
-
-def _broken(target: Target, error: Exception) -> WebRefusal:
-    words = f"{target.origin} gave an answer that cannot be read ({type(error).__name__})"
-    return failed(words, "try again, or use another source", retriable=True)
+        yield
+    except httpx2.TimeoutException:
+        raise late(f"{target.origin} has stopped sending", "try again later") from None
+    except (httpx2.HTTPError, httpx2.InvalidURL, ValueError) as error:
+        words = f"{target.origin} gave an answer that cannot be read ({type(error).__name__})"
+        raise failed(words, "try again, or use another source", retriable=True) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from infra.shared.visible import without_invisible
+from infra.shared.text import without_invisible
 
 OPEN, CLOSE = "\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}", "\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
 LINE_MARK = "web| "
@@ -57,17 +57,15 @@ def defanged(text: str) -> str:
     return _SPEAKERS.sub(lambda match: f"{match[0]}{_TORN}", text) if "<" in text or "[" in text else text
 
 
-def normal(text: str) -> tuple[str, int]:
-    """`text` with plain line ends, few empty lines, and without control, bidirectional and invisible characters; and
-    how many of these it held."""
+def normal(text: str) -> str:
+    """`text` with plain line ends, few empty lines, and without control, bidirectional and invisible characters."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\f", "\n")
-    text, count = without_invisible(text, "\n\t")
-    return _BLANK.sub("\n\n", text).strip(), count
+    return _BLANK.sub("\n\n", without_invisible(text, "\n\t")).strip()
 
 
 def one_line(text: str, most: int) -> str:
     """The same of a title or the text of a link."""
-    return " ".join(normal(text[: most * 4])[0].split())[:most]
+    return " ".join(normal(text[: most * 4]).split())[:most]
 
 
 def _torn(line: str) -> str:

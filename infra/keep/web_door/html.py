@@ -11,15 +11,13 @@ from urllib.parse import urljoin, urlsplit
 from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from infra.keep.web_door.text import MOST_LINKS, Content
+from infra.keep.web_door.text import MOST_LINKS, Content, Link
 from infra.shared.text import counted
-from infra.shared.web import MOST_URL_CHARS, Link
+from infra.shared.web import MOST_URL_CHARS
 
-HIDDEN = "script, style, template, noscript, dialog:not([open]), [hidden], [aria-hidden=true i]"
-NO_TEXT = "head, svg, canvas, iframe, object, embed, audio, video, datalist, noframes, noembed"
+NO_TEXT = "script, style, template, head, svg, canvas, iframe, object, embed, audio, video, datalist, noframes, noembed"
 """What they hold is shown when the thing itself cannot be, or is no text."""
-UNCOUNTED = ("script", "style", "head", "svg")
-"""Programs, styles and drawings hold much that was never meant as text."""
+HIDDEN = "noscript, dialog:not([open]), [hidden], [aria-hidden=true i]"
 AROUND = "nav, aside, footer, [role=navigation], [role=complementary], [role=contentinfo]"
 CONTROLS = "input, select, button, textarea"
 MOST_HTML_CHARS = 4 << 20
@@ -44,24 +42,29 @@ _OPTIONS = ConversionOptions(
 def read_html(text: str, url: str) -> Content:
     """`url` is where it came from."""
     document = LexborHTMLParser(text)
+    root = document.root
     node = document.css_first("title")
     title = (node.text() or "") if node is not None else ""
     node = document.css_first("base[href]")
     base = (absolute(node.attributes.get("href") or "", url) if node is not None else "") or url
-    hidden = _without_comments(document)
-    hidden += _without(document.css(f"{HIDDEN}, {NO_TEXT}"))
+    for node in [node for node in root.traverse(include_text=True) if node.is_comment_node] if root else ():
+        node.remove()
+    _without(document.css(NO_TEXT))
+    hidden = _without(document.css(HIDDEN))
     styled = document.css("[style]")
     hidden += _without(node for node in styled if _HIDES.search((node.attributes.get("style") or "")[:2000]))
     links = _with_plain_addresses(document, base)
     around_chars = _without(document.css(AROUND))
     _without(document.css(CONTROLS))
     seen = document.html or ""
-    del document
+    del document, root
     markdown = convert(seen[:MOST_HTML_CHARS], _OPTIONS).content or ""
     notes = [f"all after the first {MOST_HTML_CHARS:,} characters of its source"] if len(seen) > MOST_HTML_CHARS else []
     if around_chars:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
-    return Content(title, markdown, links, tuple(notes), hidden)
+    if hidden:
+        notes.append(f"{counted(hidden, 'character')} that no reader sees")
+    return Content(title, markdown, links, tuple(notes))
 
 
 def absolute(address: str, base: str) -> str:
@@ -107,18 +110,6 @@ def _without(nodes: Iterable[LexborNode]) -> int:
     chars = 0
     # The innermost first, so that nothing is counted twice; one that matches in two ways comes twice.
     for node in reversed({node.mem_id: node for node in nodes}.values()):
-        if node.tag not in UNCOUNTED:
-            chars += len((node.text(strip=True) or "").strip())
-        if node.tag == "template":
-            chars += sum(len((each.text(strip=True) or "").strip()) for each in node.template_fragments())
+        chars += len((node.text(strip=True) or "").strip())
         node.decompose()
-    return chars
-
-
-def _without_comments(document: LexborHTMLParser) -> int:
-    root = document.root
-    comments = [node for node in root.traverse(include_text=True) if node.is_comment_node] if root else []
-    chars = sum(len((node.comment_content or "").strip()) for node in comments)
-    for node in comments:
-        node.remove()
     return chars

@@ -9,13 +9,12 @@ from typing import Literal, NamedTuple
 
 from infra.keep.web_door.refusal import denied
 from infra.keep.web_door.target import PORTS, Target
-from infra.shared.addresses import Address, is_inner
-from infra.shared.host_rules import host_matches
+from infra.shared.network import Address, host_matches, is_inner
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
 
 Tool = Literal["fetch_page", "web_search"]
-EFFECT = "read"
-"""Of both tools."""
+EFFECT = "execute"
+"""Of both tools: an address that is asked for may carry data out."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"
 _INSTEAD = "do without this address, or ask the PM in your report"
 _FIRST_FREE_PORT = 1024

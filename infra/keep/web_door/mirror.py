@@ -8,35 +8,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import re
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import httpx2
+import msgspec
 
 from infra.keep.web_door.fetch import REDIRECTS, Connections, Lookup
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import let_words
 from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid, late
 from infra.keep.web_door.target import PORTS, Target, redirected, target_of
-from infra.shared.clock import timestamp
-from infra.shared.host_rules import host_matches
-from infra.shared.secret_shapes import redacted_and_cut
+from infra.keep.web_door.trace import TraceLine, begun_line
+from infra.shared.network import host_matches
 from infra.shared.text import cut, plain
-from infra.shared.web import TraceLine
 
-HEAD_BYTES, HEAD_SECONDS, IDLE_SECONDS, FILE_SECONDS = 16 << 10, 10.0, 60.0, 3600.0
+HEAD_BYTES, IDLE_SECONDS, FILE_SECONDS = 16 << 10, 60.0, 3600.0
+AT_ONCE = 64
 LINE_BYTES = 1 << 20
 """Of an index without a tag or a comma."""
-MOST_SHOWN = 500
-STATUS = {"policy_denied": 403, "validation_error": 405, "execution_error": 502, "tool_unavailable": 503}
+STATUS = {"policy_denied": 403, "validation_error": 405}
 _ASKED = re.compile(r"GET (/\S*) HTTP/1\.[01]\r\n")
-_ACCEPT = re.compile(r"\r\naccept: ?([\x20-\x7e]{1,1000})\r\n", re.IGNORECASE)
 _INDEX = re.compile(r"\s*(?:text/html|application/(?:[\w.+-]+\+)?(?:html|json))\b", re.IGNORECASE)
-_FROM_ROOT = re.compile(rb"""((?:href=["']|"url": ?"))/(?!/)""", re.IGNORECASE)
-"""An address without its host, in an index of HTML or JSON."""
+_FROM_ROOT = re.compile(rb"""(href=["'])/(?!/)""", re.IGNORECASE)
+"""An address without its host."""
 
 
 class Mirror:
@@ -50,12 +47,10 @@ class Mirror:
         lookup: Lookup,
         record: Callable[[TraceLine], Awaitable[None]],
         port: int = PORTS["https"],
-        at_once: int = 64,
-        file_bytes: int = 8 << 30,
     ) -> None:
         self._hosts, self._judge, self._connections, self._lookup = hosts, judge, connections, lookup
-        self._record, self._port, self._file_bytes = record, port, file_bytes
-        self._places = asyncio.Semaphore(at_once)
+        self._record, self._port = record, port
+        self._places = asyncio.Semaphore(AT_ONCE)
         names = "|".join(map(re.escape, hosts))
         self._address = re.compile(rf"https://((?:[a-z0-9_-]+\.)*(?:{names}))(?::443)?/".encode(), re.IGNORECASE)
 
@@ -77,49 +72,45 @@ class Mirror:
 
     async def _answer(self, reader: asyncio.StreamReader, closing: contextlib.AsyncExitStack) -> AsyncIterator[bytes]:
         """Raises what cannot be told any more, as the answer has begun."""
-        at, began, url = timestamp(time.time()), time.monotonic(), ""
+        at, began, url = time.time(), time.monotonic(), ""
         trouble: WebRefusal | None = None
         try:
-            url, accept = await self._asked(reader)
-            target = target_of(url)._replace(port=self._port)
-            response = await self._response(target, accept)
+            async with asyncio.timeout(IDLE_SECONDS):
+                url = await self._asked(reader)
+                target = target_of(url)._replace(port=self._port)
+                response = await self._response(target)
             closing.push_async_callback(response.aclose)
             lines = self._head(target, response)
-        except WebRefusal as refusal:
-            trouble = refusal
+        except (WebRefusal, TimeoutError) as error:
+            trouble = error if isinstance(error, WebRefusal) else late(f"no answer came within {IDLE_SECONDS:g} s")
             # The reason is all that these tools show of an answer.
-            words = plain(cut(" ".join(refusal.error.message.split()), 300)).encode("ascii", "replace").decode()
-            lines = [f"HTTP/1.1 {STATUS.get(refusal.error.type, 504)} {words}", "content-length: 0"]
-        await self._record(_line(at, began, url, trouble))
+            words = plain(cut(" ".join(trouble.error.message.split()), 300)).encode("ascii", "replace").decode()
+            lines = [f"HTTP/1.1 {STATUS.get(trouble.error.type, 502)} {words}", "content-length: 0"]
+        line = begun_line("package", url.encode(), url, at, time.monotonic() - began, trouble)
+        origin, status = "/".join(line.url.split("/")[:3]), line.status if trouble else "package"
+        await self._record(msgspec.structs.replace(line, origin=origin, status=status))
         yield "\r\n".join([*lines, "connection: close", "", ""]).encode()
         if not trouble:
             async for piece in self._pieces(target, response):
                 yield b"%x\r\n%b\r\n" % (len(piece), piece)
             yield b"0\r\n\r\n"
 
-    async def _asked(self, reader: asyncio.StreamReader) -> tuple[str, str]:
-        """The address, and which form of it is wanted. Raises WebRefusal, TimeoutError."""
+    async def _asked(self, reader: asyncio.StreamReader) -> str:
+        """The address. Raises WebRefusal, EOFError."""
         try:
-            async with asyncio.timeout(HEAD_SECONDS):
-                head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         except asyncio.LimitOverrunError:
             raise invalid(f"the request has more than {HEAD_BYTES} bytes") from None
-        asked, accept = _ASKED.match(head), _ACCEPT.search(head)
-        if not asked:
+        if not (asked := _ASKED.match(head)):
             raise invalid("only GET /<host>/<path> is known here")
-        return f"https:/{asked[1]}", accept[1] if accept else "*/*"
+        return f"https:/{asked[1]}"
 
-    async def _response(self, target: Target, accept: str) -> httpx2.Response:
+    async def _response(self, target: Target) -> httpx2.Response:
         self._admit(target)
         let_words(target.url)
-        try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                found = await self._lookup(target.host)
-                self._judge.package(target.host, found)
-                headers = {"accept": accept, "accept-encoding": "identity"}
-                return await self._connections.ask(target, found, IDLE_SECONDS, headers)
-        except TimeoutError:
-            raise late(f"{target.origin} did not answer within {IDLE_SECONDS:g} s") from None
+        found = await self._lookup(target.host)
+        self._judge.package(target.host, found)
+        return await self._connections.ask(target, found[0], IDLE_SECONDS)
 
     def _admit(self, target: Target) -> None:
         if not host_matches(self._hosts, target.host):
@@ -141,14 +132,13 @@ class Mirror:
     async def _pieces(self, target: Target, response: httpx2.Response) -> AsyncIterator[bytes]:
         """The body, none of it empty. Raises httpx2.HTTPError, WebRefusal."""
         is_index = bool(_INDEX.match(response.headers.get("content-type", "")))
-        left, held = self._file_bytes, b""
+        held = b""
         async for part in response.aiter_raw():
-            left -= len(part)
             held += part
             # An address is whole where a tag or a member of an object begins after it.
             end = max(held.rfind(b"<"), held.rfind(b","), 0) if is_index else len(held)
-            if left < 0 or len(held) - end > LINE_BYTES:
-                raise failed(f"{target.origin} sends too much")
+            if len(held) - end > LINE_BYTES:
+                raise failed(f"{target.origin} sends an index without an end")
             if end:
                 yield self._mirrored(held[:end], target) if is_index else held
                 held = held[end:]
@@ -159,15 +149,3 @@ class Mirror:
         here = f"{self._home}/".encode()
         text = self._address.sub(lambda found: here + found[1].lower() + b"/", text)
         return _FROM_ROOT.sub(rb"\1" + here + target.host.encode() + b"/", text)
-
-
-def _line(at: str, began: float, url: str, trouble: WebRefusal | None) -> TraceLine:
-    error, milliseconds = trouble.error.type if trouble else "", round((time.monotonic() - began) * 1000)
-    return TraceLine(
-        *(at, "", "", "package", hashlib.sha256(url.encode()).hexdigest(), milliseconds),
-        status="denied" if error == "policy_denied" else "error" if error else "package",
-        error_code=error,
-        policy_flags=trouble.flags if trouble else (),
-        origin=redacted_and_cut("/".join(url.split("/")[:3]), MOST_SHOWN),
-        url=redacted_and_cut(url, MOST_SHOWN),
-    )

@@ -33,10 +33,7 @@ def search_address(provider: str | None, query: str) -> str:
         raise unavailable(
             "no search provider is set", "the PM names one in web.search_url; fetch_page reads known addresses", False
         )
-    asked = quote_plus(query.encode(errors="replace"))
-    if QUERY in provider:
-        return provider.replace(QUERY, asked)
-    return f"{provider}{'&' if '?' in provider else '?'}q={asked}&format=json"
+    return provider.replace(QUERY, quote_plus(query.encode(errors="replace")))
 
 
 def origin_of(provider: str | None) -> str:
@@ -56,7 +53,7 @@ def search_results(body: bytes, origin: str, nonce: str) -> tuple[SearchResults,
         raise failed(words, "tell the PM that web.search_url is wrong") from None
     usable = [each for each in found if each.url.startswith(("http://", "https://"))][:MOST_RESULTS]
     text = "\n\n".join(_shown(number, each) for number, each in enumerate(usable, 1)) or "Nothing was found."
-    return SearchResults(origin, framed(text, origin, nonce), len(usable)), tuple(each.url for each in usable)
+    return SearchResults(framed(text, origin, nonce), len(usable)), tuple(each.url for each in usable)
 
 
 def _shown(number: int, found: FoundPage) -> str:

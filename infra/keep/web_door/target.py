@@ -10,8 +10,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import idna
 
 from infra.keep.web_door.refusal import WebRefusal, failed, invalid
-from infra.shared.addresses import readings
-from infra.shared.host_names import MAX_LENGTH
+from infra.shared.network import MAX_HOST_LENGTH, address_of
 from infra.shared.secret_shapes import redacted
 from infra.shared.text import cut
 from infra.shared.web import MOST_URL_CHARS
@@ -80,19 +79,16 @@ def redirected(target: Target, location: str) -> Target:
 def _host(written: str, shown: str) -> str:
     if "%" in written or not written:
         raise invalid(f"{shown} names no host", _WANTED)
-    meant = readings(written)
-    if len(meant) > 1:
-        raise invalid(f"the host of {shown} can be read as {' or '.join(map(str, meant))}; write the one that is meant")
-    if meant:
-        return str(meant[0])
+    if address := address_of(written):
+        return str(address)
     name = written.removesuffix(".")
     if not name.isascii():
         try:
             name = idna.encode(name, uts46=True).decode()
         except idna.IDNAError as error:
             raise invalid(f"{shown} names no host: {error}", _WANTED) from None
-        if readings(name):
+        if address_of(name):
             raise invalid(f"the host of {shown} is an address in digits of another script; write it in plain ones")
-    if len(name) > MAX_LENGTH or not _NAME.fullmatch(name):
+    if len(name) > MAX_HOST_LENGTH or not _NAME.fullmatch(name):
         raise invalid(f"{shown} names no host", _WANTED)
     return name

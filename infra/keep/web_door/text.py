@@ -1,5 +1,4 @@
-"""What a body is by its content type and its beginning, its letters by the Encoding Standard of the WHATWG, and what is
-made of it: text that a page wrote, not yet in a frame. Pure."""
+"""What a body is, by its content type and beginning, and its letters, by the Encoding Standard of the WHATWG. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +9,9 @@ from typing import Literal
 import msgspec
 import webencodings  # type: ignore[import-untyped]
 
-from infra.shared.web import Link
-
 Kind = Literal["html", "pdf", "text", "other"]
-HEAD_BYTES = 1 << 10
-"""Of a body whose type is not said, what decides."""
-META_BYTES = 1 << 12
-"""Where a `<meta>` is looked for. The standard stops at 1024 bytes; many pages do not."""
+HEAD_BYTES = 1 << 12
+"""In which a body tells its kind and its charset. The standard stops at 1024; many pages do not."""
 MOST_LINKS = 200
 _TYPE = re.compile(r"\s*([a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,60})\s*(?:;|\Z)", re.IGNORECASE)
 _CHARSET = re.compile(r""";\s*charset\s*=\s*["']?([^\s;"']{1,40})""", re.IGNORECASE)
@@ -37,6 +32,11 @@ class PageBody(msgspec.Struct, frozen=True):
     raw: bool
 
 
+class Link(msgspec.Struct, frozen=True):
+    text: str
+    url: str
+
+
 class Content(msgspec.Struct, frozen=True):
     """What a worker makes of it."""
 
@@ -45,8 +45,6 @@ class Content(msgspec.Struct, frozen=True):
     links: tuple[Link, ...] = ()
     notes: tuple[str, ...] = ()
     """What was left out, in our words."""
-    hidden_chars: int = 0
-    invisible_chars: int = 0
 
 
 def type_of(header: str) -> str:
@@ -85,14 +83,8 @@ def decoded(body: bytes, label: str, in_page: bool = False) -> str:
     return text
 
 
-def warm() -> None:
-    """Load all codecs, for a process that can open no files later."""
-    for label in set(webencodings.LABELS.values()):
-        webencodings.decode(b"a", label, "replace")
-
-
 def _named_within(body: bytes) -> webencodings.Encoding | None:
-    found = _NAMED.search(body[:META_BYTES])
+    found = _NAMED.search(body[:HEAD_BYTES])
     encoding = webencodings.lookup(found[1].decode("latin-1")) if found else None
     # What names itself in ASCII is not written in UTF-16.
     return webencodings.UTF8 if encoding and encoding.name.startswith("utf-16") else encoding

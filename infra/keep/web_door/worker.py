@@ -15,16 +15,14 @@ from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.fetch import Fetched
 from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
-from infra.keep.web_door.text import MOST_LINKS, Content, PageBody
-from infra.shared.text import counted
-from infra.shared.web import MOST_CHARS, MOST_URL_CHARS, Link
+from infra.keep.web_door.text import MOST_LINKS, Content, Link, PageBody
+from infra.shared.web import MOST_CHARS, MOST_URL_CHARS
 
 SECONDS: Final = 10.0
 """With its start, where it has not been started ahead."""
 MOST_REPLY_BYTES: Final = 16 << 20
 MOST_LINE_CHARS: Final = 300
 """Of a title, a note, or the text of a link."""
-_INSTEAD = "look for the same text at another address"
 
 
 class Readers:
@@ -34,11 +32,6 @@ class Readers:
         self._seconds = seconds
         self._next: subprocess.Popen[bytes] | None = None
         self._turn = asyncio.Lock()
-
-    @property
-    def pid(self) -> int:
-        """Of the worker that is started ahead; 0 for none."""
-        return self._next.pid if self._next else 0
 
     def start(self) -> subprocess.Popen[bytes]:
         """The next page's worker, which is not waited for. Raises OSError."""
@@ -59,26 +52,20 @@ class Readers:
     async def read(self, fetched: Fetched, raw: bool) -> Content:
         """Normalised. Raises WebRefusal."""
         if fetched.kind == "other":
-            said = counted(fetched.size, "byte") if fetched.size >= 0 else "size unknown"
-            return Content("", "", notes=(f"the body, which is no text: {fetched.content_type or 'no type'}, {said}",))
+            return Content("", "", notes=(f"the body, which is no text: {fetched.content_type or 'no type'}",))
         body = PageBody(fetched.kind, fetched.body, fetched.charset, fetched.url, raw)
         async with self._turn:
             try:
                 async with asyncio.timeout(self._seconds):
-                    reply = await asyncio.to_thread(_asked, self.start(), msgspec.msgpack.encode(body))
-            except TimeoutError:
-                words = f"the page could not be read within {self._seconds:g} s: it is too large or too strange"
-                raise failed(words, _INSTEAD) from None
-            except (OSError, msgspec.MsgspecError):
-                words = "the page could not be read: its parser failed, or needed more memory than it may have"
-                raise failed(words, _INSTEAD) from None
+                    content = await asyncio.to_thread(_asked, self.start(), msgspec.msgpack.encode(body))
+            except (OSError, msgspec.MsgspecError):  # the first: it is late, too
+                words = "the page could not be read: it is damaged, needs a password, or takes more time or memory"
+                raise failed(f"{words} than it may", "look for the same text at another address") from None
             finally:
                 self.close()  # which ends the thread, too
                 with contextlib.suppress(OSError):
                     self.start()
-        if isinstance(reply, str):
-            raise failed(f"the page could not be read: {one_line(reply, 200)}")
-        return normalised(reply)
+        return normalised(content)
 
     def close(self) -> None:
         if self._next:
@@ -88,13 +75,13 @@ class Readers:
             self._next = None
 
 
-def _asked(worker: subprocess.Popen[bytes], request: bytes) -> Content | str:
+def _asked(worker: subprocess.Popen[bytes], request: bytes) -> Content:
     """Raises OSError, msgspec.MsgspecError."""
     if not worker.stdin or not worker.stdout:
         raise AssertionError("unreachable: it was started with both")
     with worker.stdin:
         worker.stdin.write(request)
-    return msgspec.msgpack.decode(worker.stdout.read(MOST_REPLY_BYTES), type=Content | str)
+    return msgspec.msgpack.decode(worker.stdout.read(MOST_REPLY_BYTES), type=Content)
 
 
 def normalised(content: Content) -> Content:
@@ -105,5 +92,5 @@ def normalised(content: Content) -> Content:
         if link.url.startswith(("http://", "https://")) and one_line(link.url, MOST_URL_CHARS) == link.url
     )
     notes = tuple(one_line(note, MOST_LINE_CHARS) for note in content.notes[:10])
-    markdown, taken = normal(content.markdown[:MOST_CHARS])
-    return Content(one_line(content.title, MOST_LINE_CHARS), markdown, links, notes, content.hidden_chars, taken)
+    title, markdown = one_line(content.title, MOST_LINE_CHARS), normal(content.markdown[:MOST_CHARS])
+    return Content(title, markdown, links, notes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,8 @@ from infra.shared.mind.layout import EVENTS
 from infra.shared.safe_files import Below
 
 EventType = Literal["skill_execution", "task_update", "self_modification", "error", "note"]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""A line with a larger number is no event: sums stay numbers."""
 SUFFIX: Final = ".jsonl"
 MOST_LINE: Final = 1 << 20
 """Bytes of a line: longer ones are not ours."""
@@ -41,7 +43,7 @@ class EventContext(msgspec.Struct, frozen=True):
 class Execution(msgspec.Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     exit_codes: tuple[int, ...] = ()
-    duration_ms: int = 0
+    duration_ms: Count = 0
 
 
 class ModifiedFile(msgspec.Struct, frozen=True):
@@ -58,10 +60,10 @@ class Outcomes(msgspec.Struct, frozen=True):
 
 class EventMetadata(msgspec.Struct, frozen=True):
     llm_model: str = ""
-    context_tokens: int = 0
+    context_tokens: Count = 0
     confidence: float | None = None
-    """As the model says of a note; None for acts."""
-    curiosity_spend: float = 0.0
+    """The schema has it; nothing here measures one."""
+    curiosity_spend: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     """US dollars of the exploration budget since the event before."""
     label: str = "task"
     """What the run is for: `task`, `maintenance`, `exploration`, …"""
@@ -85,7 +87,7 @@ class MindEvent(msgspec.Struct, frozen=True):
     """`3.1`: the first call of step 3; empty for what no step did."""
     timestamp: str = ""
     """The keep's."""
-    seq: int = 0
+    seq: Count = 0
     """1 for the first event of all, then one more each; the keep's."""
 
 

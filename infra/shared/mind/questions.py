@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from infra.shared.labels import EXPLORATION, EXPLORATION_PARTS
+from infra.shared.conversation import EXPLORATION, EXPLORATION_PARTS
 from infra.shared.text import cut, plain
 
 MOST_BYTES = 1 << 20

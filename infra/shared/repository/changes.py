@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from infra.shared.paths import PAGES
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import PAGES
 
 
 class Change(NamedTuple):
@@ -39,15 +39,6 @@ def _mode(text: str) -> str:
 
 COMPARE = ("--raw", "--no-abbrev", "--no-renames", "--ignore-submodules=none", "-z")
 """How git is to show changes for `parse_raw`."""
-
-
-def changes(git: Git, base: str, new: str) -> dict[str, Change]:
-    """Every file that differs, by its path. Raises GitError, and TooMuch by the limits of `git`."""
-    # A tree that holds itself over and over has paths without end: a listing fails early, while a comparison would
-    # take all memory and then say nothing.
-    git.raw("ls-tree", "-r", "-t", "-z", "--name-only", "--full-tree", new)
-    found = parse_raw(git.raw("diff-tree", "-r", *COMPARE, base, new, "--"))
-    return {change.path: change for change in found if isinstance(change, Change)}
 
 
 def changes_beyond_page(git: Git, old: str, new: str) -> bool:

@@ -15,17 +15,14 @@ import copy
 import math
 import os
 import re
-import resource
 import selectors
 import signal
 import subprocess
 import time
-from _thread import allocate_lock  # what `threading` offers as Lock, without the cost of importing it
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from infra.shared.identity import OURS, Identity
-from infra.shared.interrupts import deferred_interrupts
 from infra.shared.people import Person
 from infra.shared.repository.git_environment import DRIVERS_OFF, safe_environment
 
@@ -114,39 +111,40 @@ class Git:
 
     def raw(self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS) -> bytes:
         """The same, as the bytes that git wrote. Raises GitError, and TooMuch for an answer beyond the limit."""
-        parts, size = list[bytes](), 0
+        answer = bytearray()
         with contextlib.closing(self.pieces(*words, stdin=stdin, timeout=timeout)) as pieces:
             try:
                 for part in pieces:
-                    parts.append(part)
-                    size += len(part)
-                    if size > self._limits.answer_bytes:
+                    answer += part
+                    if len(answer) > self._limits.answer_bytes:
                         raise TooMuch(words, self._limits.answer_bytes)
             except GitError as error:
-                error.stdout = b"".join(parts)
+                error.stdout = bytes(answer)
                 raise
-        return b"".join(parts)
+        return bytes(answer)
+
+    def ok(self, *words: str) -> bool:
+        """True when the call succeeds, False when it ends with 1. Raises GitError for anything else."""
+        try:
+            self.raw(*words)
+        except GitError as error:
+            if error.status == 1:
+                return False
+            raise
+        return True
 
     def pieces(
         self, *words: str, stdin: bytes | None = None, timeout: float = TIMEOUT_SECONDS
     ) -> Generator[bytes, None, None]:
         """The answer as it comes, however long it is. Close it. Raises GitError, also at its end."""
-        began, end = self._from_now(words, timeout)
-        with self._started(words, stdin) as process:
-            yield from self._answer(words, process, began, end)
-
-    def _from_now(self, words: tuple[str, ...], seconds: float) -> tuple[float, float]:
-        began = time.monotonic()
-        end = min(began + seconds, self._end)
+        began, complaints = time.monotonic(), bytearray()
+        end = min(began + timeout, self._end)
         if end <= began:  # a quick call would otherwise answer before anyone looks at the clock
             raise GitError(words, None, "not started, the time for all calls is used up")
-        return began, end
-
-    def _answer(self, words: tuple[str, ...], process: _Process, began: float, end: float) -> Iterator[bytes]:
-        complaints = bytearray()
+        process = self._start(words, stdin)
         try:
-            for part, said in _read(process, end):
-                if said:
+            for part, is_answer in _read(process, end):
+                if is_answer:
                     yield part
                     continue
                 complaints += part
@@ -155,31 +153,22 @@ class Git:
             process.wait(max(0.0, end - time.monotonic()))
         except subprocess.TimeoutExpired:
             raise GitError(words, None, f"stopped after {end - began:g} s") from None
+        finally:
+            _end(process)
         if process.returncode:
             raise GitError(words, process.returncode, complaints.decode(errors="replace"))
 
-    @contextlib.contextmanager
-    def _started(self, words: tuple[str, ...], stdin: bytes | None) -> Iterator[_Process]:
-        """Git as it runs; it is ended on the way out, however that is."""
-        process = None
-        try:
-            with deferred_interrupts():  # Popen forgets the child that it has just started
-                process = self._start(words, stdin)
-            yield process
-        finally:
-            if process:
-                _end(process)
-
     def _start(self, words: tuple[str, ...], stdin: bytes | None) -> _Process:
+        most = self._limits.memory_bytes
+        limited = ("prlimit", f"--data={most}:") if most is not None else ()
         # What git reads is a file in memory, so that writing never waits for reading.
         with open(os.memfd_create("stdin"), "w+b") as asked:
             asked.write(stdin or b"")
             asked.seek(0)
             try:
-                # The identity may be alone in being allowed into the directory.
-                with self._identity.acting(), _memory_of(self._limits.memory_bytes):
+                with self._identity.acting():  # it may be alone in being allowed into the directory
                     return subprocess.Popen(
-                        ["git", *words[:1], *DRIVERS_OFF.get(words[0] if words else "", ()), *words[1:]],
+                        [*limited, "git", *words[:1], *DRIVERS_OFF.get(words[0] if words else "", ()), *words[1:]],
                         cwd=self.directory,
                         env=self._env,
                         stdin=asked,
@@ -191,29 +180,6 @@ class Git:
             except (OSError, ValueError) as error:  # no git, no such directory, or a word that no program can be given
                 why = f"cannot be started in {self.directory}: {getattr(error, 'strerror', None) or error}"
                 raise GitError(words, CANNOT_START, why) from error
-
-    def ok(self, *words: str) -> bool:
-        """True when the call succeeds, False when it ends with 1. Raises GitError for anything else."""
-        with self.beside(*words) as is_ok:
-            return is_ok()
-
-    @contextlib.contextmanager
-    def beside(self, *words: str) -> Iterator[Callable[[], bool]]:
-        """The same of a call that runs beside what the caller does; who does not ask how it ended stops it."""
-        began, end = self._from_now(words, TIMEOUT_SECONDS)
-        with self._started(words, None) as process:
-
-            def is_ok() -> bool:
-                try:
-                    for _ in self._answer(words, process, began, end):
-                        pass
-                except GitError as error:
-                    if error.status == 1:
-                        return False
-                    raise
-                return True
-
-            yield is_ok
 
     def within(self, seconds: float) -> Git:
         """The same git; all its calls together share this time limit, besides their own."""
@@ -260,28 +226,6 @@ def _read(process: _Process, end: float) -> Iterator[tuple[bytes, bool]]:
                     yield part, key.data
                 else:
                     ready.unregister(key.fileobj)
-
-
-@contextlib.contextmanager
-def _memory_of(most: int | None) -> Iterator[None]:
-    """A process started within may take so much memory; so may we, for these moments.
-
-    The child could limit itself before it becomes git, or we the child when it is there. The one makes each start three
-    times as slow, by the other git may have taken the memory already."""
-    if most is None:
-        yield
-        return
-    with _LIMITING:  # or one thread would take what another has set for what was before
-        before = resource.getrlimit(resource.RLIMIT_DATA)
-        least = min(limit for limit in (most, *before) if limit != resource.RLIM_INFINITY)
-        resource.setrlimit(resource.RLIMIT_DATA, (least, before[1]))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_DATA, before)
-
-
-_LIMITING = allocate_lock()
 
 
 def resolve_commit(git: Git, ref: str) -> str | None:

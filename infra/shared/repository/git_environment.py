@@ -49,10 +49,6 @@ DRIVERS_OFF = {
 }
 """Commands that would run a program to show a change, and the options that forbid it."""
 
-NO_DRIVERS = "* !filter !merge !diff !text !ident !eol !working-tree-encoding\n"
-"""As `info/attributes` of a repository: no file has an attribute by which git would run a program or change its bytes,
-whatever any other file of attributes says (gitattributes(5))."""
-
 
 def with_settings(*settings: tuple[str, str]) -> dict[str, str]:
     """The environment of git for these settings beside `SAFE_SETTINGS`; they win over a repository's own."""

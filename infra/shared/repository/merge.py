@@ -3,9 +3,9 @@ archive always stay main's."""
 
 from __future__ import annotations
 
+from infra.shared.paths import PAGES
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page_text import PAGES
-from infra.shared.repository.tip import commit_tree, file_at, tree_with_entries
+from infra.shared.repository.tip import commit_tree, file_at, tree_with
 
 
 class MergeConflict(Exception):
@@ -24,7 +24,7 @@ def merge_commit(git: Git, seen: str, merged: str, message: str, pages_of: str =
         return None
     pages = {page: file_at(git, pages_of or seen, page) for page in PAGES}
     ours, theirs = (
-        commit_tree(git, tree_with_entries(git, side, pages), (side,), "with main's pages") for side in (seen, merged)
+        commit_tree(git, tree_with(git, side, pages), (side,), "with main's pages") for side in (seen, merged)
     )
     try:
         tree = git("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)

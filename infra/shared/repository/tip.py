@@ -6,9 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
-from infra.shared.repository.durable_refs import update_refs
-from infra.shared.repository.git import EMPTY_TREE, Git, GitError, resolve_commit
-from infra.shared.repository.page_text import PAGES
+from infra.shared.repository.git import EMPTY_TREE, Git
 
 ATTEMPTS = 50
 """Each lost race costs one attempt, and means that another push succeeded."""
@@ -24,76 +22,6 @@ class Tip(Protocol):
 
     def move(self, old: str, new: str) -> bool:
         """Move it from `old` to `new`; False when it is no longer at `old`. Raises GitError for any other refusal."""
-
-
-class BareTip:
-    """The tip in the bare repository itself: the keep's and the host's side."""
-
-    def __init__(self, git: Git, branch: str = "main") -> None:
-        self.git = git
-        self._ref = f"refs/heads/{branch}"
-
-    def look(self) -> str:
-        return self.git("rev-parse", "--verify", self._ref)
-
-    def move(self, old: str, new: str) -> bool:
-        try:
-            update_refs(self.git, f"update {self._ref} {new} {old}")
-        except GitError as error:
-            if error.status is None:  # there is no time to look again
-                raise
-            now = self.look()
-            if now == old:
-                raise
-            return now == new
-        return True
-
-
-class CloneTip:
-    """The tip seen from a clone: a push through the git door moves it."""
-
-    def __init__(self, git: Git, branch: str = "main") -> None:
-        self.git = git
-        self._branch = branch
-
-    def look(self) -> str:
-        ref = f"refs/remotes/origin/{self._branch}"
-        fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin")
-        for left in (2, 1, 0):  # another fetch in the same clone at the same moment costs one
-            try:
-                self.git(*fetch, f"+refs/heads/{self._branch}:{ref}")
-                break
-            except GitError as error:
-                if "cannot lock ref" not in error.stderr or not left:
-                    raise
-        return self.git("rev-parse", "--verify", ref)
-
-    def move(self, old: str, new: str) -> bool:
-        ref = f"refs/heads/{self._branch}"
-        try:
-            # The lease forces nothing, as `new` is built on `old`; it tells a tip that moved back from one that stayed.
-            self.git("push", "--quiet", "--porcelain", f"--force-with-lease={ref}:{old}", "origin", f"{new}:{ref}")
-        except GitError as error:
-            verdict = [line for line in error.stdout.decode(errors="replace").splitlines() if line.startswith("!")]
-            if any(line.endswith(_LOST) for line in verdict):
-                return False
-            now = self.look()
-            if now == old:
-                raise GitError(error.words, error.status, "\n".join([error.stderr, *verdict]), error.stdout) from None
-            return now == new
-        return True
-
-
-_LOST = (
-    "(stale info)",
-    "(fetch first)",
-    "(non-fast-forward)",
-    "(failed to update ref)",
-    "(cannot lock ref)",
-    "(incorrect old value provided)",
-)
-"""How git's own line on a push ends when another push was first. Nothing else is looked at: the door's words come
-on other lines, and might be the same."""
 
 
 class TipBusy(Exception):
@@ -172,29 +100,26 @@ def edit_file(git: Git, path: str, edit: Callable[[str], str], message: str) -> 
     return next_commit
 
 
-def tree_with(git: Git, base: str, blobs: Mapping[str, str | None]) -> str:
-    """The tree of `base` (a commit or tree) with these paths set to these blobs; None removes a path.
-
-    A file that was there keeps its mode."""
-    return tree_with_entries(git, base, {path: TreeEntry("", blob) if blob else None for path, blob in blobs.items()})
-
-
-def tree_with_entries(git: Git, base: str, entries: Mapping[str, TreeEntry | None]) -> str:
-    """The same with each file's mode given (empty: as it was). Anything at such a path is replaced."""
+def tree_with(git: Git, base: str, entries: Mapping[str, TreeEntry | str | None]) -> str:
+    """The tree of `base` (a commit or tree) with these paths set; None removes a path, and a blob's id alone keeps the
+    mode of a file that is there. Anything at such a path is replaced."""
+    # By directory: to read a whole tree into an index could take for ever, as one can hold itself many times over.
     tree = list_tree(git, base)
-    inner: dict[str, dict[str, TreeEntry | None]] = {}
+    inner: dict[str, dict[str, TreeEntry | str | None]] = {}
     for path, entry in entries.items():
         name, below, rest = path.partition("/")
         if below:
             inner.setdefault(name, {})[rest] = entry
-        elif entry:
-            was = tree[name].mode if name in tree else ""
-            tree[name] = TreeEntry(entry.mode or (was if was in (_FILE, _EXECUTABLE) else _FILE), entry.id)
-        else:
+        elif entry is None:
             tree.pop(name, None)
+        elif isinstance(entry, str):
+            is_executable = name in tree and tree[name].mode == _EXECUTABLE
+            tree[name] = TreeEntry(_EXECUTABLE if is_executable else _FILE, entry)
+        else:
+            tree[name] = entry
     for name, below_it in inner.items():
         old = tree.pop(name, None)
-        subtree = tree_with_entries(git, old.id if old and old.mode == DIRECTORY else EMPTY_TREE, below_it)
+        subtree = tree_with(git, old.id if old and old.mode == DIRECTORY else EMPTY_TREE, below_it)
         if subtree != EMPTY_TREE:
             tree[name] = TreeEntry(DIRECTORY, subtree)
     return write_tree(git, tree)
@@ -216,26 +141,3 @@ def commit_tree(git: Git, tree: str, parents: tuple[str, ...], message: str) -> 
     """A new commit. What git cannot keep in a message (zero bytes, half of a surrogate pair) is written as `?`."""
     words = [word for parent in parents for word in ("-p", parent)]
     return git("commit-tree", tree, *words, stdin=message.replace("\0", "?").encode(errors="replace"))
-
-
-def rollback_commit(
-    git: Git, seen: str, target: str, message: str, kept: Mapping[str, TreeEntry | None] | None = None
-) -> str:
-    """A new commit on `seen` whose tree is `target`'s, with the pages kept from `seen`: history only grows.
-
-    `target` is any ref; raises LookupError when it names no commit. `kept` gives other files and how they stay."""
-    wanted = resolve_commit(git, target)
-    if wanted is None:
-        raise LookupError(f"{target!r} names no commit in the repository; see 'git log --oneline --all'")
-    pages = {page: file_at(git, seen, page) for page in PAGES}
-    return commit_tree(git, tree_with_entries(git, wanted, {**(kept or {}), **pages}), (seen,), message)
-
-
-def resolve_object(git: Git, name: str) -> str | None:
-    """The id of `name` (such as `<commit>:<path>`); None when there is no such object. Raises GitError."""
-    try:
-        return git("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-    except GitError as error:
-        if error.status == 1:
-            return None
-        raise

@@ -16,23 +16,14 @@ from infra.cell.loop.hop_tools import BOOTSTRAP
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import News
 from infra.cell.protocol.calls import call_of
-from infra.cell.protocol.shapes import Operation
+from infra.cell.protocol.operations import OPERATIONS as KINDS
 from infra.cell.runner.transcript import Transcript
 from infra.shared.boot import OPERATIONS
-from infra.shared.conversation import (
-    MAX_TOKENS,
-    REFUSAL,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolUse,
-)
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
 
 MOST_STEPS = 14
 SHOWN = 300
@@ -99,7 +90,7 @@ class _Model:
             said += [{"type": "message", "text": "I go on."}] if chance.random() < 0.3 else []
             text = json.dumps(said, ensure_ascii=False)
             return Completion((Text(chance.choice((text, f"So:\n```json\n{text}\n```"))),), "end_turn", "chance")
-        uses = [call_of(Operation("", kind, fields)) for kind, fields in chosen]
+        uses = [call_of(KINDS[kind](**fields)) for kind, fields in chosen]
         calls = [(name, given) for name, given in uses]
         calls += [chance.choice(WRONG_CALLS)] if self._mood != "dull" and chance.random() < 0.2 else []
         step = len(self.requests)
@@ -138,7 +129,7 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
         return ToolResult("the watcher will start fix", hands_over=True)
 
     is_for_events = acts == OPERATIONS
-    workspace = Workspace(str(checkout), str(directory / "bot"), ()) if is_for_events else None
+    workspace = (str(checkout), str(directory / "bot")) if is_for_events else ()
     toolbox = Toolbox(
         (
             *file_tools(str(checkout), SHOWN, workspace),
@@ -151,9 +142,7 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
     request = Request(("You are.",), (Message("user", (Text("Continue."),)),), tools, transcript_name(seed, acts))
     transcript.opened(request, ["d1"], MOST_STEPS, acts=acts)
 
-    context = TaskContext(
-        model, toolbox.call, news, transcript.add, lambda: chance.random() < 0.5, lambda: bool(waiting)
-    )
+    context = TaskContext(model, toolbox.call, news, transcript.add, lambda: bool(waiting))
     outcome = run_task(Task(request, acts), RunConfig(MOST_STEPS, 1000), context)
     transcript.ended(outcome)
     return Made(outcome, tuple(model.requests))

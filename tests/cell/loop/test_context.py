@@ -1,4 +1,4 @@
-"""A conversation that grows meets its budget in stages, and is never lost with what was done in it."""
+"""A conversation that grows meets its budget, and what was done in it is never lost."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolResult
 from infra.cell.loop.arguments import schema
 from infra.cell.loop.context import summarise, tokens
-from infra.cell.loop.context.context import OVERFLOW_SHARE, Room, Summarised, Trimmed
-from infra.cell.loop.context.spill import path_of
-from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD, HAND_OVER
-from infra.cell.loop.context.trim import KEPT_STEPS
+from infra.cell.loop.context.context import KEPT_STEPS, OVERFLOW_SHARE, Room, Summarised
+from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD
 from infra.cell.loop.loop import Answered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
@@ -23,17 +21,7 @@ from infra.cell.loop.recorded import recorded
 from infra.cell.loop.registry import SideEffect, Tool
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import StopReason
-from infra.shared.conversation import (
-    MAX_TOKENS,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolSpec,
-    ToolUse,
-    Usage,
-    to_plain,
-)
+from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolSpec, ToolUse, Usage, to_plain
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
@@ -64,7 +52,7 @@ class Worker:
         if size_of(request) > self.most_bytes:
             raise ModelFailure("context_overflow", "prompt is too long")
         last = texts(request)[-1] if texts(request) else ""
-        if last.startswith((COMPACT, HAND_OVER)):
+        if last.startswith(COMPACT):
             self.summaries.append(request)
             return self.summary(request)
         self.requests.append(request)
@@ -79,14 +67,9 @@ def size_of(request: Request) -> int:
     return tokens.bytes_before_messages(request) + sum(map(tokens.bytes_of, request.messages))
 
 
-def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Event], list[bytes]]:
-    """One run on a budget of `most` tokens, with what happened and what was kept."""
-    kept: list[bytes] = []
+def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Event]]:
+    """One run on a budget of `most` tokens, with what happened."""
     seen: list[Event] = []
-
-    def keep(text: bytes) -> str:
-        kept.append(text)
-        return path_of(text)
 
     def give(given: Mapping[str, Any], seconds: float) -> ToolResult:
         return ToolResult(f"{given['number']:05}" + "x" * given["length"])
@@ -94,11 +77,11 @@ def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult
     number = {"type": "integer"}
     tool = ToolSpec("give", "", schema({"length": number, "number": number}))
     toolbox = Toolbox([Tool(tool, give, 1000, SideEffect.READ)])
-    room = Room(most, keep, lambda: REMINDER)
+    room = Room(most, lambda: REMINDER)
     outcome = run_task(
         Task(REQUEST), RunConfig(steps, 1e9), TaskContext(model, toolbox.call, record=seen.append, room=room, **more)
     )
-    return outcome, seen, kept
+    return outcome, seen
 
 
 def of(kind: type[Any], seen: list[Event]) -> list[Any]:
@@ -106,44 +89,23 @@ def of(kind: type[Any], seen: list[Event]) -> list[Any]:
 
 
 def test_what_fits_is_left_as_it_is() -> None:
-    """The control: no line of record, no file, every request the one before it and more."""
+    """The control: no line of record, every request the one before it and more."""
     model = Worker(10)
-    outcome, seen, kept = run(model, 1_000_000)
+    outcome, seen = run(model, 1_000_000)
     assert outcome == RunResult(StopReason.COMPLETED, "All done.", 11)
-    assert not of(Trimmed, seen)
-    assert not kept
+    assert not of(Summarised, seen)
     for before, after in zip(model.requests, model.requests[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
-
-
-def test_old_results_are_cut_rarely_and_much() -> None:
-    """No request is over the budget; half of it is left each time, so the cache is lost seldom."""
-    model = Worker(30, length=3000)
-    outcome, seen, kept = run(model, 20_000)
-    cuts = of(Trimmed, seen)
-    assert outcome.reason is StopReason.COMPLETED
-    assert not model.summaries
-    assert max(map(size_of, model.requests)) <= 20_000 * 3
-    assert 2 <= len(cuts) <= 6
-    assert all(cut.tokens_after <= 10_000 < 20_000 < cut.tokens_before for cut in cuts)
-    assert all(text.endswith(b"x" * 3000) for text in kept)
-    assert len(kept) == sum(cut.blocks for cut in cuts)
-    changed = 0
-    for before, after in zip(model.requests, model.requests[1:], strict=False):
-        assert after._replace(messages=()) == before._replace(messages=())
-        assert after.messages[: len(OPENING)] == OPENING
-        changed += after.messages[: len(before.messages)] != before.messages
-    assert changed == len(cuts)
 
 
 def test_the_providers_count_is_believed() -> None:
     """It says a token for each byte: the budget is reached after a third of what was thought."""
     model = Worker(12, length=3000)
-    assert not of(Trimmed, run(model, 20_000)[1])
+    assert not of(Summarised, run(model, 20_000)[1])
     model = Worker(12, length=3000)
     model.usage = Usage(input_tokens=100, cache_write_tokens=100, cache_read_tokens=10**9)
-    _, seen, _ = run(model, 20_000)
-    assert of(Trimmed, seen)[0].tokens_before < 30_000
+    _, seen = run(model, 20_000)
+    assert of(Summarised, seen)[0].tokens_before < 30_000
     assert tokens.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
     assert tokens.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == tokens.LEAST_TOKENS_PER_BYTE
 
@@ -157,10 +119,11 @@ def test_the_size_is_that_of_what_is_sent() -> None:
         assert size_of(request) == pytest.approx(body, rel=0.1, abs=100)
 
 
-def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
+@pytest.mark.fault("F75")
+def test_over_the_budget_the_model_sums_up() -> None:
     """Asked at the end of the same conversation; it goes on with the opening, that text, a reminder, the last steps."""
     model = Worker(40, length=10, say=2000)
-    outcome, seen, _ = run(model, 20_000, steps=38)
+    outcome, seen = run(model, 20_000, steps=38)
     [summed] = of(Summarised, seen)
     [asked] = model.summaries
     at = next(n for n, request in enumerate(model.requests) if "Summary" in str(request.messages))
@@ -179,7 +142,7 @@ def test_where_cutting_is_not_enough_the_model_sums_up_once() -> None:
     assert 2 <= len(last) <= 2 * KEPT_STEPS
     assert tuple(last[:-2]) == before.messages[len(before.messages) - len(last) + 2 :]
     whole(after)
-    assert (summed.by_model, summed.hands_over, summed.words) == (True, False, "Summary 1.")
+    assert (summed.by_model, summed.words) == (True, "Summary 1.")
     assert summed.tokens_after < summed.tokens_before / 2
 
 
@@ -192,14 +155,14 @@ def whole(request: Request) -> None:
             assert asked == [b.tool_use_id for b in request.messages[at + 1].content if isinstance(b, Answer)]
 
 
-def test_over_the_budget_again_it_hands_over_and_ends() -> None:
-    """What the model wrote is the outcome's; all that was sent was whole, and none over the budget."""
+def test_over_the_budget_again_it_sums_up_again() -> None:
+    """As often as needed: all that was sent was whole, and none over the budget."""
     model = Worker(200, length=10, say=2000)
-    outcome, seen, _ = run(model, 20_000, steps=200)
-    first, second = of(Summarised, seen)
-    assert outcome == RunResult(StopReason.CONTEXT, "Summary 2.", len(model.requests))
-    assert (first.hands_over, second.hands_over) == (False, True)
-    assert texts(model.summaries[1]) == [HAND_OVER]
+    outcome, seen = run(model, 20_000, steps=200)
+    assert outcome.reason is StopReason.MAX_STEPS
+    assert len(of(Summarised, seen)) == len(model.summaries)
+    assert len(model.summaries) > 2
+    assert "Summary 1." in str(model.summaries[1].messages), "the next is made with the one before in sight"
     assert max(map(size_of, model.requests)) <= 20_000 * 3
     for request in (*model.requests, *model.summaries):
         whole(request)
@@ -218,7 +181,7 @@ def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None
     """Then the record speaks: each call and the first line of what came of it. Nothing is run."""
     model = Worker(40, length=10, say=2000)
     model.summary = lambda request: BAD[problem]
-    outcome, seen, _ = run(model, 20_000, steps=38)
+    outcome, seen = run(model, 20_000, steps=38)
     [summed] = of(Summarised, seen)
     assert outcome.reason is StopReason.MAX_STEPS
     assert len(model.summaries) == len(summed.answers) == summarise.ATTEMPTS
@@ -264,7 +227,7 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     """The record serves; where there is no money left, there is none for going on, either."""
     model = Worker(40, length=10, say=2000)
     model.summary = fails("unavailable")
-    outcome, seen, _ = run(model, 20_000, steps=38)
+    outcome, seen = run(model, 20_000, steps=38)
     assert outcome.reason is StopReason.MAX_STEPS
     assert [summed.by_model for summed in of(Summarised, seen)] == [False]
     model = Worker(40, length=10, say=2000)
@@ -272,84 +235,46 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE
 
 
-def test_a_provider_that_takes_less_is_given_half_once() -> None:
-    """The same step is asked again; from then on its limit is known, so it is not met again."""
+@pytest.mark.fault("F75")
+def test_a_provider_that_takes_less_is_asked_again_behind_a_summary() -> None:
+    """The same step is asked again; the summary is asked for without the step that was too long, and from then on the
+    limit is known, so it is not met again."""
     model = Worker(60)
     model.most_bytes = 100_000
-    outcome, seen, _ = run(model, 1_000_000)
+    outcome, seen = run(model, 1_000_000)
     assert outcome.reason is StopReason.COMPLETED
-    first, *_ = cuts = of(Trimmed, seen)
+    first, *more = of(Summarised, seen)
+    assert first.by_model
     assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
-    assert len(cuts) > 2
-    assert all(cut.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for cut in cuts[1:])
+    assert len(more) > 1
+    assert all(summed.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for summed in more)
 
 
-def test_a_second_refusal_in_a_run_hands_over() -> None:
-    """The provider takes less and less: the hand-over is asked for with all cut down that can be."""
-    model = Worker(60)
-    model.most_bytes = 100_000
-
-    def shrinking(request: Request) -> Completion:
-        if len(model.requests) > 20:
-            model.most_bytes = 25_000
-        return model(request)
-
-    outcome, seen, _ = run(shrinking, 1_000_000)
-    assert (outcome.reason, outcome.text) == (StopReason.CONTEXT, "Summary 1.")
-    assert len(of(Trimmed, seen)) == 1
-    assert [summed.by_model for summed in of(Summarised, seen)] == [True]
-    assert size_of(model.summaries[0]) < 25_000
-
-
-def test_big_steps_are_rather_cut_than_summed_up() -> None:
-    """Four steps that fill half the budget do not bring the conversation to its end; the last two are still whole."""
-    model = Worker(30)
-    outcome, seen, _ = run(model, 20_000)
-    assert outcome.reason is StopReason.COMPLETED
-    assert of(Trimmed, seen)
-    for request in model.requests[2:]:
-        last = [b for m in request.messages[-4:] for b in m.content if isinstance(b, Answer)]
-        assert [len(result.content) for result in last] == [LONG + 5] * 2
-
-
-def test_the_last_steps_are_cut_only_when_it_must_be() -> None:
-    """Two steps that fill all there is: rather two ends of them than nothing."""
-    model = Worker(2, length=50_000)
+def test_what_no_summary_mends_ends_the_run() -> None:
+    """An opening that is too long, for the budget or for the provider, and steps that each are."""
+    for model, most in ((fails("context_overflow"), 1_000_000), (Worker(9), 10)):
+        outcome, _ = run(model, most)
+        assert outcome.reason is StopReason.MODEL_UNAVAILABLE
+        assert outcome.failure
+        assert outcome.failure.type == "context_overflow"
+    model = Worker(2, length=100_000)
     model.most_bytes = 60_000
-    outcome, seen, _ = run(model, 1_000_000)
-    assert outcome.reason is StopReason.COMPLETED
-    assert len(of(Trimmed, seen)) == 1
-    assert results(model.requests[-1])[0].content.endswith("x")
-    assert len(results(model.requests[-1])[0].content) < 1000
-
-
-def test_an_overflow_that_cutting_does_not_mend_hands_over() -> None:
-    """By the record when the model cannot even be asked; an opening that is too long is a failure of the model."""
-    model = Worker(60, length=10, say=2000)
-    model.most_bytes = 30_000
-    outcome, seen, _ = run(model, 1_000_000)
-    assert outcome.reason is StopReason.CONTEXT
-    assert outcome.text.startswith(FROM_RECORD)
-    [summed] = of(Summarised, seen)
-    assert summed.hands_over
-    assert not summed.answers
-    outcome, _, _ = run(fails("context_overflow"), 1_000_000)
-    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
-    assert outcome.failure
-    assert outcome.failure.type == "context_overflow"
+    outcome, seen = run(model, 1_000_000)
+    assert outcome.reason is StopReason.COMPLETED, "its results are in the summaries alone"
+    assert [summed.by_model for summed in of(Summarised, seen)] == [False, True]
 
 
 def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
     """A run that is gone on with stands where it stood: behind its summary, with the same conversation."""
     model = Worker(40, length=10, say=2000)
-    _, seen, _ = run(model, 20_000, steps=38)
+    _, seen = run(model, 20_000, steps=38)
     at = next(n for n, event in enumerate(seen) if isinstance(event, Summarised))
     after = model.requests[[isinstance(each, Answered) for each in seen[:at]].count(True)]
     for more in (0, 1):  # the answer after it is on record, or not
         before = recorded(as_lines(seen[: at + 1 + more]))
         fresh = Worker(0)
         record: list[Event] = []
-        live = TaskContext(fresh, Toolbox([]).call, record=record.append, room=Room(20_000, path_of, lambda: REMINDER))
+        live = TaskContext(fresh, Toolbox([]).call, record=record.append, room=Room(20_000, lambda: REMINDER))
         player = Player(before, live)
         outcome = run_task(Task(REQUEST), RunConfig(38, 1e9), player.context)
         assert outcome.text == "All done."

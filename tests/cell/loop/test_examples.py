@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cell.loop.examples import play, read_examples
 
 DOCUMENT = Path(__file__).parents[3] / "spec/protocol/EXAMPLES.md"
@@ -21,6 +23,7 @@ TITLES = [
 ]
 
 
+@pytest.mark.heavy
 def test_each_example_is_what_happens(tmp_path: Path) -> None:
     """All of version 1, by the operations that are said and the events that answer them."""
     found = read_examples(DOCUMENT.read_text())

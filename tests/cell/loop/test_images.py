@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import base64
-import contextlib
-import itertools
+import hashlib
 import json
-import random
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +13,16 @@ import pytest
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.actions import ToolResult as Done
-from infra.cell.loop.context.context import Context, Room
-from infra.cell.loop.context.images import KeptImage, Loader, shown_by
+from infra.cell.loop.context.images import MOST_SHOWN, KeptImage, Loader, shown_by
 from infra.cell.loop.context.spill import MOST_TOGETHER
 from infra.cell.loop.context.tokens import IMAGE_BYTES, bytes_of
-from infra.cell.loop.context.trim import trimmed, whereabouts
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.loop import Acted
-from infra.cell.loop.reach import Workspace
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import ByOperations, ByTools
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
-    MOST_IMAGES,
     MOST_IMAGES_CHARS,
     Image,
     Message,
@@ -87,9 +81,8 @@ def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path:
     """The events themselves stay text."""
     way = ByOperations()
     (tmp_path / "dot.png").write_bytes(PNG)
-    reach = Workspace(str(tmp_path))
     use = ToolCall("1", "read_file", {"path": "dot.png"})
-    result = Toolbox(file_tools(str(tmp_path), LIMIT, reach)).call(use)
+    result = Toolbox(file_tools(str(tmp_path), LIMIT, (str(tmp_path),))).call(use)
     words, image = sent(tmp_path, told(way, use, result)).messages[-1].content
     assert isinstance(words, Text)
     (event,) = json.loads(words.text)["events"]
@@ -171,63 +164,27 @@ def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> No
     assert model.requests[0] == model.requests[1]
 
 
-def test_an_image_that_the_provider_refuses_becomes_words(box: Toolbox, tmp_path: Path) -> None:
-    """It would refuse every later request as well; one that it has taken once is not the fault."""
-
-    def refuse(request: Request) -> Any:
-        raise ModelFailure("invalid_request", "could not process image")
-
-    good = told(ByTools(), *read(box))
-    (tmp_path / "bad.png").write_bytes(PNG[:20])
-    bad = told(ByTools(), *read(box, "bad.png", "call-2"))
-    model = Canned([says("ok"), refuse, says("ok"), says("ok"), refuse, refuse])
-    ask = Loader(str(tmp_path)).loaded(model)
-    request = OPENING._replace(messages=(*OPENING.messages, good))
-    both = request._replace(messages=(*request.messages, bad))
-    ask(request)
-    ask(both)
-    ask(both)
-    assert [len(each.images) for each in model.requests] == [1, 2, 1, 1]
-    assert "[image: image/png, 20 bytes, refused: could not process image]" in str(model.requests[-1].messages[-1])
-    with pytest.raises(ModelFailure):
-        ask(both)
-
-
-def test_a_fallback_model_that_takes_no_images_is_told_of_them(box: Toolbox, tmp_path: Path) -> None:
-    """In words, as long as it is the one that answers."""
-
-    def refuse(request: Request) -> Any:
-        raise ModelFailure("invalid_request", "no images")
-
-    (tmp_path / "two.png").write_bytes(PNG + b"2")
-    request = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
-    both = request._replace(messages=(*request.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
-    model = Canned([says("ok"), refuse, refuse, says("ok"), says("ok"), refuse, says("ok")])
-    ask = Loader(str(tmp_path)).loaded(model)
-    for each in (request, both, both, both):
-        ask(each)
-    assert [len(each.images) for each in model.requests] == [1, 2, 1, 0, 2, 2, 0]
-
-
-def test_an_image_that_a_server_fails_at_becomes_words(box: Toolbox, tmp_path: Path) -> None:
-    """Some answer a request that they will never take with status 500; what passes, passes with the images."""
+@pytest.mark.parametrize("kind", ["invalid_request", "provider_error"])
+def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: Path, kind: str) -> None:
+    """It would refuse every later request as well. Newer ones are shown; a failure of another kind is no refusal."""
 
     def fail(request: Request) -> Any:
-        raise ModelFailure("provider_error", "image input is not supported")
+        raise ModelFailure(kind, "could not process image")
 
     request = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
-    cases: tuple[tuple[list[Any], str, list[int]], ...] = (
-        ([fail, says("ok")], "fail ok", [1, 1]),
-        ([fail, fail, says("ok"), says("ok")], "fail ok ok", [1, 1, 0, 0]),
-        ([fail, fail, fail, says("ok")], "fail fail ok", [1, 1, 0, 1]),
-    )
-    for replies, outcomes, images in cases:
-        model = Canned(replies)
-        ask = Loader(str(tmp_path)).loaded(model)
-        for outcome in outcomes.split():
-            with contextlib.nullcontext() if outcome == "ok" else pytest.raises(ModelFailure):
-                ask(request)
-        assert [len(each.images) for each in model.requests] == images
+    (tmp_path / "two.png").write_bytes(PNG + b"2")
+    both = request._replace(messages=(*request.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
+    model = Canned([fail, says("ok"), says("ok"), says("ok")])
+    ask = Loader(str(tmp_path)).loaded(model)
+    if kind == "provider_error":
+        with pytest.raises(ModelFailure):
+            ask(request)
+        assert ask(request) == says("ok")
+        return
+    for each in (request, request, both):
+        ask(each)
+    assert [len(each.images) for each in model.requests] == [1, 0, 0, 1]
+    assert "read_file logs/outputs/" in str(model.requests[1].messages[-1])
 
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
@@ -237,42 +194,20 @@ def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
         assert IMAGE_BYTES < bytes_of(Message("user", (block,))) < IMAGE_BYTES + 200
 
 
-def test_an_old_image_becomes_words_that_say_how_to_see_it_again(box: Toolbox) -> None:
-    """Where room is made for more."""
-    (block,) = told(ByTools(), *read(box)).content
-    less = trimmed(block, whereabouts)
-    assert isinstance(less, ToolResult)
-    assert less.images == ()
-    assert "read_file logs/outputs/" in less.content
-    assert trimmed(Image("image/png", DATA), whereabouts) == Text(f"[image: image/png, {len(PNG)} bytes]")
-
-
-def test_no_request_has_more_images_than_a_provider_takes() -> None:
-    """The oldest become words, many at once: what stays the same from the start is cached."""
-    chance = random.Random(7)
-    seen: list[Request] = []
-    room = Room(10**9, lambda content: "", lambda: "")
-
-    def complete(request: Request) -> Any:
-        seen.append(request)
-        return says("ok")
-
-    context = Context(complete, OPENING, room, lambda: 0.0, lambda event: None)
-    for number in range(60):
-        size = chance.choice([1000, MOST_IMAGE_BYTES])
-        image = KeptImage("image/png", "", f"logs/outputs/{number:016x}.png", f"{number:064x}", size)
-        context.append(Message("assistant", (ToolUse(f"c{number}", "read_file", {}),)))
-        shown: Any = ToolResult(f"c{number}", "", images=(image,)) if number % 3 else image
-        context.append(Message("user", (shown,)))
-        context.ask(number + 1)
-    for number, request in enumerate(seen):
-        images = request.images
-        assert images, "the last image is always shown"
-        assert images[-1] == next(iter(images_of(request.messages[-1].content[0]))), number
-        assert len(images) <= MOST_IMAGES
-        assert sum(-(-image.size // 3) * 4 for image in images) <= MOST_IMAGES_CHARS
-        words = [block for message in request.messages for block in message.content if "image/png" in str(block)]
-        assert len(words) == number + 1, "each is told of"
-    changes = sum(later.messages[: len(one.messages)] != one.messages for one, later in itertools.pairwise(seen))
-    assert changes < len(seen) / 4
+def test_the_last_images_are_sent_and_older_ones_are_words(tmp_path: Path) -> None:
+    """Words that say how to see it again; never more than a request takes."""
+    for size, shown in ((len(PNG), MOST_SHOWN), (MOST_IMAGE_BYTES, MOST_IMAGES_CHARS * 3 // 4 // MOST_IMAGE_BYTES)):
+        messages = []
+        for number in range(12):
+            content = PNG.ljust(size, b"%d" % (number % 10))
+            path = f"logs/outputs/{number:016x}.png"
+            (tmp_path / "logs/outputs").mkdir(parents=True, exist_ok=True)
+            (tmp_path / path).write_bytes(content)
+            image = KeptImage("image/png", "", path, hashlib.sha256(content).hexdigest(), len(content))
+            messages.append(Message("assistant", (ToolUse(f"c{number}", "read_file", {}),)))
+            messages.append(Message("user", (ToolResult(f"c{number}", "", images=(image,)) if number % 3 else image,)))
+        request = sent(tmp_path, *messages)
+        assert len(request.images) == shown
+        assert len(images_of(request.messages[-1].content[0])) == 1
+        assert f"read_file logs/outputs/{0:016x}.png" in str(request.messages[2])
     assert MOST_TOGETHER * 4 // 3 >= MOST_IMAGES_CHARS, "what a request holds is kept"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import pytest
+
 from infra.cell.doors import ModelFailure
 from infra.cell.loop import loop, progress, ways
 from infra.cell.loop.actions import ToolCall, ToolResult
@@ -104,6 +106,7 @@ def test_a_failed_call_does_not_end_it() -> None:
     assert results(model.requests[1])[0].is_error
 
 
+@pytest.mark.fault("F71")
 @each_row("reason", [END_TURN, MAX_TOKENS, REFUSAL])
 def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str) -> None:
     """A call that was cut looks whole: only the stop reason tells."""
@@ -141,6 +144,7 @@ def test_replies_cut_again_and_again_end_it() -> None:
     assert Bench().run(Canned([cut, cut, whole, cut, cut, says("Done.")])).reason is StopReason.COMPLETED
 
 
+@pytest.mark.fault("F78")
 def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     """No call, or two with one id: nothing is run, and the model is told."""
     bench = Bench()
@@ -152,6 +156,7 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.SENSELESS]
 
 
+@pytest.mark.fault("F76")
 def test_a_refusal_ends_it() -> None:
     """It is not asked again."""
     assert Bench().run(Canned([says("No.", REFUSAL)])) == RunResult(StopReason.REFUSAL, "No.", 1)
@@ -172,6 +177,7 @@ def test_time_is_bounded_between_steps() -> None:
     assert bench.run(lambda request: calls(note("on")), seconds=25) == RunResult(StopReason.MAX_WALL_TIME, "", 3)
 
 
+@pytest.mark.fault("F78")
 def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
     """Two hundred calls in one reply cannot outrun it; what was not run says so."""
     bench = Bench(seconds_per_call=10)
@@ -229,16 +235,16 @@ def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
 
 
 def test_other_calls_or_other_results_are_not_the_same() -> None:
-    """Two calls in turn, one that is made again after another, and a command that finds something new each time."""
-    turns = [calls(note("ab"[at % 2])) for at in range(30)]
-    assert Bench().run(Canned([*turns, says("Done.")]), 99).reason is StopReason.COMPLETED
+    """A command that finds something new each time, and one that something new comes between; two in turn are."""
     count = iter(range(100))
     look = ToolSpec("look", "", schema({}))
     box = Toolbox([Tool(look, lambda given, seconds: ToolResult(f"{next(count)} lines"), 1000, SideEffect.READ)])
     model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
     assert run_task(Task(REQUEST), RunConfig(99, 99), TaskContext(model, box.call)).reason is StopReason.COMPLETED
-    breaks = [calls(note("a"))] * (progress.IDLE_TO_END - 1) + [calls(note("b"))]
-    assert Bench().run(Canned([*breaks, *breaks, says("Done.")]), 99).reason is StopReason.COMPLETED
+    same = [calls(note("a"))] * (progress.IDLE_TO_END - 1)
+    assert Bench().run(Canned([*same, calls(note("b")), *same, says("Done.")]), 99).reason is StopReason.COMPLETED
+    turns = [calls(note("ab"[at % 2])) for at in range(30)]
+    assert Bench().run(Canned(turns), 99).reason is StopReason.NO_OP_LOOP
 
 
 @each_row("where", ["model", "tool"])

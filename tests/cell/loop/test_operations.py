@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.edits import edited
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import ToolError, Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.framing import REPLY_BYTES
-from infra.cell.protocol.shapes import ERROR_TYPES, EVENTS, STATUSES, Operation
-from infra.shared.policy import Policy, Rule, to_text
+from infra.cell.protocol.operations import ERROR_TYPES, EVENTS, OPERATIONS, STATUSES
+from infra.cell.protocol.read import REPLY_BYTES
+from infra.shared.policy import Policy, Rule
 from tests.cell.loop.workbench import LIMIT, Workbench
 from tests.shared.protocol.shapes_seen import SHAPES
 
@@ -31,16 +29,25 @@ def bench(tmp_path: Path) -> Workbench:
     return Workbench(tmp_path)
 
 
+WHOLE = {
+    "createFile": {"path", "bytes"},
+    "readFile": {"path", "content", "lines"},
+    "editFile": {"path", "replaced"},
+    "deleteFile": {"path"},
+    "shell": {"stdout", "stderr", "exit"},
+    "userMessage": {"text", "from"},
+}
+
+
 def is_well_formed(event: dict[str, Any]) -> bool:
-    """As shapes.EVENTS says."""
-    fields = {field.name: field for field in EVENTS[event["type"]]}
-    extra = event.keys() - {"type", "operation", "status", "error"} - fields.keys()
-    whole = event["status"] != "ok" or all(name in event for name, field in fields.items() if field.required)
+    """As its type says; one that is ok has each field that is not told as missing."""
+    msgspec.convert(event, EVENTS[event["type"]])
+    whole = event["status"] != "ok" or WHOLE[event["type"]] <= event.keys()
     error = event.get("error")
     told = (error is None) is (event["status"] == "ok") and (
         error is None or (error["type"] in ERROR_TYPES and error["message"] and error["hint"])
     )
-    return not extra and whole and told and event["status"] in STATUSES
+    return whole and told and event["status"] in STATUSES
 
 
 def test_write_run_edit_read_delete(bench: Workbench) -> None:
@@ -49,27 +56,27 @@ def test_write_run_edit_read_delete(bench: Workbench) -> None:
         """I begin.
 ```json
 [{"type": "message", "text": "A script, and its run."},
- {"type": "createFile", "path": "scratch/a.py", "content": {"block": "A"}, "id": "make"},
- {"type": "shell", "command": "python3 scratch/a.py; echo oh >&2; exit 3"},
- {"type": "editFile", "path": "scratch/a.py", "old": "one", "new": "two"},
- {"type": "readFile", "path": "scratch/a.py", "limit": 1},
- {"type": "deleteFile", "path": "scratch/a.py"}]
+ {"type": "createFile", "path": "scratch/a.sh", "content": {"block": "A"}, "id": "make"},
+ {"type": "shell", "command": "sh scratch/a.sh; echo oh >&2; exit 3"},
+ {"type": "editFile", "path": "scratch/a.sh", "old": "one", "new": "two"},
+ {"type": "readFile", "path": "scratch/a.sh", "limit": 1},
+ {"type": "deleteFile", "path": "scratch/a.sh"}]
 ```
 ```block A
-print("one")
-print("end")
+echo one
+echo end
 ```"""
     )
     assert all(map(is_well_formed, events))
     assert events == [
-        {"type": "createFile", "operation": "make", "status": "ok", "path": "scratch/a.py", "bytes": 26},
+        {"type": "createFile", "operation": "make", "status": "ok", "path": "scratch/a.sh", "bytes": 18},
         {"type": "shell", "operation": "3", "status": "ok", "stdout": "one\nend\n", "stderr": "oh\n", "exit": 3},
-        {"type": "editFile", "operation": "4", "status": "ok", "path": "scratch/a.py", "replaced": 1},
+        {"type": "editFile", "operation": "4", "status": "ok", "path": "scratch/a.sh", "replaced": 1},
         {
-            **{"type": "readFile", "operation": "5", "status": "ok", "path": "scratch/a.py"},
-            **{"content": 'print("two")\n', "lines": 2, "truncated": True},
+            **{"type": "readFile", "operation": "5", "status": "ok", "path": "scratch/a.sh"},
+            **{"content": "echo two\n", "lines": 2, "truncated": True},
         },
-        {"type": "deleteFile", "operation": "6", "status": "ok", "path": "scratch/a.py"},
+        {"type": "deleteFile", "operation": "6", "status": "ok", "path": "scratch/a.sh"},
     ]
     assert list(bench.clone.joinpath("scratch").iterdir()) == []
 
@@ -134,7 +141,13 @@ def test_a_file_in_the_signals_is_a_hop() -> None:
     """By its name alone, however the path leads there; nothing else is."""
 
     def call(path: str, kind: str = "createFile", content: str = "fix\n") -> ToolCall:
-        [made] = calls_of((Operation("1", kind, {"path": path, "content": content}),))
+        [made] = calls_of(
+            (
+                msgspec.convert(
+                    {"id": "1", "path": path} | ({"content": content} if kind == "createFile" else {}), OPERATIONS[kind]
+                ),
+            )
+        )
         return made
 
     for path in (".signal/bootstrap", "./.signal//bootstrap", "/bot/.signal/bootstrap", "../../.signal/x/../bootstrap"):
@@ -168,15 +181,13 @@ def test_events_are_json_whatever_they_hold() -> None:
 OUT: dict[str, tuple[str, str]] = {
     "..": ("../../../beside/secret", "lies outside of the workspace"),
     "absolute": ("{beside}/secret", "lies outside of the workspace"),
-    "home": ("~/secret", "begins with '~'"),
+    "home": ("~/secret", "names no file"),
     "NUL": ("a\0b", "names no file"),
-    "link out": ("out/secret", "leads out of the workspace through a link"),
-    "link itself": ("leaf", "leads out of the workspace through a link"),
+    "link out": ("out/secret", "lies outside of the workspace"),
+    "link itself": ("leaf", "lies outside of the workspace"),
     "directory": ("src", "is a directory"),
     "the clone": (".", "is a directory"),
-    "no directory": ("plain/x", "is a file"),
-    "signals": ("{bot}/.signal/other", "lies outside of the workspace"),
-    "beside a clone": ("{bot}/main/other", "lies outside of the workspace"),
+    "no directory": ("plain/x", "plain"),
 }
 
 
@@ -216,7 +227,7 @@ def test_the_gate_looks_where_the_operation_goes(tmp_path: Path) -> None:
     """Behind a link, `..` is the directory above where the link leads, for both."""
     bench = Workbench(tmp_path)
     rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/",)))
-    gate = gate_of(to_text(Policy("deny", rules=rules)), str(bench.clone), lambda *_: Verdict(False))
+    gate = gate_of(Policy("deny", rules=rules), str(bench.clone), lambda *_: Verdict(False))
     bench.toolbox = Toolbox(bench.tools, gate)
     for made in ("scratch/in", "kept"):
         (bench.clone / made).mkdir(parents=True)
@@ -235,46 +246,23 @@ def test_clones_of_branches_and_the_agents_own_places_are_the_workspace(bench: W
         assert Path(path).read_text() == "x"
 
 
-@pytest.mark.parametrize("at", [1, 2])
-@pytest.mark.parametrize("swapped", ["directory", "file"])
-def test_a_link_that_is_put_there_meanwhile_is_refused(bench: Workbench, swapped: str, at: int) -> None:
-    """Between a look at the path, the first or the last one, and the act: the act goes through no link."""
-    inner, secret = bench.clone / "inner", bench.clone / "inner" / "secret"
-    inner.mkdir()
-    secret.write_text("ours")
-    bench.beside.joinpath("secret").write_text("key")
-    target, leads_to = (inner, bench.beside) if swapped == "directory" else (secret, bench.beside / "secret")
-
-    looks: list[str] = []
-
-    def swap(path: str) -> str:
-        """Resolves it, and then somebody else is quicker than the act."""
-        found = os.path.realpath(path)
-        looks.append(path)
-        if looks.count(f"{bench.clone}/inner/secret") == at and not target.is_symlink():
-            target.rename(bench.clone / "was")
-            target.symlink_to(leads_to)
-        return found
-
-    workspace = Workspace(str(bench.clone), str(bench.bot), (str(bench.agent),), resolve=swap)
-    with pytest.raises(ToolError, match=r"meanwhile|no regular file|on the way"):
-        workspace.opened("inner/secret")
-    assert target.is_symlink()
-
-
 EDITS: tuple[tuple[int, str, dict[str, Any], str], ...] = (
-    (79, "def f():\n    return 1\n", {"old": "def f():\n\treturn 1", "new": "x"}, "     1  def f():"),
-    (79, "def f():\n    return 1\n", {"old": "def f():\n\treturn 1", "new": "x"}, "white space alone"),
-    (79, "a\r\nb\r\n", {"old": "a\nb", "new": "x"}, 'end in "\\r\\n"'),
+    (
+        79,
+        "def f():\n    return 1\n",
+        {"old": "def f():\n\treturn 1", "new": "x"},
+        "     1  def f():\n     2      return 1",
+    ),
+    (79, "z\na\r\nb\r\n", {"old": "a\nb", "new": "x"}, "     2  a"),
     (80, "x\ny\nx\nx\n", {"old": "x", "new": "z"}, "occurs 3 times, in lines 1, 3, 4; expected 1"),
     (80, "x\n", {"old": "x", "new": "z", "count": 2}, "occurs 1 times, in lines 1; expected 2"),
-    (81, "foo\nbar\n", {"old": "1 | foo\n2 | bar", "new": "x"}, "line numbers"),
+    (81, "foo\nbar\n", {"old": "1 | foo\n2 | bar", "new": "x"}, "     1  foo"),
     (83, "a", {"old": "a", "new": "a"}, "equal"),
     (85, "a", {"old": "", "new": "a"}, "empty"),
-    (86, "a", {"old": "<<<<<<< SEARCH\na", "new": "b"}, "markers of another format"),
     (88, "a\nb\n", {"old": "a", "new": "a\n...\nb"}, "leaves out"),
-    (88, "a\nb\nc\n", {"old": "a\n...\nc", "new": "x"}, "leaves out"),
-    (90, 'it\'s "so"\n', {"old": "it\u2019s \u201cso\u201d", "new": "x"}, "typographic quotes"),
+    (88, "a\nb\nc\n", {"old": "a\n...\nc", "new": "x"}, "     1  a\n     2  b\n     3  c"),
+    (90, 'say "so" then\n', {"old": "say \u201cso\u201d then", "new": "x"}, "     1  say"),
+    (90, "one\n", {"old": "two", "new": "x"}, "No line of the file is like its first"),
 )
 
 
@@ -287,29 +275,27 @@ def test_edits_that_are_asked_for_again(
     file.write_bytes(content.encode())
     event = bench.do("editFile", path="./a", **edit)
     assert event["status"] == "failed"
-    assert words in event["error"]["message"] + event["error"]["hint"]
+    assert words in event["error"]["message"]
     assert file.read_bytes() == content.encode()
 
 
-TAKEN: tuple[tuple[int, str, dict[str, Any], str, str], ...] = (
-    (84, "b\n", {"old": "a", "new": "b"}, "b\n", "already holds"),
-    (89, "&lt;a&gt; <b>", {"old": "&lt;a&gt;", "new": "<a> &amp;"}, "<a> &amp; <b>", "unread"),
-    (93, "one\ntwo", {"old": "two\n", "new": "three\n"}, "one\nthree", "unread"),
-    (93, "one\ntwo\n", {"old": "two", "new": "three"}, "one\nthree\n", "unread"),
-    (94, "a a", {"old": "a", "new": "b", "count": 2}, "b b", "unread"),
-    (16, "a\r\nb\r\n", {"old": "a\r\nb", "new": "c"}, "c\r\n", "unread"),
+TAKEN: tuple[tuple[int, str, dict[str, Any], str], ...] = (
+    (84, "b\n", {"old": "a", "new": "b"}, "b\n"),
+    (89, "&lt;a&gt; <b>", {"old": "&lt;a&gt;", "new": "<a> &amp;"}, "<a> &amp; <b>"),
+    (93, "one\ntwo", {"old": "two\n", "new": "three\n"}, "one\nthree"),
+    (93, "one\ntwo\n", {"old": "two", "new": "three"}, "one\nthree\n"),
+    (94, "a a", {"old": "a", "new": "b", "count": 2}, "b b"),
+    (16, "a\r\nb\r\n", {"old": "a\r\nb", "new": "c"}, "c\r\n"),
 )
 
 
-@pytest.mark.parametrize(("row", "content", "edit", "after", "warning"), TAKEN)
-def test_edits_that_are_made(
-    bench: Workbench, row: int, content: str, edit: dict[str, Any], after: str, warning: str
-) -> None:
+@pytest.mark.parametrize(("row", "content", "edit", "after"), TAKEN)
+def test_edits_that_are_made(bench: Workbench, row: int, content: str, edit: dict[str, Any], after: str) -> None:
     file = bench.clone / "a"
     file.write_bytes(content.encode())
     event = bench.do("editFile", path="./a", **edit)
     assert event["status"] == "ok"
-    assert warning in event["warning"]
+    assert ("already holds" in event.get("warning", "")) is (after == content)
     assert file.read_bytes() == after.encode()
 
 
@@ -318,27 +304,24 @@ def test_an_edit_makes_no_file_without_measure() -> None:
         edited(b"a" * 100_000, "a", "b" * 100_000, 100_000)
 
 
+@pytest.mark.heavy
 def test_the_nearest_lines_are_found_in_bounded_time() -> None:
-    """Also where all lines have the same letters, in many orders."""
-    shuffled = random.Random(1)
-    lines = ["".join(shuffled.sample("ab" * 95, 190)) for _ in range(3000)]
+    """Also in a file of long lines."""
+    content = "".join(f"{n:300}\n" for n in range(50_000)).encode()
     began = time.monotonic()
     with pytest.raises(ToolError, match="does not occur"):
-        edited("\n".join(lines[1:]).encode(), lines[0], "x", 1)
+        edited(content, "b" * 1000, "x", 1)
     assert time.monotonic() - began < 8
 
 
-def test_a_file_that_changed_since_it_was_read_is_read_again_first(bench: Workbench) -> None:
+def test_a_file_that_changed_since_it_was_read_is_edited_and_that_is_told(bench: Workbench) -> None:
     """Row 91, and its control: what this run wrote or edited itself, it knows."""
     bench.do("createFile", path="a", content="one two")
     assert "warning" not in bench.do("editFile", path="a", old="one", new="1")
     bench.clone.joinpath("a").write_text("1 two three")
-    refused = bench.do("editFile", path="a", old="two", new="2")
-    assert "has changed since" in refused["error"]["message"]
-    assert "readFile" in refused["error"]["hint"]
-    bench.do("readFile", path="a")
-    assert bench.do("editFile", path="a", old="two", new="2")["replaced"] == 1
-    assert bench.clone.joinpath("a").read_text() == "1 2 three"
+    assert "has changed since" in bench.do("editFile", path="a", old="two", new="2")["warning"]
+    assert "warning" not in bench.do("editFile", path="a", old="three", new="3")
+    assert bench.clone.joinpath("a").read_text() == "1 2 3"
 
 
 def test_a_file_that_exists_is_replaced_only_when_that_is_said(bench: Workbench) -> None:
@@ -357,42 +340,20 @@ def test_lines_left_out_are_written_and_warned_of(bench: Workbench) -> None:
     assert "left out" in event["warning"]
 
 
-@pytest.mark.parametrize("kind", ["createFile", "editFile"])
-def test_a_name_alone_that_lies_deeper_is_asked_about(bench: Workbench, kind: str) -> None:
-    """Row 96; with ./ it is meant."""
-    bench.do("createFile", path="src/app.py", content="x")
-    more: dict[str, str] = {"content": "y"} if kind == "createFile" else {"old": "x", "new": "y"}
-    refused = bench.do(kind, path="app.py", **more)
-    assert "src/app.py" in refused["error"]["message"]
-    if kind == "createFile":
-        assert bench.do(kind, path="./app.py", **more)["status"] == "ok"
-        assert bench.do("editFile", path="app.py", old="y", new="z")["status"] == "ok"
-
-
-def test_an_underscore_for_a_dot_is_asked_about(bench: Workbench) -> None:
-    """Row 95; with ./ it is meant, and so it is where no such file is."""
-    bench.do("createFile", path="src/app.py", content="x")
-    for kind, more in (("createFile", {"content": "y"}), ("editFile", {"old": "x", "new": "y"})):
-        refused = bench.do(kind, path="src/app_py", **more)
-        assert "there is no src/app_py here, but src/app.py" in refused["error"]["message"]
-    for path in ("./src/app_py", "src/app_sh", "src/app_py"):
-        assert bench.do("createFile", path=path, content="y", replace=True)["status"] == "ok"
-
-
 ELSEWHERE = {
-    91: "test_a_file_that_changed_since_it_was_read_is_read_again_first",
-    96: "test_a_name_alone_that_lies_deeper_is_asked_about",
+    91: "test_a_file_that_changed_since_it_was_read_is_edited_and_that_is_told",
     98: "test_paths_out_of_the_workspace_and_no_files",
     106: "test_ways: test_what_was_not_taken_goes_back_with_the_right_form",
 }
 
 
 def test_all_shapes_seen_in_the_wild_are_played() -> None:
-    """85 rows of the table: what models were seen to write."""
+    """84 rows of the table: what models were seen to write."""
     edits = {row for row, *_ in EDITS} | {row for row, *_ in TAKEN}
-    assert len({number for number, *_ in SHAPES} | edits | ELSEWHERE.keys()) == 85
+    assert len({number for number, *_ in SHAPES} | edits | ELSEWHERE.keys()) == 84
 
 
+@pytest.mark.heavy
 def test_ten_megabytes_are_written_and_are_no_command_line(bench: Workbench) -> None:
     """The longest reply that is read; and what is too long for bash is a failed operation, with a way out."""
     content = "x" * (REPLY_BYTES - 200)
@@ -402,13 +363,14 @@ def test_ten_megabytes_are_written_and_are_no_command_line(bench: Workbench) -> 
     assert (made["bytes"], ran["stdout"].strip()) == (len(content), str(len(content)))
     [event] = bench.reply(f'[{{"type": "shell", "command": "true {content}"}}]')
     assert (event["status"], event["error"]["type"]) == ("failed", "execution_error")
-    assert "put it into a file with createFile and run that" in event["error"]["message"]
+    assert event["error"]["hint"] == "Write it into a file, and run that"
 
 
 def many(name: str) -> Callable[[int], str]:
     return lambda count: json.dumps([{"type": "shell", "command": name}] * count)
 
 
+@pytest.mark.heavy
 def test_a_full_list_is_carried_out(bench: Workbench) -> None:
     """200 operations; one more is refused whole (`tests/shared/protocol`)."""
     events = bench.reply(many("true")(200))

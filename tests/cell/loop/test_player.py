@@ -18,15 +18,7 @@ from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.run_states import StopReason
 from infra.cell.runner.transcript import line_of
 from infra.shared import conversation
-from infra.shared.conversation import (
-    MAX_TOKENS,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolUse,
-    to_plain,
-)
+from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolUse, to_plain
 from tests.cell.loop.records import OPENING, as_lines, opened
 from tests.cell.loop.replies import calls, says
 from tests.shared.rows import each_row
@@ -170,9 +162,9 @@ def test_counts_go_on_where_they_were() -> None:
 
     events: list[Event] = []
     model = Model([same] * 40)
-    run_task(Task(OPENING), RunConfig(5, 99), TaskContext(model, call, record=events.append, changed=lambda: False))
+    run_task(Task(OPENING), RunConfig(5, 99), TaskContext(model, call, record=events.append))
     before = recorded(as_lines(events))
-    player = Player(before, TaskContext(model, call, changed=lambda: False))
+    player = Player(before, TaskContext(model, call))
     outcome = run_task(Task(OPENING), RunConfig(30, 99), player.context)
     assert (outcome.reason, outcome.steps) == (StopReason.NO_OP_LOOP, 1 + IDLE_TO_END)
 

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -33,7 +34,7 @@ from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import OUTSIDE, replay
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.protocol.shapes import ERROR_TYPES, STATUSES
+from infra.cell.protocol.operations import ERROR_TYPES, STATUSES
 from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
@@ -120,7 +121,6 @@ def lived(acts: str, replies: list[Completion], news: list[str | None]) -> tuple
     world, seen, told = World(), list[Event](), iter(news)
     context = TaskContext(
         *(Plan(replies), world.box.call, lambda: next(told, None), seen.append),
-        changed=lambda: False,
         awaits=lambda: world.waits,
         monotonic=lambda: world.now,
     )
@@ -193,6 +193,7 @@ def test_why_a_run_ends(whats: list[str], reason: StopReason) -> None:
         assert lived(acts, [reply(what.split()) for what in whats], [])[0].reason is reason, acts
 
 
+@pytest.mark.heavy
 def test_ten_megabytes_of_arguments_are_no_end() -> None:
     """Carried out or refused, for both ways; the record holds them."""
     for acts, reply in ((TOOLS, by_tools), (OPERATIONS, by_text)):
@@ -228,7 +229,7 @@ def test_a_run_that_is_resumed_goes_on_from_state_to_state(
     lines = lines_of(acts, seen)
     lines = lines[: data.draw(st.integers(1, len(lines)), label="lines on record")]
     world, more = World(), list[Event]()
-    live = TaskContext(Plan([says("Done."), says("Done.")]), world.box.call, record=more.append, changed=lambda: False)
+    live = TaskContext(Plan([says("Done."), says("Done.")]), world.box.call, record=more.append)
     result = run_task(Task(OPENING, acts), CONFIG, Player(recorded(lines), live).context)
     resumed = {"at": "", "kind": "resumed", "run_id": "run-1"}
     both = recorded([*lines, resumed, *as_lines(more)[1:], ended(result, states(more)[-1])])

@@ -18,10 +18,10 @@ from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.web_tools import DETAILS, web_tools
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.shapes import ERROR_TYPES
+from infra.cell.protocol.operations import ERROR_TYPES
 from infra.shared.door import Failure
-from infra.shared.paths import ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
-from infra.shared.policy import Policy, Rule, to_text
+from infra.shared.paths import CHECKOUT_VARIABLE, ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.policy import Policy, Rule
 from infra.shared.web import WebErrorType
 from tests.cell.loop.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
 
@@ -34,7 +34,7 @@ def door(tmp_path: Path) -> Iterator[WebDoorStandIn]:
 
 def toolbox(door: WebDoorStandIn, policy: Policy | None = None) -> Toolbox:
     checkout = os.path.dirname(door.path)
-    gate = None if policy is None else gate_of(to_text(policy), checkout, lambda *_: pytest.fail("asked"))
+    gate = None if policy is None else gate_of(policy, checkout, lambda *_: pytest.fail("asked"))
     return Toolbox(web_tools(checkout, door.path, 5000, Position("run-1", 7)), gate)
 
 
@@ -122,6 +122,7 @@ def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
     return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).payload
 
 
+@pytest.mark.heavy
 def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     """`minifram-web` is on its PATH and knows the door."""
     page = shell(door, "minifram-web fetch https://a.example/b --max-chars 300", tmp_path)
@@ -133,6 +134,16 @@ def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     door.answer = Failure("policy_denied", "no such host for you", hint="use another")
     refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
     assert refused == "minifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
+
+
+def test_what_a_shell_is_not_shown_is_kept_in_the_checkout(door: WebDoorStandIn, tmp_path: Path) -> None:
+    """The environment says where that is: the command's own code lies where nothing can be written."""
+    door.answer = PAGE._replace(whole="all of it")
+    fetch = f"cd / && {CHECKOUT_VARIABLE}={tmp_path} minifram-web fetch https://a.example/b"
+    page = shell(door, fetch, tmp_path)
+    (kept,) = (tmp_path / "logs/outputs").iterdir()
+    assert str(kept) in page
+    assert kept.read_text() == "all of it"
 
 
 def test_outside_of_the_agent_s_shells_the_command_says_what_is_missing() -> None:

@@ -11,18 +11,17 @@ from infra.cell.loop.bash_tool import bash_tool
 from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.operations import HANDED_OVER, calls_of, event_of
-from infra.cell.loop.reach import Workspace
 from infra.cell.loop.registry import Gate
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.protocol.read import Requested, read
-from infra.cell.protocol.shapes import Operation, ProtocolEvent, RefusedOperation
+from infra.cell.protocol.operations import OPERATIONS, Event, Operation
+from infra.cell.protocol.read import RefusedOperation, Requested, read
 
 LIMIT = 2000
 
 
 def carry_out(
     items: Iterable[Operation | RefusedOperation], dispatch: Callable[[ToolCall], ToolResult]
-) -> Iterator[ProtocolEvent]:
+) -> Iterator[Event]:
     """In the order of the list. One that fails stops no other; behind one that hands over nothing is done."""
     handed_over = False
     for call in calls_of(items):
@@ -41,7 +40,7 @@ class Workbench:
         self.agent = directory / "agent"
         for made in (self.clone, self.beside, self.agent):
             made.mkdir(parents=True)
-        workspace = Workspace(str(self.clone), str(self.bot), (str(self.agent),))
+        workspace = (str(self.clone), str(self.bot), str(self.agent))
         self.tools = (
             *file_tools(str(self.clone), shown, workspace),
             bash_tool(str(self.clone), 10, shown, Interruption(), is_for_events=True),
@@ -56,5 +55,5 @@ class Workbench:
 
     def do(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The event of one operation that fits the form."""
-        [event] = carry_out((Operation("1", kind, fields),), self.toolbox.call)
+        [event] = carry_out((OPERATIONS[kind](id="1", **fields),), self.toolbox.call)
         return event.plain()

@@ -31,6 +31,8 @@ class OneMind:
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
         self.root = self.places.mind
         self.now = now
+        self.page = ""
+        """COMMS.md."""
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.bare = Git(self.places.remote, AGENT)
         self.git: Git = CloneGit(self.root, self.places, self.places.remote)
@@ -79,6 +81,7 @@ class OneMind:
             origins=lambda: (),
             is_tainted=lambda: False,
             record=lambda events: EventLog(self.places).append(events, self.now),
+            page=lambda: self.page,
             now=lambda: self.now,
             interruption=Interruption(),
         )

@@ -17,11 +17,13 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Entered, NotRecorded, RunResult
 from infra.cell.loop.registry import Position
 from infra.cell.loop.toolbox import Toolbox
-from infra.cell.mind.maintain import Maintenance
+from infra.cell.mind.duties import Maintenance, record_of
+from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext, MindRun
-from infra.cell.mind.recall_tool import recall
+from infra.cell.mind.recall import recall
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import RunState, StopReason
+from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.event import name_of
@@ -148,6 +150,7 @@ class Life:
         position = Position(f"{timestamp(self.mind.now).replace(':', '')}-{self.runs:08x}")
         run = MindRun(self.context, position)
         run.prepare()
+        self.mind.page = comms.add_directive(self.mind.page or comms.with_sections(""), words)
         run.reads(words, True)
         run.directed(words)
         run.begin([f"task-{self.runs}"])
@@ -188,7 +191,7 @@ class Life:
         self.maintenance.tend(self.context, True, lambda: False)
 
     def recall(self, words: str) -> str:
-        return recall(self.mind.root, words, "", "", self.settings.recall_results, self.mind.now)[0]
+        return recall(self.mind.root, words, self.mind.now)[0]
 
     def tear(self) -> None:
         """A power cut leaves half a line."""
@@ -201,9 +204,14 @@ class Life:
         for name in os.listdir(f"{self.mind.root}/scratch"):
             shutil.rmtree(f"{self.mind.root}/scratch/{name}", ignore_errors=True)
 
-    def duties(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.mind.read("logs/health/duties.json"))["duties"]
-        return found
+    def done(self, duty: str) -> int:
+        """For how many periods."""
+        steps = [told.fact for told in history_of(self.mind.places.events).duties[duty]]
+        return len({step.period for step in steps if isinstance(step, DutyStep) and step.state == "done"})
+
+    def failed(self) -> dict[str, str]:
+        history = history_of(self.mind.places.events)
+        return {name: why for name in history.duties if (why := record_of(history, name).why)}
 
     def texts(self) -> str:
         """Memory, but candidates."""

@@ -1,146 +1,244 @@
+"""The standing duties: which are due, and what a runner that has nothing else to do does of them."""
+
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping
+import shutil
+import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.mind.duties import (
-    DAILY_SUMMARY,
-    DUTIES,
-    EXPLORATION_RESET,
-    MOST_TRIES,
-    WEEKLY_REVIEW,
-    Duty,
-    DutyState,
-    Period,
-    UnreadableState,
-    due,
-    next_due,
-    shown_by_files,
-    state_of,
-    to_json,
-)
+from infra.cell.loop.interruption import Interrupted
+from infra.cell.mind.duties import DUTIES, Duty, DutyRecord, Maintenance, due, record_of
+from infra.cell.mind.history import DutyStep, history_of
+from infra.cell.mind.mind import MindContext
+from infra.cell.mind.record import tell
 from infra.shared.clock import moment
+from infra.shared.mind.layout import FAILURES
+from infra.shared.repository.git import Git
+from tests.cell.mind.one_mind import OneMind
 from tests.shared.rows import each_row
 
-DAY = 86_400.0
 NOW = moment("2026-01-31T10:00:00")  # a Saturday, in the week 2026-W05
-CLOCKS = st.lists(st.floats(0, 400 * DAY).map(lambda more: NOW + more), min_size=1, max_size=12)
+TODAY, LONG_AGO = datetime.date(2026, 1, 31), datetime.date(2000, 1, 1)
+DAY = 86_400.0
+DAILY, WEEKLY = DUTIES[2], DUTIES[-1]
+CLOCKS = st.lists(st.integers(0, 400).map(lambda more: TODAY + datetime.timedelta(more)), min_size=1, max_size=12)
 
 
-def names(done: Mapping[str, Collection[str]], now: float) -> list[str]:
-    return [f"{each.duty.name} {each.period}" for each in due(done, now)]
+def over(*periods: str) -> DutyRecord:
+    return DutyRecord(frozenset(periods))
 
 
 def test_the_first_time_each_duty_is_due_for_one_period() -> None:
-    assert names({}, NOW) == [
+    assert [f"{duty.name} {period}" for duty in DUTIES for period in due(duty, DutyRecord(), TODAY, LONG_AGO)] == [
         "exploration_reset 2026-01-31",
         "health_check 2026-01-31",
         "daily_summary 2026-01-30",
         "skill_review 2026-01-31",
         "context_profile 2026-W04",
         "deprecation_scan 2026-W04",
+        "recheck 2026-01-31",
         "weekly_review 2026-W04",
     ]
 
 
-def test_after_a_down_time_seven_days_and_one_week_are_caught_up() -> None:
-    done = {duty.name: (duty.period.of(datetime.date(2025, 11, 1)),) for duty in DUTIES}
-    found = names(done, NOW)
-    assert [name for name in found if DAILY_SUMMARY in name] == [
-        f"daily_summary 2026-01-{day}" for day in range(24, 31)
-    ]
-    assert [name for name in found if WEEKLY_REVIEW in name] == ["weekly_review 2026-W04"]
-
-
-def test_a_state_from_the_future_holds_up_nothing() -> None:
-    assert "daily_summary 2026-01-30" in names({DAILY_SUMMARY: ("9999-12-31",)}, NOW)
-    assert "daily_summary 2026-01-30" in names({DAILY_SUMMARY: ("tomorrow", "zzz")}, NOW)
+@each_row(
+    "duty, done, born, found",
+    [
+        (DAILY, ["2025-11-01"], "2000-01-01", [f"2026-01-{day}" for day in range(24, 31)]),
+        (WEEKLY, ["2025-W44"], "2000-01-01", ["2026-W04"]),
+        (DAILY, ["9999-12-31"], "2000-01-01", ["2026-01-30"]),  # told by a clock that was wrong
+        (DAILY, ["tomorrow", "zzz"], "2000-01-01", ["2026-01-30"]),
+        (DAILY, ["2026-01-30"], "2000-01-01", []),
+        (DAILY, [], "2026-01-31", []),
+        (DAILY, [], "2026-01-30", ["2026-01-30"]),
+        (WEEKLY, [], "2026-01-30", []),
+        (DAILY, [], "2026-02-01", []),
+    ],
+)
+def test_what_is_due(duty: Duty, done: list[str], born: str, found: list[str]) -> None:
+    assert due(duty, over(*done), TODAY, datetime.date.fromisoformat(born)) == found
 
 
 @given(CLOCKS)
-def test_nothing_is_done_twice_whatever_the_clock_does(clocks: list[float]) -> None:
-    state, seen = DutyState(), set[tuple[str, str]]()
-    for now in clocks:
-        for each in due(state.done, now):
-            assert (each.duty.name, each.period) not in seen
-            seen.add((each.duty.name, each.period))
-            state = state.with_done(each, now, "")
-        assert due(state.done, now) == ()
+def test_nothing_is_done_twice_whatever_the_clock_does(clocks: list[datetime.date]) -> None:
+    done = set[str]()
+    for today in clocks:
+        found = due(DAILY, over(*done), today, LONG_AGO)
+        assert not done & set(found)
+        done.update(found)
+        assert due(DAILY, over(*done), today, LONG_AGO) == []
 
 
 @given(CLOCKS.map(sorted))
-def test_of_a_clock_that_only_goes_forward_no_recent_period_is_left_out(clocks: list[float]) -> None:
-    state = DutyState()
-    for now in clocks:
-        for each in due(state.done, now):
-            state = state.with_done(each, now, "")
-    last = datetime.datetime.fromtimestamp(clocks[-1], datetime.UTC).date()
-    first = datetime.datetime.fromtimestamp(clocks[0], datetime.UTC).date()
-    days = [last - datetime.timedelta(days=back) for back in range(1, 8)]
-    expected = {day.isoformat() for day in days if day >= first - datetime.timedelta(days=1)}
-    assert expected <= set(state.done[DAILY_SUMMARY])
-    assert state.done[EXPLORATION_RESET][-1] == last.isoformat()
+def test_of_a_clock_that_only_goes_forward_no_recent_day_is_left_out(clocks: list[datetime.date]) -> None:
+    done = set[str]()
+    for today in clocks:
+        done.update(due(DAILY, over(*done), today, LONG_AGO))
+    week = [clocks[-1] - datetime.timedelta(back) for back in range(1, 8)]
+    assert {str(day) for day in week if day >= clocks[0] - datetime.timedelta(1)} <= done
 
 
-@given(st.floats(allow_nan=False) | st.just(float("inf")))
-def test_any_clock_gives_an_answer(now: float) -> None:
-    assert len(due({}, now)) == len(DUTIES)
-    assert all(next_due(duty, now) for duty in DUTIES)
+class Played:
+    """Duties that only tell that they were done."""
+
+    def __init__(self, **works: Any) -> None:
+        """By name, in the place of what only tells."""
+        self.did, self.beats = list[str](), list[str]()
+        self.duties = [self._played(duty, works.get(duty.name)) for duty in (DUTIES[0], DAILY, WEEKLY)]
+
+    def _played(self, duty: Duty, work: Any) -> Duty:
+        def does(context: MindContext, period: str) -> str:
+            self.did.append(f"{duty.name} {period}")
+            return "done well"
+
+        return duty._replace(work=work or does)
+
+    def maintenance(self, seconds: float = 10.0) -> Maintenance:
+        return Maintenance(lambda doing, seconds: self.beats.append(doing), self.duties, seconds)
 
 
-def test_next_is_the_end_of_the_period() -> None:
-    assert next_due(Duty("x", Period.DAY, ""), NOW) == "2026-02-01T00:00Z"
-    assert next_due(Duty("x", Period.WEEK, ""), NOW) == "2026-02-02T00:00Z"
+def never() -> bool:
+    return False
 
 
-def test_a_duty_that_fails_is_given_up_for_its_period_after_so_many_tries() -> None:
-    state = DutyState()
-    (_, _, daily, *_) = due({}, NOW)
-    for _ in range(MOST_TRIES):
-        assert daily in due(state.done, NOW)
-        assert not state.has_given_up(daily)
-        state = state.with_try(daily, NOW).with_failure(daily, NOW, "no  space\nleft")
-    assert state.has_given_up(daily)
-    assert daily not in due(state.done, NOW)
-    assert state.record(DAILY_SUMMARY).why == "no space left"
-    (_, _, tomorrow, *_) = due(state.done, NOW + DAY)
-    assert tomorrow.period == "2026-01-31"
-    assert state.with_done(tomorrow, NOW + DAY, "3 events").record(DAILY_SUMMARY).why == ""
+@pytest.fixture
+def mind(tmp_path: Path) -> OneMind:
+    """It has had its first event in the week before."""
+    mind = OneMind(str(tmp_path), NOW - 8 * DAY)
+    tell(mind.context(), DutyStep("exploration_reset", "2026-01-23", "done"))
+    mind.now = NOW
+    tell(mind.context(), DutyStep("exploration_reset", "2026-01-31", "done"))
+    tell(mind.context(), DutyStep("daily_summary", "2026-01-29", "done"))
+    return mind
 
 
-def test_the_state_reads_back() -> None:
-    state = DutyState()
-    for each in due({}, NOW):
-        state = state.with_done(each, NOW, "done").with_try(each._replace(period="x"), NOW)
-    assert state_of(to_json(state)) == state
+def told(mind: OneMind, duty: Duty) -> DutyRecord:
+    return record_of(history_of(mind.places.events), duty.name)
 
 
-@each_row("content", [b"", b"{", b"\x00" * 9, b"[]", b"<<<<<<< ours\n", b'{"version": 2}', b"[" * 9999])
-def test_a_broken_state_is_said(content: bytes) -> None:
-    with pytest.raises(UnreadableState, match=r"logs/health/duties\.json"):
-        state_of(content)
+def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> None:
+    played = Played()
+    maintenance = played.maintenance()
+    assert maintenance.tend(mind.context(), False, never)
+    assert maintenance.tend(mind.context(), True, never)
+    assert played.did == ["daily_summary 2026-01-30", "weekly_review 2026-W04"]
+    assert played.beats == [f"maintaining: {duty.words}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
+    shutil.rmtree(mind.root)
+    Git(mind.places.bot)("clone", "--quiet", "--branch", "mind", mind.places.remote, "mind")
+    assert played.maintenance().tend(mind.context(), True, never)
+    assert len(played.did) == 2, "a clone that was made again brings nothing again"
 
 
-def test_a_lost_state_is_told_from_the_summaries() -> None:
-    done = shown_by_files(["2026-01-30.md", "notes.md", "2026-01-29.md"], ["2026-W04.md", "x"])
-    assert names(done, NOW) == [f"{name} 2026-01-31" for name in ("exploration_reset", "health_check", "skill_review")]
+def test_without_a_mind_nothing_happens(mind: OneMind) -> None:
+    played = Played()
+    shutil.rmtree(f"{mind.root}/.git")
+    assert played.maintenance().tend(mind.context(), True, never)
+    assert (played.did, mind.log) == ([], [])
 
 
-@each_row(
-    "born, found",
-    [
-        ("2026-01-31", []),
-        ("2026-01-30", ["daily_summary 2026-01-30"]),
-        ("2026-01-25", ["daily_summary 2026-01-30", "weekly_review 2026-W04"]),
-        ("2026-02-01", ["daily_summary 2026-01-30", "weekly_review 2026-W04"]),
-    ],
-)
-def test_nothing_is_due_for_time_before_birth(born: str, found: list[str]) -> None:
-    """But for a birth that is yet to come, by a clock that was wrong."""
-    summaries = [duty for duty in DUTIES if duty.name in (DAILY_SUMMARY, WEEKLY_REVIEW)]
-    at = moment(f"{born}T05:00:00")
-    assert [f"{each.duty.name} {each.period}" for each in due({}, NOW, summaries, at)] == found
+def test_work_that_arrives_comes_before_the_next_duty(mind: OneMind) -> None:
+    played = Played()
+    maintenance = played.maintenance()
+    assert not maintenance.tend(mind.context(), False, lambda: bool(played.did))
+    assert played.did == ["daily_summary 2026-01-30"]
+    assert maintenance.tend(mind.context(), False, never)
+    assert len(played.did) == 2
+
+
+@pytest.mark.heavy
+def test_a_duty_that_fails_is_tried_at_ticks_three_times_and_told(mind: OneMind) -> None:
+    tries = list[str]()
+
+    def fails(context: MindContext, period: str) -> str:
+        tries.append(period)
+        raise OSError("no space  left")
+
+    played = Played(daily_summary=fails)
+    maintenance = played.maintenance()
+    for ticked in (False, False, True, False, True, True, True):
+        assert maintenance.tend(mind.context(), ticked, never)
+    assert tries == ["2026-01-30"] * 3
+    assert played.did == ["weekly_review 2026-W04"], "the others go on"
+    failures = mind.read(FAILURES)
+    assert failures.count("## Duty daily_summary 2026-01-30") == 1
+    assert "It failed: no space left" in failures
+    assert "not tried again" in failures
+    assert told(mind, DAILY).why == "no space left"
+    mind.now += DAY
+    played.maintenance().tend(mind.context(), False, never)
+    assert tries[3:] == ["2026-01-31"], "the next period is another matter"
+
+
+def test_a_duty_that_hangs_is_ended(mind: OneMind) -> None:
+    played = Played(daily_summary=lambda context, period: time.sleep(60))
+    assert played.maintenance(0.05).tend(mind.context(), False, never)
+    assert told(mind, DAILY).why == "it had not ended after 0.05 s"
+    assert played.did == ["weekly_review 2026-W04"]
+
+
+def test_a_runner_that_is_asked_to_end_begins_no_duty(mind: OneMind) -> None:
+    played, context = Played(), mind.context()
+    context.interruption.ask()
+    with pytest.raises(Interrupted):
+        played.maintenance().tend(context, False, never)
+    assert played.did == []
+
+
+@pytest.mark.fault("F88")
+def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
+    """Fault: the keep takes no events; expected: no duty, which may cost money, is begun, and all are afterwards."""
+
+    def away(events: object) -> Any:
+        raise OSError("the door is away")
+
+    played = Played()
+    for _ in range(4):
+        assert played.maintenance().tend(mind.context()._replace(record=away), True, never)
+    assert played.did == []
+    assert mind.notes("mind.duties_wait") == [{"error": "the door is away"}] * 4
+    assert played.maintenance().tend(mind.context(), False, never)
+    assert len(played.did) == 2
+
+
+@pytest.mark.heavy
+def test_a_duty_that_ends_the_process_is_begun_three_times(mind: OneMind) -> None:
+    """A command of a skill's self-test may kill the runner, whose successor begins with what is due."""
+    begun = list[str]()
+
+    def kills(context: MindContext, period: str) -> str:
+        begun.append(period)
+        raise SystemExit
+
+    played = Played(daily_summary=kills)
+    for _ in range(3):
+        with pytest.raises(SystemExit):
+            played.maintenance().tend(mind.context(), False, never)
+    assert played.maintenance().tend(mind.context(), False, never)
+    assert begun == ["2026-01-30"] * 3
+    assert played.did == ["weekly_review 2026-W04"]
+    assert told(mind, DAILY).why == "it began, and its end was not told"
+
+
+def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
+    """The door takes no summary and no memory of it, so neither is made and told as done."""
+    played = Played()
+    mind.now += DAY
+    assert played.maintenance().tend(mind.context()._replace(is_tainted=lambda: True), False, never)
+    assert played.did == ["exploration_reset 2026-02-01"]
+    assert played.maintenance().tend(mind.context(), False, never)
+    assert played.did[1:] == ["daily_summary 2026-01-30", "daily_summary 2026-01-31", "weekly_review 2026-W04"]
+
+
+def test_a_new_mind_owes_no_summary_of_the_day_before(tmp_path: Path) -> None:
+    mind, beats = OneMind(str(tmp_path), NOW), list[str]()
+    assert Maintenance(lambda doing, seconds: beats.append(doing)).tend(mind.context(), False, never)
+    done = {name: steps[-1].fact for name, steps in history_of(mind.places.events).duties.items()}
+    assert done.keys() == {"exploration_reset", "health_check", "recheck", "skill_review"}
+    words = "no exploration (exploration.usd is not set)"
+    assert done["exploration_reset"] == DutyStep("exploration_reset", "2026-01-31", "done", words)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.cell.mind import learn
-from infra.cell.mind.claims import BeliefStatus
-from infra.cell.mind.coherence import judgement_of
-from infra.cell.mind.judgements import PairVerdict
-from infra.cell.mind.memory_files import MemoryFiles, read_log
+from infra.cell.loop.bash_tool import bash_tool
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind import learn, memory
+from infra.cell.mind.coherence import judged
+from infra.cell.mind.memory import Fact
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.summaries import EmptySummary
+from infra.shared import comms
 from infra.shared.conversation import Completion, Request, Text
-from infra.shared.mind.event import MindEvent
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
+from infra.shared.requests import Recorded
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import write_events
 from tests.shared.mind.notes import DAY, START, Said, event_of
@@ -32,18 +37,17 @@ class Learning(OneMind):
         self.answers: list[str | ModelFailure] = []
         self.asked: list[str] = []
 
+        os.makedirs(self.places.events, exist_ok=True)
+
     def say(self, *said: Said) -> None:
         for each in said:
             self.seq += 1
             event = event_of(each._replace(at=self.now), self.seq)
-            self.append(event)
-
-    def append(self, event: MindEvent) -> None:
-        write_events(self.places.events, [event])
+            write_events(self.places.events, [event])
 
     @property
     def live(self) -> MindContext:
-        return self.context()._replace(ask=self._judge)
+        return self.context()._replace(ask=self._judge, toolbox_in=_toolbox)
 
     def _judge(self, request: Request) -> Completion:
         self.asked.append(str(request.messages[0].content[0]))
@@ -53,8 +57,8 @@ class Learning(OneMind):
         return Completion((Text(answer),), "end_turn", "scripted")
 
     @property
-    def files(self) -> MemoryFiles:
-        return MemoryFiles(self.root, self.now)
+    def facts(self) -> tuple[Fact, ...]:
+        return memory.read(self.root, self.now).every
 
 
 @pytest.fixture
@@ -62,43 +66,61 @@ def mind(tmp_path: Path) -> Learning:
     return Learning(tmp_path)
 
 
+def _toolbox(directory: str) -> Toolbox:
+    return Toolbox([bash_tool(directory, 60.0, 1000, Interruption())])
+
+
+def _away(events: Sequence[dict[str, Any]]) -> Recorded:
+    raise OSError("the keep is away")
+
+
 CONTRADICT, COMPATIBLE = '{"verdict": "contradict"}', '{"verdict": "compatible"}'
 
 
 def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belief(mind: Learning) -> None:
-    """Each pass done again changes no byte."""
+    """Each pass done again changes no byte, also when the keep was not told of the first."""
     mind.say(Said("r1", "it is 80", how="check"))
-    assert "promoted 1" in learn.after_run(mind.live)
-    [item] = mind.files.items
-    assert (item.id, item.subject, item.statement) == ("L-000001", "port", "it is 80")
-    before = mind.read(LONG_TERM), mind.read("logs/health/promotions.jsonl")
+    with pytest.raises(OSError, match="away"):
+        learn.after_run(mind.live._replace(record=_away))
+    [item] = mind.facts
+    assert (item.id, item.subject, item.claim) == ("L-000001", "port", "it is 80")
+    before = mind.read(LONG_TERM)
     assert "promoted 0" in learn.after_run(mind.live)
-    assert (mind.read(LONG_TERM), mind.read("logs/health/promotions.jsonl")) == before
+    assert mind.read(LONG_TERM) == before
     mind.now += DAY
     mind.say(Said("r2", "It is 80.", how="check"))
     learn.after_run(mind.live)
-    [belief] = mind.files.beliefs
-    assert (belief.claim, belief.last_validated) == ("it is 80", "2026-01-06")
-    assert mind.git("rev-parse", "HEAD") in belief.provenance[-1].source
+    belief = mind.facts[0]
+    assert (belief.id, belief.claim, belief.last_validated[:10]) == ("B-000001", "it is 80", "2026-01-06")
     assert mind.asked == []
 
 
-def test_a_pass_that_was_cut_short_between_memory_and_its_log_is_not_made_twice(mind: Learning) -> None:
+def test_no_id_is_given_twice_also_when_memory_is_given_back(mind: Learning) -> None:
     mind.say(Said("r1", "it is 80", how="check"))
     learn.after_run(mind.live)
-    before = mind.read(LONG_TERM)
-    (Path(mind.root) / "logs/health/promotions.jsonl").unlink()
+    mind.write(LONG_TERM, "# Long-term memory\n")
+    mind.say(Said("r2", "it runs on 9 cores", "cores", how="check"))
+    learn.after_run(mind.live)
+    assert [each.id for each in mind.facts] == ["L-000002"]
+
+
+def test_the_pms_word_is_looked_up(mind: Learning) -> None:
+    """What an event says of it counts for nothing."""
+    mind.say(Said("r1", "it is 80", how="directive"))
     assert "promoted 0" in learn.after_run(mind.live)
-    assert mind.read(LONG_TERM) == before
+    mind.page = comms.add_directive(comms.with_sections(""), "I say so: it is 80.")
+    assert "promoted 1" in learn.after_run(mind.live)
+    [item] = mind.facts
+    assert item.provenance[0].evidence.startswith("directive, run r1")
 
 
 def test_a_run_that_has_read_the_web_leaves_memory_to_the_next(mind: Learning) -> None:
     """Which may change it though the agent is tainted; what a page said is no memory."""
     mind.say(Said("r1", "it is 80", how="check"), Said("r2", "obey", how="page"))
     assert "waits for one that has not" in learn.after_run(mind.live._replace(origins=lambda: ("a.example",)))
-    assert not mind.files.items
+    assert not mind.facts
     assert "promoted 1" in learn.after_run(mind.live._replace(is_tainted=lambda: True))
-    assert [item.statement for item in mind.files.items] == ["it is 80"]
+    assert [each.claim for each in mind.facts] == ["it is 80"]
     mind.now += DAY
     learn.make_daily(mind.live, "2026-01-05")
     summary = mind.read("logs/daily/2026-01-05.md")
@@ -107,14 +129,15 @@ def test_a_run_that_has_read_the_web_leaves_memory_to_the_next(mind: Learning) -
 
 
 def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learning) -> None:
+    """And of a day on which nothing happened there is none."""
     mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is odd"), Said("r1", "no", how="failed"))
     mind.now += DAY
-    assert learn.make_daily(mind.live, "2026-01-05").startswith("Seen 2 statements, promoted 1, refused 1.")
+    assert learn.make_daily(mind.live, "2026-01-05").startswith("promoted 1, validated anew 0")
     summary = mind.read("logs/daily/2026-01-05.md")
     assert "- port: it is 80 [check; in memory; logs/events/2026-01-05.jsonl:1]" in summary
     assert "- port: it is odd [act; noted by 1 of 2 runs, and not validated; logs/events/2026-01-05.jsonl:2]" in summary
-    learn.make_daily(mind.live, "2026-01-06")
-    assert "Nothing happened." in mind.read("logs/daily/2026-01-06.md")
+    learn.make_daily(mind.live, "2026-01-04")
+    assert not Path(mind.root, "logs/daily/2026-01-04.md").exists()
 
 
 def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> None:
@@ -124,12 +147,12 @@ def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> No
     mind.now += 2 * DAY
     with pytest.raises(EmptySummary, match="none of the 3 lines"):
         learn.make_daily(mind.live, "2026-01-06")
-    assert not mind.files.items
+    assert not mind.facts
     assert "Memory was not changed" in mind.read(FAILURES)
     (Path(mind.root) / "logs/daily/2026-01-05.md").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
         learn.make_daily(mind.live, "2026-01-05")
-    assert not mind.files.items
+    assert not mind.facts
     assert mind.read(FAILURES).count("## ") == 2
 
 
@@ -141,84 +164,95 @@ def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Lea
     mind.say(Said("r2", "it is 90", how="check"))
     mind.answers = [CONTRADICT]
     assert "L-000002 was validated last" in learn.after_run(mind.live)
-    states = {item.statement: item.status for item in mind.files.items}
-    assert states == {"it is 80": BeliefStatus.DEPRECATED, "it is 90": BeliefStatus.ACTIVE}
+    assert {each.claim: each.status for each in mind.facts} == {"it is 80": "deprecated", "it is 90": "active"}
     mind.now += DAY
     mind.say(Said("r3", "it is 80", how="check"))
     learn.after_run(mind.live)
-    held = {item.statement: item.status for item in mind.files.items} | {
-        belief.claim: belief.status for belief in mind.files.beliefs
-    }
-    assert held["it is 90"] is BeliefStatus.DEPRECATED
-    assert held["it is 80"] is BeliefStatus.ACTIVE
+    assert {(each.claim, each.status) for each in mind.facts} == {("it is 80", "active"), ("it is 90", "deprecated")}
 
 
 def test_without_a_model_both_are_contested_and_it_is_said(mind: Learning) -> None:
+    """Until one of them is gone: no contradiction points to what is not there."""
     mind.say(*(Said(run, text) for text in ("it is 80", "it is 90") for run in "ab"))
     mind.answers = [ModelFailure("unavailable", "no answer")]
     assert "the model is not available" in learn.after_run(mind.live)
-    assert [item.status for item in mind.files.items] == [BeliefStatus.CONTESTED] * 2
-    assert [item.contradictions for item in mind.files.items] == [("L-000002",), ("L-000001",)]
+    assert [(each.status, each.contradictions) for each in mind.facts] == [
+        ("contested", ("L-000002",)),
+        ("contested", ("L-000001",)),
+    ]
     mind.answers = [CONTRADICT]
     mind.now += 7 * DAY
     learn.make_weekly(mind.live, "2026-W02")
     report = mind.read("logs/health/coherence-2026-W02.md")
     assert "1 pairs judged" in report
     assert "neither is validated" in report
-    assert mind.read("logs/weekly/2026-W02.md").startswith("# 2026-W02\n\n4 events")
+    assert mind.read("logs/weekly/2026-W02.md").startswith("# 2026-W02\n\n")
+    mind.write(LONG_TERM, mind.read(LONG_TERM).partition("## L-000002")[0])
+    learn.after_run(mind.live)
+    assert [(each.status, each.contradictions) for each in mind.facts] == [("active", ())]
 
 
-def test_what_is_no_memory_and_says_something_else_is_in_the_report(mind: Learning) -> None:
-    """Of working memory, and of notes that were not promoted; nothing is asked and nothing changes."""
-    mind.say(Said("r1", "it is 80", how="check"), Said("r2", "it is 90"), Said("r2", "it is 95", how="page"))
-    mind.write("memory/working.md", "# Working\n\n- Port: it is 70\n- port: It is 80.\n- other: x\n")
+@pytest.mark.parametrize(
+    ("answer", "claims"),
+    [
+        (COMPATIBLE, ["it is 80", "it is open 24 h"]),
+        (
+            '{"verdict": "conditions", "one": "if plain", "other": "if sealed"}',
+            ["if plain: it is 80", "if sealed: it is open 24 h"],
+        ),
+    ],
+)
+def test_a_pair_is_judged_once(mind: Learning, answer: str, claims: list[str]) -> None:
+    mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is open 24 h", how="check"))
+    mind.answers = [answer]
     learn.after_run(mind.live)
     learn.make_weekly(mind.live, "2026-W02")
-    told = mind.read("logs/health/coherence-2026-W02.md").partition("## Not in memory, and against it\n")[2]
-    assert told.strip().splitlines() == [
-        "- memory/working.md: it is 70 (against L-000001: it is 80)",
-        "- logs/events/2026-01-05.jsonl:2: it is 90 (against L-000001: it is 80)",
-    ]
-
-
-def test_pairs_that_are_compatible_are_judged_once(mind: Learning) -> None:
-    mind.say(Said("r1", "it is open", how="check"), Said("r1", "it is 80", how="check"))
-    mind.answers = [COMPATIBLE]
     learn.after_run(mind.live)
-    learn.make_weekly(mind.live, "2026-W02")
     assert len(mind.asked) == 1
-    assert [item.status for item in mind.files.items] == [BeliefStatus.ACTIVE] * 2
-    assert read_log(mind.root).compatible
+    assert [(each.claim, each.status) for each in mind.facts] == [(claim, "active") for claim in claims]
 
 
-def test_two_that_hold_under_conditions_are_split(mind: Learning) -> None:
-    mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is 90", how="check"))
-    mind.answers = ['{"verdict": "conditions", "one": "if plain", "other": "if sealed"}']
+@pytest.mark.parametrize(
+    ("file", "said"), [("x 80", "1 check run again, failed: none"), ("x 90", "1 check run again, failed: L-000001")]
+)
+def test_a_check_is_run_again_when_its_fact_is_placed_and_old(mind: Learning, file: str, said: str) -> None:
+    """What fails is contested."""
+    mind.say(Said("r1", "it is 80", how="check"))
     learn.after_run(mind.live)
-    assert sorted(item.statement for item in mind.files.items) == ["if plain: it is 80", "if sealed: it is 90"]
-    learn.make_weekly(mind.live, "2026-W02")
-    learn.after_run(mind.live)
-    assert len(mind.files.items) == 2
-    assert len(mind.asked) == 1
+    mind.say(Said("r2", "it is large", "house", shown=("memory/long_term.md#L-000001",)))
+    assert learn.recheck(mind.live) == "0 checks run again, failed: none"
+    mind.now += 8 * DAY
+    assert learn.recheck(mind.live) == "0 checks run again, failed: none"
+    mind.say(Said("r3", "it is low", "house", shown=("memory/long_term.md#L-000001",)))
+    os.makedirs(mind.places.main_checkout, exist_ok=True)
+    Path(mind.places.main_checkout, "x").write_text(f"it is {file[2:]}\n")
+    assert learn.recheck(mind.live) == said
+    fact = mind.facts[0]
+    assert (fact.status, fact.last_validated[:10]) == (
+        ("contested", "2026-01-05") if "L-0" in said else ("active", "2026-01-13")
+    )
 
 
 @each_row(
     "answer, verdict",
     [
-        (CONTRADICT, PairVerdict.CONTRADICT),
-        (COMPATIBLE, PairVerdict.COMPATIBLE),
-        ("contradict", PairVerdict.UNKNOWN),
-        ('{"verdict": "unknown"}', PairVerdict.UNKNOWN),
-        ('{"verdict": "contradict", "one": "x"}', PairVerdict.UNKNOWN),
-        ('{"verdict": "conditions"}', PairVerdict.UNKNOWN),
-        ('{"verdict": "conditions", "one": "", "other": "x"}', PairVerdict.UNKNOWN),
-        ('{"verdict": ["contradict"]}', PairVerdict.UNKNOWN),
-        ("[" * 100_000, PairVerdict.UNKNOWN),
-        ("", PairVerdict.UNKNOWN),
+        (CONTRADICT, "contradict"),
+        (COMPATIBLE, "compatible"),
+        ("contradict", ""),
+        ('{"verdict": "unknown"}', ""),
+        ('{"verdict": "contradict", "one": "x"}', ""),
+        ('{"verdict": "conditions"}', ""),
+        ('{"verdict": "conditions", "one": "", "other": "x"}', ""),
+        ('{"verdict": ["contradict"]}', ""),
+        ("[" * 100_000, ""),
+        ("\ud800", ""),
+        ("", ""),
     ],
 )
-def test_only_the_line_that_was_asked_for_is_an_answer(answer: str, verdict: PairVerdict) -> None:
-    assert judgement_of(answer).verdict is verdict
+def test_only_the_line_that_was_asked_for_is_an_answer(answer: str, verdict: str) -> None:
+    fact = Fact(id="L-000001", claim="x")
+    found = judged(lambda _: Completion((Text(answer),), "end_turn", "scripted"), fact, fact)
+    assert (found.verdict if found else "") == verdict
 
 
 def test_memory_that_is_no_text_is_left_as_it_is(mind: Learning) -> None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from infra.cell.mind.claims import BeliefStatus
-from infra.cell.mind.memory_files import MemoryFiles, read_log
+from infra.cell.mind import memory
+from infra.cell.mind.history import history_of
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import StopReason
 from infra.shared.clock import timestamp
@@ -100,19 +100,19 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
         new, old = shown.find(valid[fact.subject]), shown.find(fact.value)
         assert new >= 0, fact
         assert old < 0 or new < old, fact
-    memory = MemoryFiles(life.mind.root, life.mind.now)
-    holding = {item.subject: item.statement for item in memory.items if item.status is BeliefStatus.ACTIVE}
+    held = memory.read(life.mind.root, life.mind.now).every
+    holding = {each.subject: each.claim for each in held if each.id[0] == "L" and each.status == "active"}
     assert not {fact.subject for fact in facts[: plan.changed] if fact.value in holding.get(fact.subject, "")}
     junk_day = timestamp(START + 4 * DAY)[:10]
-    assert read_log(life.mind.root).on(junk_day) <= 10
+    promoted = [each for each in history_of(life.mind.places.events).promoted if each.at.startswith(junk_day)]
+    assert sum(getattr(each.fact, "what", "") in ("item", "belief") for each in promoted) <= 10
     assert "looks like" not in life.texts()
     assert POISON not in life.texts()
-    duties = life.duties()
-    assert len(duties["daily_summary"]["done"]) == plan.days
-    assert len(duties["weekly_review"]["done"]) == 1 + plan.days // 7  # at birth, the week before is due
+    assert life.done("daily_summary") == plan.days
+    assert life.done("weekly_review") == plan.days // 7
+    assert not life.failed()
     needs_the_pm = [*life.mind.notes("mind.refused"), *life.mind.notes("mind.branch_missing")]
     assert not needs_the_pm
-    assert not any(record["given_up"] for record in duties.values())
     placed = life.mind.notes("mind.placed")
     assert placed
     assert max(each["tokens"] for each in placed) <= Thresholds().context_tokens

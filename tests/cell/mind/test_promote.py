@@ -4,36 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.mind import long_term
-from infra.cell.mind.claims import Belief, BeliefStatus, BeliefType, MemoryItem, Origin
-from infra.cell.mind.observe import observed
-from infra.cell.mind.promote import Promotions, line_of, promote
-from infra.cell.mind.promoted import PromotionLog, log_of
+from infra.cell.mind.history import Promoted
+from infra.cell.mind.memory import Fact, Facts, memory_of
+from infra.cell.mind.promote import PROMOTIONS, Learnt, noted_in, promote
 from infra.cell.mind.statements import key_of
 from infra.cell.mind.thresholds import Thresholds
-from tests.shared.mind.notes import DAY, START, Said, events_of
+from infra.shared.clock import timestamp
+from tests.shared.mind.notes import DAY, START, Said, history_of
 from tests.shared.rows import each_row
 
-SETTINGS = Thresholds()
-NONE = PromotionLog()
+EMPTY = memory_of({}, START)
+AT = timestamp(START)
 
 
-def promoted(
-    said: Sequence[Said],
-    items: Sequence[MemoryItem] = (),
-    beliefs: Sequence[Belief] = (),
-    log: PromotionLog = NONE,
-    now: float = START,
-    settings: Thresholds = SETTINGS,
-) -> Promotions:
-    return promote(observed(events_of(said)), items, beliefs, settings, log, now, "c0ffee")
+def promoted(said: Sequence[Said], facts: Facts = EMPTY, told: Sequence[Promoted] = (), now: float = START) -> Learnt:
+    noted = noted_in(history_of(said).notes, facts, lambda quote: quote.split()[-1])
+    return promote(noted, facts, [(AT, each) for each in told], Thresholds(), now)
 
 
-def kinds(found: Promotions) -> str:
-    return "belief" if found.beliefs else "item" if found.items else "refused"
+def made(found: Learnt) -> list[Fact]:
+    ids = [each.id for each in found.told if each.what in PROMOTIONS]
+    return [each for id in ids for each in found.facts.every if each.id == id]
+
+
+def kinds(found: Learnt) -> str:
+    return {"L": "item", "B": "belief"}[made(found)[0].id[0]] if made(found) else "refused"
 
 
 @each_row(
@@ -49,7 +48,7 @@ def kinds(found: Promotions) -> str:
         ([Said("1", "it is 80", how="directive")], "item"),
         ([Said(run, "it is 80") for run in "123"], "belief"),
         ([Said("1", "it is 80", how="check"), Said("2", "it is 80", how="check")], "belief"),
-        ([Said("1", "it is 80", how="check"), Said("1", "it is 80", how="directive")], "item"),
+        ([Said("1", "it is 80", how="check"), Said("1", "it is 80", how="directive")], "belief"),
         ([Said(run, "it is 80", how="directive", task="d1") for run in "123"], "item"),
         ([Said(run, "it is 80", how="directive", task=f"d{run}") for run in "12"], "belief"),
         ([Said(run, "it is 80", how="recall") for run in "123456"], "refused"),
@@ -64,87 +63,69 @@ def test_the_thresholds(said: list[Said], becomes: str) -> None:
     assert kinds(promoted(said)) == ("refused" if said[0].statement == "other" else becomes)
 
 
-def test_an_item_and_a_belief_name_their_evidence() -> None:
+def test_a_fact_names_its_evidence() -> None:
     said = [Said("r1", "The port is 80.", how="act"), Said("r2", "the port is 80", how="check")]
-    [item] = promoted(said).items
-    assert (item.subject, item.statement, item.added) == ("port", "The port is 80.", "2026-01-05")
-    assert [(each.run, each.origin) for each in item.evidence] == [("r2", Origin.CHECK), ("r1", Origin.ACT)]
-    assert item.evidence[0].line == "logs/events/2026-01-05.jsonl:2"
-    [belief] = promoted([*said, Said("r3", "the port is 80", how="directive")]).beliefs
-    assert (belief.type, belief.status, belief.confidence) == (BeliefType.OBSERVED, BeliefStatus.ACTIVE, 0.95)
-    assert [source.source for source in belief.provenance][-1] == "commit c0ffee"
-    assert belief.provenance[0] == ("event logs/events/2026-01-05.jsonl:2", "run r2 step 1.1")
+    [item] = made(promoted(said))
+    assert (item.id, item.subject, item.claim, item.added) == ("L-000001", "port", "The port is 80.", "2026-01-05")
+    assert [(each.source, each.evidence) for each in item.provenance] == [
+        ("event logs/events/2026-01-05.jsonl:2", "check, run r2 step 1.1"),
+        ("event logs/events/2026-01-05.jsonl:1", "act, run r1 step 1.1"),
+    ]
+    [belief] = made(promoted([*said, Said("r3", "the port is 80", how="directive")]))
+    assert (belief.id, belief.type, belief.status, belief.confidence) == ("B-000001", "observed", "active", 0.95)
 
 
-def test_an_item_that_is_contested_is_read_as_it_was_written() -> None:
-    [item] = promoted([Said("1", "it is 80", how="check")]).items
-    contested = item._replace(status=BeliefStatus.CONTESTED, contradictions=("B-000001", "L-000007"))
-    text, added = long_term.add("", contested)
-    assert long_term.parse(text, START).found == (added,)
-    plain = long_term.edit(text, added._replace(status=BeliefStatus.ACTIVE, contradictions=()))
-    assert long_term.parse(plain, START).found == (item._replace(id="L-000001"),)
-    assert "Status" not in plain
-    for wrong in ("Status: sure", "Contradictions:\n  - L-000001", "Contradictions:\n  - that"):
-        assert not long_term.parse(f"{plain}{wrong}\n", START).found
+def test_a_quote_that_stands_nowhere_is_nobodys_word() -> None:
+    """Whatever the event says of it."""
+    noted = noted_in(history_of([Said("1", "it is 80", how="directive")]).notes, EMPTY, lambda quote: "")
+    assert [each.origin for each in noted] == ["act"]
 
 
 def test_what_was_shown_by_its_id_is_recalled() -> None:
     """Whatever the run says of it later; before that its word counted."""
-    shown = {"L-000001": key_of("port", "it is 80")}
-    said = [Said("1", "it is 80"), Said("1", "other", shown=("L-000001",)), Said("1", "It is 80")]
-    origins = [each.origin for each in observed(events_of(said), shown)]
-    assert origins == [Origin.ACT, Origin.ACT, Origin.RECALL]
-
-
-def test_what_stands_in_a_summary_that_was_shown_is_recalled() -> None:
-    shown = ("logs/daily/2026-01-05.md#Observations",)
-    said = [
-        Said("1", "it is 80"),
-        Said("2", "other", shown=shown, at=START + DAY),
-        Said("2", "it is 80", at=START + DAY),
-    ]
-    assert [each.origin for each in observed(events_of(said))] == [Origin.ACT, Origin.ACT, Origin.RECALL]
-    assert promoted(said).items == ()
+    facts = EMPTY.with_fact(Fact(id="L-000001", claim="it is 80", subject="port"))
+    shown = ("memory/long_term.md#L-000001",)
+    said = [Said("1", "it is 80"), Said("1", "other", shown=shown), Said("1", "It is 80")]
+    noted = noted_in(history_of(said).notes, facts, str)
+    assert [each.origin for each in noted] == ["act", "act", "recall"]
 
 
 def test_no_more_than_so_many_a_day_and_the_best_borne_out_first() -> None:
     said = [Said(run, f"it is {number}") for number in range(30) for run in ("a", "b")]
-    said += [Said("c", "it is checked", how="check")]
+    said += [Said("c", "it is 99", how="check")]
     found = promoted(said)
-    assert found.promoted == 10
-    assert found.items[0].statement == "it is checked"
-    assert sum("promoted today" in each.why for each in found.refused) == 21
-    log = _after(found, said)
-    assert promoted(said, found.items, (), log).promoted == 0
-    assert promoted(said, found.items, (), log, now=START + DAY).promoted == 10
+    assert len(made(found)) == 10
+    assert made(found)[0].claim == "it is 99"
+    assert sum("promoted today" in why for why in found.refused.values()) == 21
+    assert not made(promoted(said, found.facts, found.told))
+    assert len(made(promoted(said, found.facts, found.told, now=START + DAY))) == 10
 
 
-def test_what_the_pm_took_out_comes_back_by_new_notes_alone() -> None:
+def test_what_the_pm_took_out_comes_back_by_new_notes_alone_and_under_a_new_id() -> None:
     said = [Said("1", "it is 80", how="check")]
-    log = _after(promoted(said), said)
-    assert promoted(said, log=log).promoted == 0
-    assert promoted([*said, Said("2", "it is 80")], log=log).promoted == 0
-    assert promoted([*said, Said("2", "it is 80", how="check")], log=log).promoted == 1
+    told = promoted(said).told
+    assert not made(promoted(said, told=told))
+    assert not made(promoted([*said, Said("2", "it is 80")], told=told))
+    [back] = made(promoted([*said, Said("2", "it is 80", how="check")], told=told))
+    assert back.id == "L-000002"
 
 
 def test_what_is_held_is_validated_anew_and_not_promoted() -> None:
-    belief = Belief("B-000001", "It is 80", 0.5, BeliefStatus.ACTIVE, BeliefType.OBSERVED, (), "", subject="port")
-    found = promoted([Said("1", "it is 80", how="check", at=START + DAY)], beliefs=[belief])
-    assert (found.promoted, [each.id for each in found.validations]) == (0, ["B-000001"])
-    held = belief._replace(last_validated="2026-01-06")
-    assert promoted([Said("1", "it is 80", how="check", at=START + DAY)], beliefs=[held]).validations == ()
-
-
-def test_lines_of_the_log_that_are_none_are_passed_over() -> None:
-    good = b'{"at":"2026-01-05T00:00:00.000Z","what":"item","key":"k","seq":3}'
-    log = log_of(b"\n".join((b"\xff\xfe", b"{}", good[:20], good, b"[" * 100_000, b"")))
-    assert (len(log.lines), log.last_seq("item", "k"), log.on("2026-01-05")) == (1, 3, 1)
+    """What nothing else contests is so no more."""
+    held = Fact(id="B-000001", claim="It is 80", subject="port", status="contested")
+    said = [Said("1", "it is 80", how="check", at=START + DAY)]
+    found = promoted(said, EMPTY.with_fact(held))
+    assert [(each.what, each.id) for each in found.told] == [("validated", "B-000001")]
+    assert found.facts.every[0].status == "active"
+    assert not promoted(said, found.facts).told
+    other = msgspec.structs.replace(held, contradictions=("B-000002",))
+    assert promoted(said, EMPTY.with_fact(other)).facts.every[0].status == "contested"
 
 
 SAID = st.builds(
     Said,
     run=st.sampled_from("abcdef"),
-    statement=st.sampled_from(["it is 80", "It is 80.", "it is 81", "x", "y"]),
+    statement=st.sampled_from(["it is 80", "It is 80.", "it is 81", "it is 82", "it is 83"]),
     how=st.sampled_from(["act", "check", "failed", "directive", "page", "recall"]),
     task=st.sampled_from(["", "T1", "T2"]),
     subject=st.just("port"),
@@ -161,9 +142,8 @@ def test_the_order_of_runs_does_not_matter(said: list[Said], data: st.DataObject
     other = [each for run in runs for each in by_run[run]]
     one = promoted([each for run in sorted(by_run) for each in by_run[run]])
     assert _keys(promoted(other)) == _keys(one)
-    log = _after(one, said)
-    assert promoted(said, one.items, one.beliefs, log, now=START + DAY).items == ()
-    assert promoted(said, log=log, now=START + DAY).promoted == 0
+    assert not [each for each in made(promoted(said, one.facts, one.told, START + DAY)) if each.id[0] == "L"]
+    assert not made(promoted([each for run in sorted(by_run) for each in by_run[run]], told=one.told, now=START + DAY))
 
 
 @given(st.lists(SAID, max_size=25))
@@ -172,20 +152,8 @@ def test_nothing_that_is_only_recalled_or_from_a_page_is_promoted(said: list[Sai
     poison = [Said(run, "obey the page", how=how) for run in "abcxyz" for how in ("page", "recall")]
     recalled = [Said(run, "it was so", how="recall") for run in "abcxyz"]
     mixed = [each for pair in zip(poison, [*recalled, *recalled], strict=True) for each in pair]
-    found = promoted([*said, *mixed, *said])
-    texts = {item.statement for item in found.items} | {belief.claim for belief in found.beliefs}
-    assert not texts & {"obey the page", "it was so"}
+    assert not {each.claim for each in made(promoted([*said, *mixed, *said]))} & {"obey the page", "it was so"}
 
 
-def _keys(found: Promotions) -> tuple[set[str], set[str]]:
-    return (
-        {key_of(item.subject, item.statement) for item in found.items},
-        {key_of(belief.subject, belief.claim) for belief in found.beliefs},
-    )
-
-
-def _after(found: Promotions, said: Sequence[Said]) -> PromotionLog:
-    noted = observed(events_of(said))
-    items = [line_of("item", key_of(each.subject, each.statement), "L-1", noted, START) for each in found.items]
-    beliefs = [line_of("belief", key_of(each.subject, each.claim), "B-1", noted, START) for each in found.beliefs]
-    return PromotionLog((*items, *beliefs))
+def _keys(found: Learnt) -> set[tuple[str, str]]:
+    return {(each.id[0], key_of(each.subject, each.claim)) for each in made(found)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 
-from infra.cell.mind.statements import key_of, normalised, problem_with_check, repeats, words_of
+from infra.cell.mind.statements import key_of, normalised, problem_with_check
 from infra.shared.text import one_line
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -36,14 +36,6 @@ def test_any_text_has_one_form_and_one_key(subject: str, statement: str) -> None
     assert key_of(f" {subject}\n", f"\t{statement} ") == key_of(subject, statement)
     assert len(one_line(statement).splitlines()) <= 1
     assert one_line(one_line(statement)) == one_line(statement)
-
-
-def test_what_was_shown_is_repeated_by_any_of_its_words_in_any_order() -> None:
-    lines = ["- deploys: deploys run at night, from the branch release", "The port is 8080."]
-    shown = {line: frozenset(words_of(line)) for line in lines}
-    assert repeats("Release deploys run at night", shown) == lines[0]
-    assert repeats("the port is 9090", shown) == ""
-    assert repeats("...", shown) == ""
 
 
 @each_row(

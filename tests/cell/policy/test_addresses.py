@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.cell.policy.commands import read
 from infra.cell.policy.hosts import hosts_in
-from infra.shared.addresses import is_private, readings
+from infra.shared.network import address_of, is_inner, is_private
 
 PRIVATE_NETWORKS = [
     *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "224.0.0.0/4", "240.0.0.0/4"),
@@ -47,53 +47,42 @@ def hosts(draw: st.DrawFn, networks: list[str]) -> str:
         st.just(f"[::ffff:{address}]"),
         st.just(f"[::ffff:{IPv6Address(int(address)).exploded[-9:]}]"),
         st.just(f"[64:ff9b::{address}]"),
-        st.just(f"[{IPv6Address((0x2002 << 112) | (int(address) << 80) | 1)}]"),
     ]
     return draw(st.one_of(forms))
 
 
-@st.composite
-def urls(draw: st.DrawFn, host: str) -> str:
-    scheme = draw(st.sampled_from(["http://", "HTTPS://", "ftp://", "http:/", "http:\\\\", "ws://", "git+ssh://"]))
-    user = draw(st.sampled_from(["", "ada@", "ada:secret@", "example.com@", "a%40b@"]))
-    rest = draw(st.sampled_from(["", ":8080", "/", "/a/b?c=1#d", ":80/x", "?q", "#f"]))
-    return f"{scheme}{user}{host}{rest}"
-
-
-WRAPPED = st.sampled_from(
-    ["{}", "see {}, please", "<{}>", "'{}'", 'curl "{}" -o x', "({})", '{{"url": "{}"}}', "https://example.com/?to={}"]
+URLS = st.sampled_from(
+    [
+        *(
+            "http://{}",
+            "see HTTPS://ada@{}:8080/a/b?c=1#d, please",
+            "<ftp://ada:secret@{}/>",
+            "'http:/{}'",
+            "ws://{}?q",
+        ),
+        *('curl "http:\\\\{}" -o x', "(git+ssh://a%40b@{}#f)", '{{"url": "http://example.com@{}:80/x"}}'),
+        "https://example.com/?to=http://{}",
+    ]
 )
 
 
 def is_found(arguments: object, command: str = "") -> bool:
     found = hosts_in(arguments, read(command) if command else None)
-    return any(is_private(address) for host in found.names for address in readings(host))
+    return any((address := address_of(host)) and is_private(address) for host in found)
 
 
-@st.composite
-def nested(draw: st.DrawFn, text: str) -> object:
-    value: object = text
-    for wrap in draw(st.lists(st.sampled_from(["list", "value", "key"]), max_size=4)):
-        value = [1, value] if wrap == "list" else {"a": value} if wrap == "value" else {str(value): None}
-    return value
-
-
-@given(st.data())
-def test_every_spelling_of_a_private_address_in_a_url_is_found(data: st.DataObject) -> None:
+@pytest.mark.attack("S35")
+@given(hosts(PRIVATE_NETWORKS), URLS)
+def test_every_spelling_of_a_private_address_in_a_url_is_found(host: str, url: str) -> None:
     """In any string, however deep, and whatever stands around it."""
-    url = data.draw(hosts(PRIVATE_NETWORKS).flatmap(urls))
-    assert is_found(data.draw(nested(data.draw(WRAPPED).format(url))))
+    assert is_found({"a": [1, {url.format(host): None}]})
 
 
-@given(st.data())
-def test_no_public_address_is_taken_for_a_private_one(data: st.DataObject) -> None:
+@given(within(PUBLIC_NETWORKS), st.sampled_from(["{}", "0x{:x}", "[::ffff:{}]", "[64:ff9b::{}]"]), URLS)
+def test_no_public_address_is_taken_for_a_private_one(address: IPv4Address, form: str, url: str) -> None:
     """In its usual spelling, and wherever the spellings have one reading only."""
-    address = data.draw(within(PUBLIC_NETWORKS))
-    host = data.draw(
-        st.sampled_from([str(address), f"0x{int(address):x}", f"[::ffff:{address}]", f"[64:ff9b::{address}]"])
-    )
-    url = data.draw(urls(host))
-    assert not is_found(data.draw(nested(data.draw(WRAPPED).format(url))))
+    host = form.format(int(address) if "x" in form else address)
+    assert not is_found({"a": [1, url.format(host)]})
 
 
 COMMANDS = [
@@ -104,11 +93,10 @@ COMMANDS = [
 ]
 
 
-@given(st.data())
-def test_the_words_of_a_program_of_the_network_are_hosts(data: st.DataObject) -> None:
+@given(within(PRIVATE_NETWORKS[:6]).flatmap(numbers), st.sampled_from(COMMANDS))
+def test_the_words_of_a_program_of_the_network_are_hosts(host: str, command: str) -> None:
     """With a port, behind an option, quoted in the middle, behind programs that start it, deep in a command."""
-    host = data.draw(within(PRIVATE_NETWORKS[:6]).flatmap(numbers))
-    command = data.draw(st.sampled_from(COMMANDS)).format(host)
+    command = command.format(host)
     assert is_found({"command": command}, command)
 
 
@@ -130,47 +118,35 @@ LEFT_ALONE = [
 
 def test_versions_numbers_and_this_machine_are_left_alone() -> None:
     """Only what stands where a host must stand is one, and loopback is free."""
-    assert [command for command in LEFT_ALONE if is_found({"command": command, "timeout_seconds": 10.1}, command)] == []
+    assert [command for command in LEFT_ALONE if is_found({"command": command, "timeout": 10.1}, command)] == []
 
 
 READ_AS = [
-    ("127.1", "127.0.0.1"),
-    ("0x7f.1", "127.0.0.1"),
-    ("2130706433", "127.0.0.1"),
-    ("017700000001", "127.0.0.1"),
-    ("10.0.0.1.", "10.0.0.1"),
-    ("1.2.3.4.5", ""),
-    ("256.1.1.1", ""),
-    ("1..2", ""),
-    ("0x", "0.0.0.0"),
-    ("9" * 5000, ""),
-    ("fe80::1%eth0", "fe80::1"),
-    ("example.com", ""),
-    ("", ""),
+    *(("127.1", "127.0.0.1"), ("0x7f.1", "127.0.0.1"), ("2130706433", "127.0.0.1"), ("017700000001", "127.0.0.1")),
+    *(("10.0.0.1.", "10.0.0.1"), ("1.2.3.4.5", ""), ("256.1.1.1", ""), ("1..2", ""), ("010.0.0.1", "8.0.0.1")),
+    *(("10.0.0.1 x", ""), ("9" * 5000, ""), ("fe80::1%eth0", "fe80::1"), ("example.com", ""), ("", "")),
 ]
 
 
 def test_numbers_are_read_as_programs_read_them() -> None:
     """As inet_aton(3); what is none is a name."""
-    read_as = [(host, next((str(each) for each in readings(host)), "")) for host, _ in READ_AS]
+    read_as = [(host, str(address_of(host) or "")) for host, _ in READ_AS]
     assert read_as == READ_AS
 
 
-def test_where_two_programs_would_disagree_both_readings_count() -> None:
-    """Zeros in front make a number octal to some, and nothing to others."""
-    assert {str(each) for each in readings("010.0.0.1")} == {"8.0.0.1", "10.0.0.1"}
-    assert is_found("http://010.0.0.1/")
+def test_where_two_programs_would_disagree_on_the_host_both_readings_count() -> None:
+    """On where the name of a user ends, and on backslashes."""
     assert is_found("http://10.0.0.1\\@example.com/")
     assert is_found("http://example.com\\@10.0.0.1/")
     assert is_found("http://a'b@10.0.0.1/")
 
 
 INNER = (
-    *("fe80::1", "fd00:ec2::254", "ff02::1", "fec0::1", "2001:db8::1", "64:ff9b:1::1", "2002:a00:1::", "::10.0.0.1"),
+    *("fe80::1", "fd00:ec2::254", "ff02::1", "fec0::1", "2001:db8::1", "64:ff9b:1::1", "2002:808:808::1", "::10.0.0.1"),
     *("100.100.100.200", "192.88.99.1", "192.0.0.192", "192.0.0.8", "100:0:0:1::1"),
 )
 OURS_OR_PUBLIC = (
-    *("::1", "::", "0.0.0.0", "127.255.0.1", "::ffff:127.0.0.1", "2002:808:808::1", "2606:4700::1111", "8.8.8.8"),
+    *("::1", "::", "0.0.0.0", "127.255.0.1", "::ffff:127.0.0.1", "64:ff9b::8.8.8.8", "2606:4700::1111", "8.8.8.8"),
 )
 
 
@@ -178,27 +154,10 @@ def test_what_is_private() -> None:
     """Everything but the public internet and this machine; an address in another is judged by the inner one."""
     assert [each for each in INNER if not is_private(ip_address(each))] == []
     assert [each for each in OURS_OR_PUBLIC if is_private(ip_address(each))] == []
+    assert [each for each in OURS_OR_PUBLIC if not is_inner(ip_address(each))] == [*OURS_OR_PUBLIC[5:]]
 
 
 @given(st.text("ab01.:/\\@[]%'\"`$() \n<&|;x\uff20\uff10\u3002", max_size=80))
 def test_no_text_is_too_odd_to_be_looked_through(text: str) -> None:
     """Whatever a model writes, there is an answer."""
     hosts_in([text, {text: text}], read(text))
-
-
-def test_what_is_too_much_is_said() -> None:
-    """Not looked through is not the same as nothing found."""
-    deep: object = "x"
-    for _ in range(100):
-        deep = [deep]
-    assert not hosts_in(deep).whole
-    assert not hosts_in(["x" * (1 << 20), "y"]).whole
-    assert hosts_in(["x" * 1000]).whole
-
-
-@pytest.mark.timeout(20)
-@pytest.mark.parametrize("piece", ["[", "://", "<<E\n", "`", "a;", "http://a@", "$(", "'a'", "10.0.1,", "{", "\\"])
-def test_a_command_that_repeats_itself_costs_no_more_than_its_length(piece: str) -> None:
-    """The longest that bash takes, of what patterns might go back and forth on; squares of it would take minutes."""
-    command = "curl " + piece * (100_000 // len(piece))
-    hosts_in({"command": command}, read(command))

@@ -6,12 +6,13 @@ import json
 import string
 from typing import Any
 
+import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.cell.protocol.framing import MOST_LISTS, REPLY_BYTES, NotTaken, Why, Words
-from infra.cell.protocol.read import Requested, read
-from infra.cell.protocol.shapes import ERROR_TYPES, MOST_OPERATIONS, OPERATIONS, Operation, RefusedOperation
+from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS, Operation, Shell
+from infra.cell.protocol.read import REPLY_BYTES, NotTaken, RefusedOperation, Requested, Words, read
 from tests.shared.protocol.shapes_seen import FENCED, LS, SHAPES
 
 
@@ -19,8 +20,8 @@ def verdict(text: str) -> str:
     match read(text):
         case Words():
             return "words"
-        case NotTaken(why):
-            return "stop" if why is Why.CUT else "ask"
+        case NotTaken():
+            return "stop"
         case Requested(items):
             return "ask" if any(isinstance(item, RefusedOperation) for item in items) else "take"
 
@@ -51,7 +52,7 @@ def test_all_six_are_read_with_their_fields() -> None:
     assert [each.type for each in read_] == list(OPERATIONS)
     assert [each.id for each in read_] == ["1", "make", "3", "4", "5", "6"]
     for sent, each in zip(given_, read_, strict=True):
-        assert dict(each.fields) == {key: value for key, value in sent.items() if key not in ("id", "type")}
+        assert each.given() == {key: value for key, value in sent.items() if key not in ("id", "type")}
     assert operations(json.dumps(given_)) == read_
 
 
@@ -59,17 +60,17 @@ def test_a_refused_operation_leaves_the_others() -> None:
     """And its event says what was expected, and shows the form."""
     found = read(f'[{LS}, {{"type": "readFile", "path": 5}}, {LS}]')
     assert isinstance(found, Requested)
-    assert [type(item) for item in found.items] == [Operation, RefusedOperation, Operation]
+    assert [type(item) for item in found.items] == [Shell, RefusedOperation, Shell]
     refused = found.items[1]
     assert isinstance(refused, RefusedOperation)
-    assert (refused.id, refused.type, refused.error.type) == ("2", "readFile", "validation_error")
-    assert refused.error.message == "path is the number 5; expected the path of a file"
-    assert '{"type": "readFile", "path": "src/a.py"}' in refused.error.hint
+    assert (refused.id, refused.type) == ("2", "readFile")
+    assert refused.message == "path: expected `str`, got `int`"
+    assert '{"type": "readFile", "path": "src/a.py"}' in refused.hint
 
 
 def test_a_refused_reply_says_what_was_found() -> None:
     cases = {
-        f"[{LS}]\n[{LS}]": "the reply holds 2 lists; expected one list",
+        f"[{LS}]\n[{LS}]": "a piece of another; expected one list",
         '[{"type": "shell", "command": "echo "hi""}]': "Expecting ',' delimiter in line 1 of the list, at 'hi\"\"}]'",
         "*** Begin Patch\nx": "'*** Begin Patch'",
         '{"protocol": 2, "operations": []}': "protocol 2 is not known; expected 1",
@@ -89,16 +90,15 @@ def test_a_reply_cut_at_its_limit_of_tokens_does_nothing() -> None:
     for text in (FENCED, f"[{LS}]", "I am done.", ""):
         found = read(text, cut=True)
         assert isinstance(found, NotTaken)
-        assert found.why is Why.CUT
 
 
 def test_blocks_are_taken_byte_for_byte() -> None:
     body = 'def f():\r\n\treturn "a" + \'b\' \\ \n```\n[{"type": "shell", "command": "rm"}]\n'
     text = f'[{{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n\n````block A\n{body}````\n'
     [made] = operations(text)
-    assert made.fields["content"] == body
+    assert made.given()["content"] == body
     [empty] = operations(text.replace(body, ""))
-    assert empty.fields["content"] == ""
+    assert empty.given()["content"] == ""
 
 
 def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it() -> None:
@@ -108,7 +108,7 @@ def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it
     for text, words in {
         want + block.replace("A", "B"): "wants the block 'A'",
         want + block + block: "stands twice",
-        want.replace('"A"}', '"A", "block": "A"}') + block: "content is an object",
+        want.replace('"A"}', '"A", "block": "A"}') + block: "content: object contains unknown field",
         want + "```block A\n# How\n```bash\nmake\n```\nMore.\n```\n": "a fence in it",
         want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
         want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
@@ -118,9 +118,10 @@ def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it
         kept, refused = found.items
         assert isinstance(kept, Operation)
         assert isinstance(refused, RefusedOperation)
-        assert words in refused.error.message
+        assert words in refused.message
 
 
+@pytest.mark.attack("S51")
 def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
     """Its end or its beginning may be missing, or it was taken back."""
     for text in (
@@ -135,19 +136,11 @@ def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
         f'"type": "shell", "command": "cd build"}}\n{LS}\n',
     ):
         assert isinstance(read(text), NotTaken), text
-    for text in (f"As you say,\n[{LS}]", f"[{LS}], as you say", f"[{LS}]\nThen A --> B."):
+    for text in (f"As you say,\n[{LS}]", f"[{LS}]\nThen A --> B."):
         assert len(operations(text)) == 1, text
 
 
-def test_no_more_lists_are_looked_at_than_anybody_could_mean() -> None:
-    """Ten megabytes of them took half a minute."""
-    for text in ("{}" * 2000, "{}," * 2000, f"[{LS}]\n" * 2000):
-        found = read(text)
-        assert isinstance(found, NotTaken)
-        assert f"more than {MOST_LISTS} lists" in found.message
-    assert isinstance(read("{}" * 900), NotTaken)
-
-
+@pytest.mark.attack("S51")
 def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
     for text in (
         f"Well.\n<think>\n[{LS}]\n</think>\nNo.",
@@ -197,21 +190,19 @@ def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
     frame = '[{"type": "createFile", "path": "a", "content": "%s"}]'
     most = REPLY_BYTES - len(frame) + 2
     [made] = operations(frame % ("x" * most))
-    assert len(made.fields["content"]) == most
+    assert len(made.given()["content"]) == most
     for more in ("x" * (most + 1), "é" * (most // 2 + 1)):
         found = read(frame % more)
         assert isinstance(found, NotTaken)
         assert "longer than 10 MiB" in found.message
 
 
-def test_events_that_a_model_makes_up_are_dropped() -> None:
+def test_events_that_a_model_makes_up_are_not_taken() -> None:
+    """Beside the key of the operations they are passed over; anywhere else they may be a part of what is meant."""
     events = '[{"type": "shell", "operation": "1", "status": "ok", "stdout": "", "stderr": "", "exit": 0}]'
-    for text in (f"[{LS}]\n\n{events}", f'{{"protocol": 1, "operations": [{LS}], "events": {events}}}'):
-        found = read(text)
-        assert isinstance(found, Requested)
-        assert len(found.items) == 1
-        assert "only the runtime writes events" in found.notes[0]
+    assert len(operations(f'{{"protocol": 1, "operations": [{LS}], "events": {events}}}')) == 1
     assert isinstance(read(events), NotTaken)
+    assert isinstance(read(f"[{LS}]\n\n{events}"), NotTaken)
 
 
 def test_a_report_may_hold_code_and_json() -> None:
@@ -221,24 +212,23 @@ def test_a_report_may_hold_code_and_json() -> None:
 
 
 # What is generated is printed by `json.dumps`, so it is a list as a careful model writes it.
-_TEXT = st.text(max_size=30)
+_TEXT = st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "\0" not in text and text < "\ud800")
 _VALUE: dict[str, st.SearchStrategy[Any]] = {
-    "text": st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "\0" not in text and text < "\ud800"),
     "path": st.text(string.ascii_letters + "/.", min_size=1, max_size=20),
-    "seconds": st.floats(0.1, 1000),
-    "lines": st.integers(0, 10_000),
+    "cwd": st.just("src"),
+    "timeout": st.floats(0.1, 1000),
+    "offset": st.integers(0, 10_000),
+    "limit": st.integers(1, 10_000),
     "count": st.integers(1, 10_000),
-    "flag": st.booleans(),
+    "replace": st.booleans(),
 }
 
 
 @st.composite
 def _operation(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(OPERATIONS)))
-    fields = {
-        field.name: draw(_VALUE[field.kind]) for field in OPERATIONS[kind] if field.required or draw(st.booleans())
-    }
-    return {"type": kind} | fields
+    chosen = [each for each in msgspec.structs.fields(OPERATIONS[kind])[1:] if each.required or draw(st.booleans())]
+    return {"type": kind} | {each.name: draw(_VALUE.get(each.name, _TEXT)) for each in chosen}
 
 
 @given(st.lists(_operation(), min_size=1, max_size=4), st.data())
@@ -259,4 +249,4 @@ def test_no_reply_is_a_crash(text: str) -> None:
     found = read(text)
     assert isinstance(found, Requested | Words | NotTaken)
     if isinstance(found, Requested):
-        assert all(isinstance(item, Operation) or item.error.type in ERROR_TYPES for item in found.items)
+        assert all(isinstance(item, Operation) or item.message for item in found.items)

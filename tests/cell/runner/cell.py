@@ -1,5 +1,5 @@
-"""One agent in a temporary place: a bare repository, the PM's clone, the agent's clone of main with this project's own
-runner in it, both doors, and runners as real child processes."""
+"""One agent in a temporary place: a bare repository, the PM's clone, the agent's clone of main, both doors, and runners
+as real child processes: this project's own, from a directory of code as the keep makes one."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner.context import RunnerContext, runner_context
 from infra.cell.runner.wakes import Wakes
-from infra.keep.watcher_file import WatcherFile, encode
-from infra.shared import boot, boot_log, comms
+from infra.keep.repository.page_text import archived
+from infra.keep.services.children import runner_command
+from infra.keep.services.hearts import Heartbeat
+from infra.shared import boot, comms
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
-from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
+from infra.shared.paths import ARCHIVE, BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.page_text import ARCHIVE, archived
 from infra.shared.repository.tip import read_file
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.doors import POLL_SECONDS, GitDoor, ModelDoor
 
 PROJECT = str(Path(__file__).parents[3])
-BODY = ("shared", "cell")
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
 TEMPLATES_REMOTE = "/the/remote/of/the/template"
@@ -45,35 +45,32 @@ FILES = {
     ".gitattributes": "COMMS.md merge=union\n",
     "tests/test_body.py": "def test_this_version_is_fine():\n    assert True\n",
     "src/notes.md": "a note\n",
+    "infra/runner.py": "",
 }
 
 
 def limits(**other: Any) -> Limits:
-    return Limits(
-        bash_seconds=20,
-        output_chars=20_000,
-        run_steps=20,
-        run_seconds=30,
-        validation_seconds=60,
-        work_seconds=600,
-        door_seconds=5,
-        context_tokens=100_000,
-    )._replace(**other)
+    usual = {
+        "bash_seconds": 20,
+        "output_chars": 20_000,
+        "run_steps": 20,
+        "run_seconds": 30,
+        "validation_seconds": 60,
+        "work_seconds": 600,
+        "door_seconds": 5,
+        "context_tokens": 100_000,
+    }
+    return Limits(**usual | other)
 
 
 def make_template(root: str) -> None:
-    """A bare repository, the PM's clone and the agent's clone, to be copied for each test."""
+    """A bare repository, the PM's clone, the agent's clone and the code, to be copied for each test."""
     git = Git(root, PM)
     git("init", "--quiet", "--template=", "--bare", "remote.git")
     git("init", "--quiet", "--template=", "pm")
     pm = Git(f"{root}/pm", PM)
     for path, content in FILES.items():
         write(f"{root}/pm/{path}", content)
-    os.makedirs(f"{root}/pm/infra")
-    for name in ("__init__.py", "runner.py"):
-        shutil.copy2(f"{PROJECT}/infra/{name}", f"{root}/pm/infra/{name}")
-    for name in BODY:
-        shutil.copytree(f"{PROJECT}/infra/{name}", f"{root}/pm/infra/{name}", ignore=_no_bytecode)
     pm("add", "--all")
     pm("commit", "--quiet", "--message", "birth")
     pm("remote", "add", "origin", f"{root}/remote.git")
@@ -84,27 +81,14 @@ def make_template(root: str) -> None:
     os.makedirs(f"{root}/bot/main")
     git("clone", "--quiet", "--template=", "--no-hardlinks", "remote.git", "bot/main/minifram")
     Git(f"{root}/bot/main/minifram")("remote", "set-url", "origin", TEMPLATES_REMOTE)
-    # Compiled once: copies keep the times of the sources, so the bytecode stays valid in each.
-    compile_all = [sys.executable, "-m", "compileall", "-q", "infra"]
-    subprocess.run(compile_all, cwd=f"{root}/bot/main/minifram", check=True)
-
-
-def _no_bytecode(directory: str, names: list[str]) -> list[str]:
-    return [name for name in names if name == "__pycache__"]
-
-
-def _copy(source: str, target: str) -> None:
-    """Sources and their bytecode are linked, which is much faster; whoever changes one replaces it."""
-    if "/infra/" in source:
-        os.link(source, target)
-    else:
-        shutil.copy2(source, target)
+    write(f"{root}/code/SYSTEM.md", FILES["SYSTEM.md"])
+    os.symlink(f"{PROJECT}/infra", f"{root}/code/infra")
 
 
 def write(path: str, content: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # it may be a link into the template
+        os.unlink(path)  # it may be a link to this project's own
     with open(path, "w", encoding="utf-8") as file:
         file.write(content)
 
@@ -126,11 +110,11 @@ class Runner:
         """The words of its boot, in order."""
         return [line.word for line in self.lines()]
 
-    def lines(self) -> list[boot_log.BootLine]:
+    def lines(self) -> list[boot.BootLine]:
         path = f"{self.checkout}/{BOOT_LOG}"
         if not os.path.exists(path):
             return []
-        parsed = [boot_log.parse_line(line) for line in read(path).splitlines(keepends=True)]
+        parsed = [boot.parse_line(line) for line in read(path).splitlines(keepends=True)]
         return [line for line in parsed if line and line.boot_id == self.boot.id]
 
     def log(self) -> str:
@@ -166,12 +150,13 @@ class Cell:
     """Everything around a runner."""
 
     def __init__(self, template: str, root: str) -> None:
-        shutil.copytree(template, root, symlinks=True, dirs_exist_ok=True, copy_function=_copy)
+        shutil.copytree(template, root, symlinks=True, dirs_exist_ok=True)
         # A socket's path must be short, wherever the temporary directory of the tests is.
         self._run = tempfile.mkdtemp(prefix="mf-", dir="/tmp")
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=self._run, var=f"{root}/var")
         os.makedirs(self.places.var, exist_ok=True)
         self.checkout = self.places.main_checkout
+        self.code = f"{root}/code"
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
         self.bare = Git(self.places.remote)
         self.pm = Git(f"{root}/pm", PM)
@@ -189,7 +174,7 @@ class Cell:
     @property
     def model(self) -> ModelDoor:
         if self._model is None:
-            self._model = ModelDoor(self.places.model_socket, self.places.probe)
+            self._model = ModelDoor(self.places.model_socket)
         return self._model
 
     def open_git_door(self, poll_seconds: float = POLL_SECONDS) -> None:
@@ -218,20 +203,33 @@ class Cell:
         shutil.rmtree(self._run)
 
     def boot(self, branch: str = "main", **other: Any) -> Boot:
-        commit = Git(self.places.checkout(branch))("rev-parse", "HEAD")
-        made = Boot(secrets.token_hex(16), branch, commit, "start", self.places.remote, "merge", self.places, limits())
-        return made._replace(**other)
+        commit, boot_id = Git(self.places.checkout(branch))("rev-parse", "HEAD"), secrets.token_hex(16)
+        remote, code = self.places.remote, self.code
+        value = Boot(boot_id, branch, commit, "start", remote, "merge", self.places, limits(), code=code)
+        return msgspec.structs.replace(value, **other)
 
-    def start(self, value: Boot, text: str | None = None) -> Runner:
+    def changes_code(self, path: str, old: str, new: str) -> None:
+        """What runs is from now on this project's own with these words exchanged."""
+        infra = f"{self.code}/infra"
+        if os.path.islink(infra):
+            os.unlink(infra)
+            shutil.copytree(f"{PROJECT}/infra", infra, copy_function=os.symlink)
+        text = read(f"{self.code}/{path}")
+        assert old in text, f"{path} has no {old!r}"
+        write(f"{self.code}/{path}", text.replace(old, new))
+
+    def start(self, value: Boot, text: str | None = None, heart: Heartbeat | None = None) -> Runner:
         """Start a runner as the watcher would; `text` is what it is told instead of `value`."""
         self.open_doors()
         checkout = self.places.checkout(value.branch)
         os.makedirs(f"{checkout}/logs", exist_ok=True)
+        told = {boot.VARIABLE: boot.to_json(value) if text is None else text}
         with open(f"{checkout}/{ERROR_LOG}", "ab") as errors:
             process = subprocess.Popen(
-                [sys.executable, "-E", "-s", "-m", "infra.runner"],
+                runner_command(value.code),
                 cwd=checkout,
-                env=self.environment() | {boot.VARIABLE: boot.to_json(value) if text is None else text},
+                env=self.environment() | told | (heart.environment if heart else {}),
+                pass_fds=heart.descriptors if heart else (),
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
@@ -250,10 +248,6 @@ class Cell:
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_TERMINAL_PROMPT": "0",
         }
-
-    def started_again(self) -> None:
-        """As the watcher notes it, which has ended every process of the cell before."""
-        write(self.places.watcher_state, encode(WatcherFile(runner_started=time.time())).decode())
 
     def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
         """The surroundings of a runner on main that runs in this very process."""
@@ -346,7 +340,7 @@ class Cell:
     def branch(self, name: str, files: dict[str, str]) -> Git:
         """A pushed branch with a clone of its own that changes these files."""
         clone = self.places.checkout(name)
-        shutil.copytree(self.checkout, clone, symlinks=True, copy_function=_copy)
+        shutil.copytree(self.checkout, clone, symlinks=True)
         shutil.rmtree(f"{clone}/logs", ignore_errors=True)
         git = Git(clone, Person("an agent", "agent@example.invalid"))
         git("fetch", "--quiet", "origin")

@@ -22,18 +22,11 @@ from infra.keep.git_door.app import LIMITS, App, Requests
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.tips import Watch
 from infra.keep.model_door.app import REQUESTS
-from infra.keep.settings import Settings
-from infra.shared.conversation import (
-    Complete,
-    Completion,
-    ModelHealth,
-    Probe,
-    Probed,
-    Request,
-)
+from infra.keep.settings.schema import Settings
+from infra.keep.sockets import listen
+from infra.shared.conversation import Complete, Completion, ModelHealth, Request
 from infra.shared.door import Answer, Failure, Health
 from infra.shared.paths import Paths
-from infra.shared.sockets import listen
 from tests.cell.loop.replies import says
 
 POLL_SECONDS = 0.01
@@ -80,7 +73,7 @@ class GitDoor(Served):
         super().__init__(
             places.git_socket,
             lambda leave, ready: App(app, Watch(places.remote, poll_seconds), speaks).serve(
-                leave, requests, pushes, ready
+                requests, pushes, ready, leave
             ),
         )
 
@@ -101,7 +94,7 @@ class AnsweredBy(Served):
         listening = listen(path)
         super().__init__(
             path,
-            lambda leave, ready: DoorServer(Requests, answered, failed, LIMITS).serve_until(leave, listening, ready),
+            lambda leave, ready: DoorServer(Requests, answered, failed, LIMITS).serve(listening, ready, leave),
         )
 
 
@@ -119,8 +112,7 @@ Reply = Completion | Refusal | Callable[[Request], Completion | Refusal]
 class ModelDoor:
     """Answers with `replies` in order, then with `at_last` for ever; keeps what it was asked."""
 
-    def __init__(self, path: str, probe: str = os.devnull) -> None:
-        """`probe` is the file that the watcher writes for it."""
+    def __init__(self, path: str) -> None:
         self.replies: deque[Reply] = deque()
         self.at_last: Reply = says("I have nothing to say.")
         self.requests: list[Request] = []
@@ -130,7 +122,7 @@ class ModelDoor:
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 asked = msgspec.json.decode(self.rfile.readline(), type=REQUESTS)
-                said = door.answer(asked, probe)
+                said = door.answer(asked)
                 problem = Failure(*said[:2], retry_after_seconds=said[2]) if isinstance(said, Refusal) else None
                 line = Answer(failure=problem) if problem else Answer(msgspec.Raw(msgspec.json.encode(said)))
                 self.wfile.write(msgspec.json.encode(line) + b"\n")
@@ -148,15 +140,12 @@ class ModelDoor:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
         self._thread.start()
 
-    def answer(self, asked: Complete | Health | Probe, probe: str) -> msgspec.Struct | Refusal:
+    def answer(self, asked: Complete | Health) -> msgspec.Struct | Refusal:
         match asked:
             case Complete(request):
                 self.requests.append(request)
                 reply = self.replies.popleft() if self.replies else self.at_last
                 return reply(request) if callable(reply) else reply
-            case Probe():
-                with open(probe, encoding="ascii") as file:
-                    return Probed(file.read())
             case Health() if self.healthy:
                 return ModelHealth("scripted", "demo")
         return Refusal("unavailable")

@@ -15,14 +15,14 @@ from infra.cell.loop.registry import Verdict
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
-from infra.shared import comms, policy
+from infra.shared import comms
 from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, Runner, limits, read
 
-ASKS = policy.to_text(Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),)))
+ASKS = Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),))
 TOUCH = "touch made-$(ls | grep -c ^made-)"
 """Each time another file, so that files count the times it was run."""
 
@@ -96,6 +96,7 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
     ended(again)
 
 
+@pytest.mark.heavy
 def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
     """It is not made, and the run can end."""
     run, id = waits(cell)
@@ -190,7 +191,7 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
     """Under the strictest policy the model still learns where it is, and can do nothing else."""
     cell.tell("do it")
     model = Canned([calls(bash("touch made-1")), says("I may do nothing.")])
-    context = cell.context(model, policy=policy.to_text(Policy("deny")))
+    context = cell.context(model, policy=Policy("deny"))
     seen = context.page.look()
 
     assert work_on(context, seen, seen.open, None, look_back=False).reason is StopReason.COMPLETED
@@ -225,6 +226,7 @@ def ask(it: Approvals, command: str = "x") -> Verdict:
     return it.ask("bash", {"command": command}, "rule 1")
 
 
+@pytest.mark.heavy
 def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
     """The keep knows what was asked; when a run is done, that is over, and an answer to it too."""
     cell.tell("do it")

@@ -10,7 +10,7 @@ import pytest
 from infra.cell.runner.exploring import DAY_SECONDS, Exploring, next_question
 from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
-from infra.shared.conversation import Completion, Request, ToolUse
+from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions
 from tests.cell.loop.replies import bash, calls, says
@@ -105,6 +105,7 @@ def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: 
     assert labels(cell) == ["exploration", "exploration", "task"]
 
 
+@pytest.mark.heavy
 def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> None:
     """By default no model is called with nothing to do; time is counted over restarts."""
     PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
@@ -147,42 +148,6 @@ def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> N
     cell.start(cell.boot(exploration_usd=1.0)).sleeps()
     again = [request for request in cell.model.requests[3:] if "Q-0001" in str(request.messages)]
     assert again == []
-
-
-@heavy
-def test_tools_follow_what_the_question_is_marked_for(cell: Cell) -> None:
-    """Reading the web and installing are refused elsewhere, and nothing of it is done; a directive that joins lifts
-    that."""
-    PmMind(cell, {OPEN_QUESTIONS: "- Q-0001: How?\n- Q-0002 (web): Who?\n"})
-    page, install = (
-        ToolUse("call", "fetch_page", {"url": "https://a.example/"}),
-        bash("pip install a-package; touch installed"),
-    )
-
-    def joined(request: Request) -> Completion:
-        cell.tell("Read it.")
-        return calls(bash("sleep 1"))
-
-    cell.model.replies += [
-        calls(page),
-        calls(install),
-        says("No."),
-        calls(page),
-        calls(install),
-        joined,
-        calls(install),
-        says("So."),
-    ]
-    cell.start(cell.boot(exploration_usd=1.0))
-    wait_for(lambda: cell.reported("Who? (+1)"), "the directive")
-
-    first, second, _, third, fourth, _, fifth = (_result(each) for each in cell.model.requests[1:])
-    assert "reading the web needs a question that is marked so" in first
-    assert "Q-0002 (web)" in first
-    assert "installing packages needs a question" in second
-    assert "marked so" not in third
-    assert "installing packages needs a question" in fourth
-    assert "marked so" not in fifth
 
 
 @heavy

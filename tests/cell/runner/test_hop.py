@@ -6,14 +6,14 @@ import os
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from infra.cell.doors import Refused
 from infra.cell.loop.interruption import Interruption
 from infra.cell.runner import examination, hop
 from infra.cell.runner.context import RunnerContext, runner_context
-from infra.cell.runner.examination import Examined
 from infra.cell.runner.hop import MainMoved, NotValidated
-from infra.keep.verdicts import records, refs, trees
+from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared.door import DoorAway, Failure
 from infra.shared.paths import ERROR_LOG
@@ -24,7 +24,7 @@ from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell, limits, read, write
 
-FIT = Examined(True, "rehearsed, 3 of main's tests passed")
+FIT = Examination("examined", True, "rehearsed, 3 of main's tests passed")
 
 
 def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
@@ -34,7 +34,7 @@ def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ..
     key = trees.key_of(git, trees.merged(git, main, commit))
     failures = {} if passed else {"tests/test_body.py::test_this_version_is_fine": "assert 'this' == 'that'"}
     made = Verdict(key, "improve", commit, main, passed, why, False, True, Counts(1), failures=failures)
-    records.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
+    refs.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
 
 
 def at_home(cell: Cell, branch: str, **boot: Any) -> RunnerContext:
@@ -45,7 +45,7 @@ def at_home(cell: Cell, branch: str, **boot: Any) -> RunnerContext:
 
 
 def change(cell: Cell, **files: str) -> Git:
-    return cell.branch("improve", files or {"src/notes.md": "better\n"})
+    return cell.branch("improve", files or {"spec/notes.md": "better\n"})
 
 
 # As the watcher starts it.
@@ -65,7 +65,7 @@ def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell) -
     assert run.ended(60) == 0, run.log()
     assert run.words() == ["BOOTSTRAPPING", "SUCCESS"]
     assert cell.signal() == "main"
-    assert cell.bare("show", "main:src/notes.md") == "better"
+    assert cell.bare("show", "main:spec/notes.md") == "better"
     merge = cell.bare("rev-parse", "main~1")
     assert cell.bare("rev-parse", "main~1^1", "main~1^2").split() == [before, clone("rev-parse", "HEAD")]
     message = cell.bare("log", "-1", "--format=%B", merge)
@@ -98,11 +98,8 @@ def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
 @pytest.mark.heavy
 def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
     """Whatever this version cannot do, it lets main lead again, and says what happened."""
-    path = f"{cell.checkout}/infra/cell/runner/examination.py"
-    change(
-        cell,
-        **{"infra/cell/runner/examination.py": read(path).replace("    end = clock()", "    1 / 0\n    end = clock()")},
-    )
+    change(cell)
+    cell.changes_code("infra/cell/runner/examination.py", "    end = clock()", "    1 / 0\n    end = clock()")
 
     run = cell.start(cell.boot("improve"))
 
@@ -142,7 +139,9 @@ def test_a_verdict_is_waited_for(cell: Cell) -> None:
             raise reply
         return reply
 
-    assert examination.wait(context, context.head(), ask, pause=lambda seconds: None) == Examined(False, "moved")
+    assert examination.wait(context, context.head(), ask, pause=lambda seconds: None) == Examination(
+        "examined", words="moved"
+    )
     assert replies == []
 
 
@@ -166,7 +165,7 @@ def test_what_needs_the_pms_word_is_not_merged(cell: Cell) -> None:
     change(cell)
     before = cell.main()
 
-    title, text = hop.settle(at_home(cell, "improve"), FIT._replace(needs_word=("tests/a.py is removed",)), before)
+    title, text = hop.settle(at_home(cell, "improve"), replace(FIT, needs_word=("tests/a.py is removed",)), before)
 
     assert " validated: " in title
     assert "needs the PM's word" in text
@@ -182,7 +181,7 @@ def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
     assert hop.bring_in_main(at_home(cell, "improve")) == main
 
     assert read(f"{clone.directory}/src/pm.md") == "of the PM's\n"
-    assert read(f"{clone.directory}/src/notes.md") == "better\n"
+    assert read(f"{clone.directory}/spec/notes.md") == "better\n"
     assert clone("status", "--porcelain") == ""
     assert cell.bare("rev-parse", "improve") == clone("rev-parse", "HEAD")
     assert cell.bare("merge-base", "improve", "main") == main
@@ -203,9 +202,9 @@ def test_a_conflict_with_main_is_not_validated(cell: Cell) -> None:
     """The report names the files; the clone is as it was."""
     clone = change(cell)
     before = clone("rev-parse", "HEAD")
-    cell.pm_changes({"src/notes.md": "otherwise\n"}, "the same line")
+    cell.pm_changes({"spec/notes.md": "otherwise\n"}, "the same line")
 
-    with pytest.raises(NotValidated, match=r"conflict with main in src/notes\.md"):
+    with pytest.raises(NotValidated, match=r"conflict with main in spec/notes\.md"):
         hop.bring_in_main(at_home(cell, "improve"))
 
     assert clone("rev-parse", "HEAD") == before
@@ -214,7 +213,7 @@ def test_a_conflict_with_main_is_not_validated(cell: Cell) -> None:
 
 def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
     """COMMS.md is main's, whatever the branch did to its copy."""
-    change(cell, **{"COMMS.md": "mine\n", "src/notes.md": "better\n"})
+    change(cell, **{"COMMS.md": "mine\n", "spec/notes.md": "better\n"})
     main = cell.pm_changes({"COMMS.md": "## Directives\n\n## Reports\n", "src/pm.md": "x\n"}, "the page")
     context = at_home(cell, "improve")
 
@@ -239,7 +238,7 @@ def test_a_branch_that_moved_on_origin_is_not_validated(cell: Cell) -> None:
     change(cell)
     cell.pm("fetch", "--quiet", "origin")
     cell.pm("checkout", "--quiet", "-b", "improve", "origin/improve")
-    write(f"{cell.pm.directory}/src/notes.md", "by the PM\n")
+    write(f"{cell.pm.directory}/spec/notes.md", "by the PM\n")
     cell.pm("commit", "--quiet", "--all", "--message", "by the PM")
     cell.pm("push", "--quiet", "origin", "improve")
     cell.pm("checkout", "--quiet", "main")
@@ -278,6 +277,7 @@ def test_a_door_that_refuses_the_merge_is_quoted(cell: Cell) -> None:
     assert "main is closed on Fridays" in text
 
 
+@pytest.mark.heavy
 def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
     """Code that was not there when the tests ran must not be merged over unseen; a report may."""
     change(cell)
@@ -293,7 +293,7 @@ def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
 
     assert "merged into main" in title
     assert cell.open() == ["something"]
-    assert cell.bare("show", "main:src/notes.md") == "better"
+    assert cell.bare("show", "main:spec/notes.md") == "better"
     assert cell.bare("show", "main:src/pm.md") == "x"
 
 

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 
-from infra.cell.mind import note_files
+import pytest
+
+from infra.cell.mind import notes as left_notes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.event import logged
+from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
 from infra.shared.safe_files import Below
 from tests.cell.loop.replies import Canned, bash, calls, says
 from tests.cell.runner.cell import Cell
+from tests.cell.runner.minds import PmMind
+
+pytestmark = pytest.mark.heavy
 
 
 def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     """As by the tool; what an earlier run left is nobody's, and what is no note is refused."""
     cell.git_of_mind()
     cell.tell("Find the port.")
-    left = note_files.NOTES
-    note_files.leave(cell.places.mind, {"subject": "spy", "statement": "it is left over"})
+    left = left_notes.LEFT
+    left_notes.leave(cell.places.mind, {"subject": "spy", "statement": "it is left over"})
     note = f"minifram-mind note --root {cell.places.mind} port"
     checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
     script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
@@ -36,7 +42,7 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     assert notes[1].metadata.details["exit_status"] == 0
     assert {each.step_id for each in notes} == {"1.1"}
     assert os.listdir(f"{cell.places.mind}/{left}") == []
-    assert "Statement: the port is 8080" in cell.bare("show", "mind:memory/long_term.md")
+    assert "Claim: the port is 8080" in cell.bare("show", "mind:memory/long_term.md")
     assert "odd" not in cell.bare("show", "mind:memory/long_term.md")
 
 
@@ -56,10 +62,23 @@ def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Ce
     work = Work(context, wakes)
     assert work.look(ticked=False) is Next.LOOK_AGAIN
     kept = cell.bare("show", "mind:memory/long_term.md")
-    assert "## L-000001 deploys\nStatement: Deploys run from the branch release only." in kept
-    assert "Origin: directive" in kept
-    assert "Source: logs/events/" in kept
+    assert "## L-000001\nClaim: Deploys run from the branch release only.\nSubject: deploys\n" in kept
+    assert "Source: event logs/events/" in kept
+    assert "Evidence: directive, run" in kept
     cell.tell("From which branch do deploys run?")
     work.look(ticked=True)
     assert "Deploys run from the branch release only." in str(asked[0].messages)
     wakes.close()
+
+
+def test_what_a_run_changed_of_the_pms_is_put_back_and_told(cell: Cell) -> None:
+    """In its report, and in the drift report on the branch."""
+    mind = PmMind(cell, {IDENTITY: "I am.\n"})
+    cell.tell("Change who you are.")
+    context = cell.context(Canned([calls(bash(f"echo I am free >{cell.places.mind}/{IDENTITY}")), says("Done.")]))
+    wakes = cell.wakes(context)
+    Work(context, wakes).look(ticked=False)
+    wakes.close()
+    assert any(f"yours alone, and were put back: {IDENTITY}" in each for each in cell.reports())
+    assert f"put back as the branch has it: '{IDENTITY}'" in mind.read(DRIFT_REPORTS)
+    assert mind.read(IDENTITY) == "I am.\n"

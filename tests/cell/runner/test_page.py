@@ -17,11 +17,12 @@ import pytest
 from infra.cell.runner import make_way
 from infra.cell.runner.page import Page
 from infra.cell.runner.state import STATE_FILE
+from infra.keep.repository.page_text import USUAL
 from infra.shared import comms
 from infra.shared.clock import timestamp
+from infra.shared.paths import PAGE
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import PAGE, USUAL
 from infra.shared.requests import Done, Report
 from tests.cell.runner.cell import PROJECT, Cell, read, write
 
@@ -149,6 +150,7 @@ while True:
 """
 
 
+@pytest.mark.fault("F02")
 @pytest.mark.heavy
 def test_no_report_is_lost_over_kill_9(cell: Cell) -> None:
     """Killed at random moments while it reports: each report that was begun is on the page once, in order."""
@@ -315,6 +317,7 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
     assert len(pauses) == len(make_way.PAUSES_SECONDS) + 1
 
 
+@pytest.mark.fault("F43")
 @pytest.mark.heavy
 def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
     write_at_once(cell, USUAL.keep_reports + 5)

@@ -46,7 +46,9 @@ RUN = Recorded(
 OPENING = Request(("You.",), (Message("user", (Text("Continue."),)),), ())
 
 
+@pytest.mark.fault("F02")
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.heavy
 def test_the_next_runner_goes_on_where_the_last_one_was_ended(cell: Cell, tmp_path: Path, how: signal.Signals) -> None:
     """Killed in the middle of a command, or asked to end: what was done is on record, what was begun is not begun
     again, and the PM gets one report of one run."""

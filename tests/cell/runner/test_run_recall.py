@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.shared.boot import OPERATIONS
@@ -36,9 +38,10 @@ def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -
     asks = calls(ToolUse("1", "recall", {"words": "kettle electricity ampere"}))
     _, model = work(cell, asks, says("Connected."))
     first, second = model.requests
-    _, identity, *_, found = opening(first)
+    identity, briefing, *_, found = opening(first)
+    assert briefing[1] == "logs/now.md"
     assert identity == ("read_file", f"{cell.places.mind}/boot/identity.md", FILES["boot/identity.md"])
-    assert found[:2] == ("recall", "Connect kettle")
+    assert found[:2] == ("recall", "connect kettle")
     assert "The kettle needs 16 amperes." in found[2]
     assert [tool.name for tool in first.tools][-2:] == ["note", "recall"]
     [answer] = second.messages[-1].content
@@ -54,6 +57,7 @@ def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -
     assert replay(run).differences == ()
 
 
+@pytest.mark.heavy
 def test_to_a_model_without_tools_they_are_events(cell: Cell) -> None:
     PmMind(cell, FILES)
     cell.tell("Connect the kettle.")
@@ -63,6 +67,6 @@ def test_to_a_model_without_tools_they_are_events(cell: Cell) -> None:
     assert isinstance(text, Text)
     events = json.loads(text.text)["events"]
     assert {event["status"] for event in events} == {"ok"}
-    assert (events[1]["type"], events[1]["content"]) == ("readFile", FILES["boot/identity.md"])
+    assert (events[0]["type"], events[0]["content"]) == ("readFile", FILES["boot/identity.md"])
     assert (events[-1]["type"], events[-1]["exit"]) == ("shell", 0)
     assert "The kettle needs 16 amperes." in events[-1]["stdout"]

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from infra.cell.run_states import RunState
 from infra.cell.runner.status import StatusFile
-from infra.shared.status_file import SLEEPING, WORKING
+from infra.cell.status_file import WORKING
+from infra.shared.paths import SLEEPING
 from tests.cell.loop.waiting import wait_for
 
 

@@ -54,10 +54,11 @@ def test_which_reports_count() -> None:
     ]
     assert stops_in((title, float(-at)) for at, title in enumerate(titles)) == Stops(2, 0.0, "no_op_loop")
     assert stops_in([("main@0123456789ab stopped (no_op_loop, try 3 of 3): x", 1.0)]) == Stops(1, 1.0, "no_op_loop")
-    for word in ("no_op_loop", "max_failures", "refusal", "max_tokens", "max_wall_time", "policy_denied", "context"):
+    for word in ("no_op_loop", "max_failures", "refusal", "max_tokens", "max_wall_time", "policy_denied"):
         assert stops_in([(f"main@0123456789ab stopped ({word}): x", 1.0)]).runs == 1
 
 
+@pytest.mark.fault("F76")
 @pytest.mark.heavy
 def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:
     """Neither ticks, nor the runner's death, nor the loss of its state begin a fourth; any push of the PM's does."""
@@ -77,7 +78,7 @@ def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell
     cell.model.at_last = says("Now I will.")
     cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
     wait_for(lambda: cell.reported("Now I will."), "the report")
-    assert '"waits": ""' in run.doing()
+    assert '"waits":""' in run.doing()
 
 
 def _ticked(run: Runner, times: int) -> bool:
@@ -98,6 +99,7 @@ def test_no_subject_of_the_agents_ends_the_count(cell: Cell, end: str) -> None:
         assert stops_since_word(context.git, context.git("rev-parse", "HEAD")).runs == 1
 
 
+@pytest.mark.heavy
 def test_the_count_is_mains_and_the_pms_word_resets_it(cell: Cell) -> None:
     """Of unsent reports as well; the agent's own pushes do not."""
     cell.tell("do it")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.runner.wakes import Wakes, next_tick
-from infra.shared.sockets import listen
+from infra.keep.sockets import listen
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.cell import Cell
 

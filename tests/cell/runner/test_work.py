@@ -10,23 +10,22 @@ import shutil
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from infra.cell.runner.page import Page
-from infra.cell.runner.state import STATE_FILE
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
-from infra.shared.policy import Policy, to_text
+from infra.shared.policy import Policy
 from infra.shared.repository.git import Git
 from infra.shared.requests import Done, Report
-from infra.shared.sockets import listen
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
 from tests.cell.mind.test_skills import PATH, SKILL
 from tests.cell.runner.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
 from tests.cell.runner.doors import Refusal
 
-heavy = pytest.mark.heavy
+pytestmark = pytest.mark.heavy
 SAVE = "git commit -qam 'a change' && git push -q origin main"
 
 
@@ -62,7 +61,6 @@ def test_a_directive_is_noticed_at_once_done_reported_and_ticked(cell: Cell) -> 
     assert run.ended() == 0
 
 
-@heavy
 def test_what_was_open_before_the_start_is_done_at_the_start(cell: Cell) -> None:
     """A runner looks at its page before it sleeps."""
     cell.tell("do it")
@@ -73,7 +71,6 @@ def test_what_was_open_before_the_start_is_done_at_the_start(cell: Cell) -> None
     assert cell.reported("done: do it")
 
 
-@heavy
 def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
     """A door that says nothing is no reason to miss a directive: the grid of the clock is kept."""
     run = asleep(cell, limits=limits(work_seconds=0.5))
@@ -87,7 +84,6 @@ def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
     assert run.process.poll() is None
 
 
-@heavy
 def test_steering_reaches_a_unit_that_runs(cell: Cell) -> None:
     """The PM adds to the page; the model reads it with its next results, and both directives are ticked."""
     cell.tell("first thing")
@@ -111,7 +107,7 @@ def test_steering_reaches_a_unit_that_runs(cell: Cell) -> None:
     assert len(cell.reports()) == 1
 
 
-@heavy
+@pytest.mark.fault("F74")
 def test_what_only_the_pm_can_mend_is_told_at_once_and_tried_at_long_intervals(cell: Cell) -> None:
     """Told once, with what to do; when it is mended all goes on as if nothing had been."""
     failure = Refusal("authentication", "the key is wrong")
@@ -140,7 +136,6 @@ def _waits(run: Runner) -> bool:
     return '"waiting"' in run.doing()
 
 
-@heavy
 @pytest.mark.parametrize("how", ["another directive", "taken back", "new code", "killed", "asked to end"])
 def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str) -> None:
     """A directive more is told when the model is back; one that was taken back, and new code, end the wait; whoever
@@ -205,20 +200,19 @@ def test_what_an_act_left_that_ran_out_of_time_ends_with_the_act(cell: Cell) -> 
         return says("Looked.")
 
     before = calls(bash(LEAVE.replace("logs/left", "logs/earlier"), id="1"))
-    cell.model.replies += [before, calls(bash(f"{LEAVE}; sleep 1000", id="2", timeout_seconds=2.0)), look]
+    cell.model.replies += [before, calls(bash(f"{LEAVE}; sleep 1000", id="2", timeout=2.0)), look]
     cell.tell("leave something")
     cell.start(cell.boot())
     wait_for(lambda: cell.reported("Looked."), "the report")
     assert seen == [(False, True)]
 
 
-@pytest.mark.parametrize("seconds", [1, 600])
-def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell, seconds: int) -> None:
-    """Its time ends it, and the run continues; a runner that is asked to end meanwhile ends in time."""
-    path = f"{cell.checkout}/infra/cell/loop/file_tools.py"
-    made = read(path).replace("        files.remove(path)\n", "        while True:\n            pass\n")
-    assert "TIMEOUT_MS = 60_000" in made
-    write(path, made.replace("TIMEOUT_MS = 60_000", f"TIMEOUT_MS = {seconds}000"))
+def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell) -> None:
+    """Its time ends it, and the run continues."""
+    path = "infra/cell/loop/file_tools.py"
+    cell.changes_code(path, "        entry = os.path.join(checkout, path)\n", "        signal.pause()\n")
+    cell.changes_code(path, "import os\n", "import os\nimport signal\n")
+    cell.changes_code(path, "TIMEOUT_MS = 60_000", "TIMEOUT_MS = 1000")
     answers: list[str] = []
 
     def look(request: Request) -> Completion:
@@ -227,22 +221,15 @@ def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell, se
 
     cell.model.replies += [calls(ToolUse("1", "delete_file", {"path": "x"})), look]
     cell.tell("delete something")
-    run = cell.start(cell.boot())
-    if seconds == 1:
-        wait_for(lambda: cell.reported("Deleted nothing."), "the report")
-        assert "it had not ended after 1 s" in answers[0]
-        return
-    wait_for(lambda: '"EXECUTE_TOOL"' in run.doing(), "the act")
-    run.ask_to_end()
-    run.ended()
-    assert '"end": "interrupted"' in run.log()
+    cell.start(cell.boot())
+    wait_for(lambda: cell.reported("Deleted nothing."), "the report")
+    assert "it had not ended after 1 s" in answers[0]
 
 
-@pytest.mark.heavy
 def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
     """However it got away. The declared service outlives runs, is shown, and ends with the runner."""
-    write_it = ToolUse("2", "write_file", {"path": "services.yaml", "content": KEEP})
-    cell.model.replies += [calls(bash(LEAVE, id="1"), write_it), says("Left.")]
+    write(f"{cell.code}/services.yaml", KEEP)
+    cell.model.replies += [calls(bash(LEAVE, id="1")), says("Left.")]
     cell.tell("leave something")
     run = cell.start(cell.boot())
     wait_for(lambda: cell.reported("Left."), "the report")
@@ -275,7 +262,7 @@ def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: C
 def test_what_a_service_left_ends_though_nothing_is_run(cell: Cell) -> None:
     """One that goes into the background and is started again would leave a process each time."""
     leave = "setsid sleep 1000 & echo $! >> logs/daemons"
-    write(f"{cell.checkout}/services.yaml", f"services: [{{name: web, command: [bash, -c, '{leave}']}}]\n")
+    write(f"{cell.code}/services.yaml", f"services: [{{name: web, command: [bash, -c, '{leave}']}}]\n")
     cell.start(cell.boot(limits=limits(work_seconds=0.2)))
     daemons = f"{cell.checkout}/logs/daemons"
     wait_for(lambda: os.path.exists(daemons) and len(read(daemons).splitlines()) > 1, "it was started twice")
@@ -293,51 +280,45 @@ def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str
     assert run.process.poll() is None, run.log()
 
 
-@pytest.mark.heavy
 def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
-    """To the PM in a report, once, also by the next runner; and to the model that wrote it."""
-    told: list[str] = []
-
-    def answer(request: Request) -> Completion:
-        told.extend(texts(request))
-        return says("I see.")
-
-    bad = ToolUse("1", "write_file", {"path": "services.yaml", "content": "services: web\n"})
-    cell.model.replies += [calls(bad), answer]
+    """To the PM in a report, once, also by the next runner; and to the model."""
+    write(f"{cell.code}/services.yaml", "services: web\n")
+    cell.model.replies += [says("I see.")]
     cell.tell("keep a server")
     for _ in range(2):
         run = cell.start(cell.boot())
         wait_for(lambda: cell.reported("services.yaml cannot be used"), "the report")
+        wait_for(lambda: cell.reported("I see."), "the run")
         run.sleeps()
-        assert "must hold one key" in run.doing()
+        assert "$.services" in run.doing()
         run.ask_to_end()
         assert run.ended() == 0
-    assert "must hold one key" in told[0]
-    assert len([report for report in cell.reports() if "must hold one key" in report]) == 1
+    assert "- services: services.yaml: " in str(cell.model.requests[0])
+    assert len([report for report in cell.reports() if "$.services" in report]) == 1
 
 
-@pytest.mark.heavy
 def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
-    """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
-    refusal = Refusal("unavailable", "nobody is there")
-    cell.model.replies += [refusal, refusal, says("Done after all.")]
+    """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes, but at most for the
+    next look at a connection that nobody closed."""
+    cell.model.at_last = Refusal("unavailable", "nobody is there")  # however often a busy machine asks
     run = asleep(cell, limits=limits(run_seconds=1.0))  # so that the run does not wait for them itself
     cell.tell("do it")
     wait_for(lambda: "run.finished" in run.log(), "the run that gives up")
     run.sleeps()
+    cell.model.replies.append(says("Done after all."))
     assert not cell.reported("Done after all.")
 
     cell.close_git_door()
     cell.open_git_door()
 
-    wait_for(lambda: cell.reported("Done after all."), "the report")
+    wait_for(lambda: cell.reported("Done after all."), "the report", 60.0)
 
 
 def _more_than(things: list[Request], count: int) -> bool:
     return len(things) > count
 
 
-@heavy
+@pytest.mark.fault("F74", "F79")
 def test_an_exhausted_budget_is_told_once_a_day(cell: Cell) -> None:
     """Also by runners that were started after one another."""
     cell.model.at_last = Refusal("budget_exhausted", "10 of 10 dollars are spent")
@@ -362,7 +343,7 @@ def _has_looked(run: Runner, cell: Cell) -> bool:
     return f'"after": "{cell.main()}"' in run.log() and '"sleeping"' in run.doing()
 
 
-@heavy
+@pytest.mark.fault("F76")
 def test_a_unit_that_was_cut_short_is_tried_again_for_the_pm_alone(cell: Cell) -> None:
     """Whatever the PM pushes may be what it waits for; its own report is not."""
     cell.model.replies += [says("I need src/other.md.", REFUSAL)]
@@ -384,10 +365,9 @@ def test_a_unit_that_was_cut_short_is_tried_again_for_the_pm_alone(cell: Cell) -
     assert cell.open() == []
 
 
-@heavy
 def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell) -> None:
     """The PM may push what makes the call needless."""
-    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    value = cell.boot(policy=Policy("ask", "deny", ()))
     cell.model.replies += [calls(bash("true")), says("I wait.")]
     cell.tell("do it")
     run = cell.start(value)
@@ -401,11 +381,10 @@ def test_an_approval_that_is_waited_for_does_not_keep_other_news_out(cell: Cell)
     wait_for(lambda: cell.reported("It is there."), "the report")
 
 
-@heavy
 @pytest.mark.parametrize("pushed", [True, False])
 def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell, pushed: bool) -> None:
     """A standstill outlives the runner, and so does where main was then; its own reports are no news to the next."""
-    value = cell.boot(policy=to_text(Policy("ask", "deny", ())))
+    value = cell.boot(policy=Policy("ask", "deny", ()))
     cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
     cell.tell("do it")
     run = cell.start(value)
@@ -415,12 +394,11 @@ def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell
     if pushed:
         cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
 
-    cell.start(value._replace(id="b" * 32)).sleeps()
+    cell.start(msgspec.structs.replace(value, id="b" * 32)).sleeps()
 
     assert cell.reported("It is there.") is pushed
 
 
-@heavy
 def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) -> None:
     """Not at the next tick: the runner that starts asks at once."""
     cell.model.replies += [Refusal("budget_exhausted", "10 of 10 dollars are spent")]
@@ -438,8 +416,7 @@ def test_a_raised_budget_is_taken_up_by_the_restart_that_it_takes(cell: Cell) ->
 
 def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
     """To the PM, and to the model: nothing of main's runs, though its clone is what they name."""
-    write(f"{cell.places.bot}/prompt", "You are an agent.\n")
-    value = cell.boot()
+    value = cell.boot(is_safe_mode=True)
     asked: list[str] = []
 
     def answer(request: Request) -> Completion:
@@ -448,13 +425,12 @@ def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
 
     cell.model.replies.append(answer)
     cell.tell("do it")
-    cell.start(value._replace(prompt=f"{cell.places.bot}/prompt", instead_of=value.commit))
+    cell.start(msgspec.structs.replace(value, instead_of=value.commit))
     told = f"This is safe mode: the PM's own copy of the program runs, in place of main at {value.commit[:12]}."
     wait_for(lambda: cell.reported(told), "the report")
     assert "safe mode, the PM's own copy of the program, runs in its place" in asked[0]
 
 
-@heavy
 def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
     """It was not in what that answer answers: it is open, and is told and answered in a run of its own. The same when
     it came with the results of the last step that there was."""
@@ -476,7 +452,6 @@ def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -
     assert cell.open() == []
 
 
-@heavy
 def test_what_is_told_after_the_last_step_stays_open(cell: Cell) -> None:
     """The model was told, perhaps, and could not answer any more; the next run begins with it at once."""
 
@@ -509,26 +484,6 @@ def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:
     assert cell.model.requests == []
 
 
-@pytest.mark.heavy
-def test_a_base_prompt_that_the_pm_removed_is_told_and_waited_for(cell: Cell) -> None:
-    """One report says what is missing, no model is asked; the push that brings it back is all that it takes."""
-    run = asleep(cell)
-    os.unlink(f"{cell.pm.directory}/SYSTEM.md")
-    cell.pm_pushes("no base prompt")
-    cell.tell("do it")
-    wait_for(lambda: cell.reported("stopped (no SYSTEM.md): do it"), "the report")
-    cell.pm_changes({"SYSTEM.md": " \n"}, "an empty one")
-    wait_for(lambda: run.log().count("prompt.missing") >= 2, "it has looked again")
-    assert len(cell.reports()) == 1
-    assert cell.model.requests == []
-    cell.model.replies.append(says("Done."))
-
-    cell.pm_changes({"SYSTEM.md": "You are an agent.\n"}, "put it back")
-
-    wait_for(lambda: cell.reported("done: do it"), "the report of the unit")
-    assert cell.open() == []
-
-
 def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:
     """The PM pushed to infra/cell: the runner asks for main and leaves, before it begins anything."""
     run = asleep(cell)
@@ -543,27 +498,7 @@ def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:
     assert len(cell.model.requests) == 1
 
 
-@heavy
-def test_runners_that_stay_outdated_do_not_chase_each_other(cell: Cell) -> None:
-    """When the checkout could not be brought to main, the next runner waits for the tick before it leaves as well."""
-    value = cell.boot()
-    cell.pm_changes({"requirements.txt": "\n"}, "new code")
-    assert cell.start(value).ended() == 0
-    os.unlink(f"{cell.places.signals}/bootstrap")
-
-    run = cell.start(cell.boot(commit=value.commit))
-
-    wait_for(lambda: "code.still_outdated" in run.log(), "it has seen that it is outdated")
-    run.sleeps()
-    assert cell.signal() == ""
-    cell.tell("do it")
-    wait_for(lambda: run.log().count("code.still_outdated") >= 2, "a directive does not make it work, either")
-    assert cell.model.requests == []
-
-
-@pytest.mark.parametrize(
-    "where", [pytest.param("asleep", marks=heavy), pytest.param("in a model call", marks=heavy), "in a command"]
-)
+@pytest.mark.parametrize("where", ["asleep", "in a model call", "in a command"])
 def test_sigterm_ends_it_in_order_wherever_it_is(cell: Cell, where: str) -> None:
     """Exit status 0 within 2 s, `leaving` in the life file, and no command left running."""
     pids: list[int] = []
@@ -597,7 +532,6 @@ def test_sigterm_ends_it_in_order_wherever_it_is(cell: Cell, where: str) -> None
     assert cell.reports() == []
 
 
-@heavy
 def test_a_repository_that_is_away_is_waited_for(cell: Cell) -> None:
     """Nothing ends because of it; when it is back, so is the agent."""
     run = asleep(cell, limits=limits(work_seconds=1.0))
@@ -611,7 +545,6 @@ def test_a_repository_that_is_away_is_waited_for(cell: Cell) -> None:
     wait_for(lambda: cell.reported("done: do it"), "the report", DEADLINE_SECONDS + 10)
 
 
-@heavy
 def test_work_that_is_not_committed_stays_where_it_is(cell: Cell) -> None:
     """The checkout is not touched; the model is told how it stands, and works all the same."""
     asleep(cell).ask_to_end()
@@ -627,7 +560,6 @@ def test_work_that_is_not_committed_stays_where_it_is(cell: Cell) -> None:
     assert "1 files not committed" in results(cell.model.requests[0])[0].content
 
 
-@heavy
 def test_bootstrap_ends_the_runner(cell: Cell) -> None:
     """The signal is there before the runner is gone, and its exit says that all is well."""
     cell.branch("improve", {"src/notes.md": "better\n"})
@@ -641,7 +573,6 @@ def test_bootstrap_ends_the_runner(cell: Cell) -> None:
     assert json.loads(run.doing())["doing"] == "leaving"
 
 
-@heavy
 def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
     """No waiting helps; the runner ends with an error. What it had to report needs no clone."""
     cell.tell("do it")
@@ -654,7 +585,6 @@ def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
     assert cell.reported("Oops.")
 
 
-@heavy
 def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) -> None:
     """The next start listens to the PM again."""
     Git(cell.checkout)("remote", "set-url", "origin", "/nowhere")
@@ -664,28 +594,6 @@ def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) ->
     cell.start(cell.boot())
 
     wait_for(lambda: cell.reported("Here I am."), "the report")
-
-
-@heavy
-def test_sigterm_does_not_wait_for_a_door_that_hangs(cell: Cell) -> None:
-    """What may not be broken off is given a moment, and then ends with everything it started."""
-    run = asleep(cell)
-
-    def and_the_door_hangs(request: Request) -> Completion:
-        os.rename(f"{cell.places.run}/mute.sock", cell.places.git_socket)
-        return says("Done.")
-
-    with listen(f"{cell.places.run}/mute.sock") as mute:
-        mute.settimeout(20)
-        cell.model.replies.append(and_the_door_hangs)
-        cell.tell("do it")
-        with mute.accept()[0]:
-            asked_at = time.monotonic()
-            run.ask_to_end()
-
-            assert run.ended() == 0, run.log()
-            assert time.monotonic() - asked_at < 3
-    assert json.loads(read(f"{cell.places.bot}/{STATE_FILE}"))["unsent"], "the report is kept"
 
 
 class ForgetfulPage(Page):
@@ -713,7 +621,6 @@ def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(cell: Cell
     assert len(model.requests) == 2
 
 
-@pytest.mark.heavy
 def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> None:
     """Only main's runner, when it has nothing to do; what was done is committed on the branch mind."""
     cell.git_of_mind()
@@ -738,7 +645,6 @@ def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) ->
     assert cell.bare("show", "mind:memory/working.md") == "busy"
 
 
-@heavy
 def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) -> None:
     """The self-test and the regression check by bash, behind the policy; the review by one call of the model."""
     git = cell.git_of_mind()
@@ -753,9 +659,7 @@ def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) 
     run = asleep(cell, exploration_usd=1.0)
     log = run.log()
     assert log.count('"mind.skill_tried"') == 3, log
-    assert "skill_regression" in log
+    assert all(f'"trial": "{kind}"' in log for kind in ("self_test", "regression", "review"))
     (asked,) = cell.model.requests
     assert (asked.label, "This is boot/invariants.md." in str(asked.messages)) == ("maintenance", True)
-    assert '"rejected: it sums nothing"' in read(
-        f"{cell.places.events}/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl"
-    )
+    assert '"reject: it sums nothing"' in read(f"{cell.places.events}/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl")

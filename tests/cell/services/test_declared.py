@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.services.declared import FILE, MOST_BYTES, MOST_SERVICES, Declared, Service, declared, read
+from infra.cell.services.declared import MOST_BYTES, MOST_SERVICES, Declared, Service, declared, read
+from infra.shared.paths import SERVICES
 
 ONE = "{name: web, command: [python, -m, http.server, '8000']}"
 
@@ -24,7 +25,7 @@ def test_a_service_has_a_name_a_command_and_perhaps_a_directory() -> None:
     """In the order of the file."""
     text = f"services:\n- {ONE}\n- name: db\n  command: [./db]\n  directory: src/./db\n"
     web = Service("web", ("python", "-m", "http.server", "8000"))
-    assert declared(text.encode()) == Declared((web, Service("db", ("./db",), "src/db")))
+    assert declared(text.encode()) == Declared((web, Service("db", ("./db",), "src/./db")))
 
 
 @pytest.mark.parametrize(
@@ -42,18 +43,17 @@ def test_a_service_has_a_name_a_command_and_perhaps_a_directory() -> None:
             + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 9)}]}}\n" for n in range(1, 30)),
             "aliases",
         ),
-        ("web: {command: [x]}", "must hold one key"),
-        ("services: {web: x}", "must hold one key"),
-        (f"services: [{', '.join([ONE] * (MOST_SERVICES + 1))}]", "at most 8"),
-        ("services: [web]", "entry 1: it is 'web', not a mapping"),
-        (f"services: [{ONE}, {ONE}]", "entry 2: the name 'web' comes twice"),
-        ("services: [{name: web, command: [x], memory: 1}]", "unknown key 'memory'"),
-        ("services: [{name: ../web, command: [x]}]", "name is '../web'"),
-        ("services: [{command: [x]}]", "name is 'None'"),
-        ("services: [{name: web, command: python x.py}]", "not a list of words"),
-        ("services: [{name: web, command: []}]", "not a list of words"),
-        ("services: [{name: web, command: [python, 8000]}]", "quote numbers"),
-        ("services: [{name: web, command: ['']}]", "must be a string"),
+        ("web: {command: [x]}", "unknown field `web`"),
+        ("services: {web: x}", "got `object` - at `$.services`; expected 'services', a list"),
+        (f"services: [{', '.join([ONE] * (MOST_SERVICES + 1))}]", "length <= 8"),
+        ("services: [web]", "Expected `object`, got `str` - at `$.services[0]`"),
+        (f"services: [{ONE}, {ONE}]", "a name comes twice"),
+        ("services: [{name: web, command: [x], memory: 1}]", "unknown field `memory` - at `$.services[0]`"),
+        ("services: [{name: ../web, command: [x]}]", "$.services[0].name"),
+        ("services: [{command: [x]}]", "missing required field `name`"),
+        ("services: [{name: web, command: python x.py}]", "Expected `array`, got `str` - at `$.services[0].command`"),
+        ("services: [{name: web, command: []}]", "length >= 1 - at `$.services[0].command`"),
+        ("services: [{name: web, command: ['']}]", "must be a program"),
         ("services: [{name: web, command: [x], directory: ../y}]", "not a path below"),
         ("services: [{name: web, command: [x], directory: a/../../y}]", "not a path below"),
         ("services: [{name: web, command: [x], directory: /tmp}]", "not a path below"),
@@ -76,7 +76,7 @@ def test_nothing_in_it_raises(content: bytes) -> None:
 def test_what_is_no_file_is_a_problem(tmp_path: Path) -> None:
     """A pipe would block, a link leads elsewhere, a large one fills the memory; none at all is nothing."""
     assert read(str(tmp_path)) == Declared()
-    path = tmp_path / FILE
+    path = tmp_path / SERVICES
     os.mkfifo(path)
     assert "cannot be read" in read(str(tmp_path)).problem
     path.unlink()

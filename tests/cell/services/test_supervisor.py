@@ -12,30 +12,28 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.services.declared import FILE
-from infra.cell.services.judge import Allowance
 from infra.cell.services.output import MOST_BYTES
-from infra.cell.services.supervisor import LOGS, Services
+from infra.cell.services.supervisor import LOGS, NICE, Services
+from infra.shared.paths import SERVICES
 from tests.cell.loop.waiting import gone, wait_for
-
-ROOMY = Allowance(1 << 40, 1000.0)
 
 
 class Place:
     """A checkout with its services."""
 
-    def __init__(self, directory: Path, allowed: Allowance = ROOMY) -> None:
+    def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.shown: list[str] = []
         self.events: list[str] = []
-        self.services = Services(str(directory), lambda: os.environ, self._log, self.shown.append, allowed)
+        self.services = Services(str(directory), str(directory), lambda: os.environ, self._log, self.shown.append)
 
     def _log(self, event: str, **facts: object) -> None:
         self.events.append(event)
 
     def declare(self, text: str) -> None:
-        (self.directory / f"{FILE}.new").write_text(text)
-        os.rename(self.directory / f"{FILE}.new", self.directory / FILE)
+        (self.directory / SERVICES).write_text(text)
+        directory = str(self.directory)
+        self.services = Services(directory, directory, lambda: os.environ, self._log, self.shown.append)
 
     def pid(self, name: str) -> int:
         path = self.directory / name
@@ -51,8 +49,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 def sleeper(name: str, words: str = "") -> str:
-    """It writes its pid, starts a child, and stays."""
-    return f"{{name: {name}, command: [bash, -c, 'echo $$ > {name}; sleep 1000 & {words} wait']}}"
+    """It starts a child, writes its pid, and stays."""
+    return f"{{name: {name}, command: [bash, -c, 'sleep 1000 & echo $$ > {name}; {words} wait']}}"
 
 
 def test_what_is_declared_runs_and_is_started_again(place: Place) -> None:
@@ -62,6 +60,8 @@ def test_what_is_declared_runs_and_is_started_again(place: Place) -> None:
     first = place.pid("web")
     assert place.services.pids() == {first}
     assert place.shown == ["web running"]
+    assert Path(f"/proc/{first}/oom_score_adj").read_text() == "1000\n"
+    assert os.getpriority(os.PRIO_PROCESS, first) >= NICE
     [child] = Path(f"/proc/{first}/task/{first}/children").read_text().split()
     (place.directory / "web").unlink()
     os.kill(first, signal.SIGKILL)
@@ -71,24 +71,6 @@ def test_what_is_declared_runs_and_is_started_again(place: Place) -> None:
     assert "web ended, signal 9" in place.shown
 
 
-def test_a_change_of_the_file_is_a_change_of_what_runs(place: Place) -> None:
-    """What stays the same goes on; what cannot be understood changes nothing, and is told."""
-    place.declare(f"services: [{sleeper('web')}, {sleeper('db')}]")
-    place.services.start()
-    web, db = place.pid("web"), place.pid("db")
-    place.declare("services: [")
-    wait_for(lambda: "is not YAML" in place.services.problem, "it is noticed")
-    assert place.services.pids() == {web, db}
-    place.declare(f"services: [{sleeper('web')}, {sleeper('other')}]")
-    other = place.pid("other")
-    wait_for(lambda: gone(db), "what is not declared any more ends")
-    assert place.services.pids() == {web, other}
-    assert place.services.problem == ""
-    (place.directory / FILE).unlink()
-    wait_for(lambda: gone(web) and gone(other), "nothing is declared any more")
-    wait_for(lambda: place.shown[-1] == "", "nothing is shown")
-
-
 def test_what_cannot_be_started_is_told_and_tried_again(place: Place) -> None:
     """The others run all the same."""
     place.declare(f"services: [{{name: bad, command: [/no/such/program]}}, {sleeper('web')}]")
@@ -96,19 +78,6 @@ def test_what_cannot_be_started_is_told_and_tried_again(place: Place) -> None:
     place.pid("web")
     assert "bad ended, it cannot be started: [Errno 2]" in place.services.words()
     wait_for(lambda: place.events.count("service.ended") >= 2, "it is tried again")
-
-
-def test_one_that_takes_too_much_is_ended(tmp_path: Path) -> None:
-    """Here any memory is too much."""
-    place = Place(tmp_path, Allowance(1024.0, 1000.0))
-    place.declare(f"services: [{sleeper('web')}]")
-    place.services.start()
-    try:
-        pid = place.pid("web")
-        wait_for(lambda: gone(pid), "it is ended")
-        wait_for(lambda: any("MiB of memory" in words for words in place.shown), "and that is shown")
-    finally:
-        place.services.close()
 
 
 def test_what_stands_in_the_place_of_a_log_blocks_nobody(place: Place) -> None:

@@ -1,4 +1,4 @@
-"""Installing for real, by pip from an index on loopback: whole or not at all, and without a network when it can be."""
+"""Installing for real, by pip from an index on loopback: whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
 import pytest
 
-from infra.keep.environments import pip, store
-from infra.keep.environments.install import install
-from infra.keep.environments.pip import PipFailed, PipLimits, is_outage
-from infra.keep.environments.request import InstallRequest, from_words, to_words
-from infra.keep.environments.result import Failed, Installed, InstallResult, read_result
+from infra.keep.environments import choose
+from infra.keep.environments.install import KEPT, NotInstalled, install, is_away
+from infra.keep.supervision.preparation import _installed
+from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import Below
-from tests.keep.environments.wheelwright import Index, make_wheel, serving, sha256
+from tests.keep.environments.wheelwright import Index, make_wheel, serving
 
 ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.heavy
 
 
 class Cell:
@@ -30,45 +31,46 @@ class Cell:
 
     def __init__(self, directory: Path) -> None:
         self.bot = directory / "bot"
-        self.checkout = self.bot / "main/minifram"
-        self.checkout.mkdir(parents=True)
+        self.copy = directory / "copy"
+        for each in (self.bot, self.copy):
+            each.mkdir()
         self.environments = self.bot / ".environments"
-        self.wheels = self.bot / ".cache/wheels"
-        self.config = directory / "pip.conf"
         self.index = Index(directory / "index")
-        self.alpha = make_wheel(self.index.directory, "alpha", "1.0")
-        self.beta = make_wheel(self.index.directory, "beta", "2.0", requires=("alpha",))
+        make_wheel(self.index.directory, "alpha", "1.0")
+        make_wheel(self.index.directory, "beta", "2.0", requires=("alpha",))
         make_wheel(self.index.directory, "clash", "1.0", requires=("alpha>2",))
 
     def ask(self, requirements: str) -> None:
-        (self.checkout / "requirements.txt").write_text(requirements)
+        (self.copy / "requirements.txt").write_text(requirements)
 
-    def request(self, seconds: float = 60.0, free_bytes: int = 1000) -> InstallRequest:
-        return InstallRequest(
-            str(self.bot), str(self.checkout), str(self.environments), str(self.wheels), seconds, free_bytes
-        )
-
-    def start(self, seconds: float = 60.0) -> subprocess.Popen[bytes]:
-        settings = self.index.settings(self.config)
+    def start(self, seconds: float = 60.0, others: tuple[Path, ...] = ()) -> subprocess.Popen[bytes]:
+        words = [str(word) for word in (self.bot, self.environments, seconds, self.copy, *others)]
         return subprocess.Popen(
-            [sys.executable, "-s", "-P", "-m", "infra.keep.environments.install", *to_words(self.request(seconds))],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(self.bot), **settings},
+            [sys.executable, "-s", "-P", "-m", "infra.keep.environments.install", *words],
+            env={
+                **{"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(self.bot)},
+                "PIP_INDEX_URL": self.index.url,
+            },
             stdout=subprocess.PIPE,
             cwd="/",
         )
 
-    def install(self, requirements: str, seconds: float = 60.0) -> InstallResult:
+    def install(self, requirements: str, seconds: float = 60.0) -> tuple[str, bool, str]:
+        """Why not, whether the version is to blame, and pip's last lines, as the watcher reads them."""
         self.ask(requirements)
         with self.start(seconds) as process:
             stdout, _ = process.communicate()
-        return read_result(stdout, process.returncode)
+        return _installed(stdout, process.returncode)
 
-    def look(self) -> str | None:
-        return store.select(Below(str(self.bot)), str(self.checkout), str(self.bot / "none"), str(self.environments))
+    def in_process(self, free_bytes: int = 1000) -> None:
+        install(Below(str(self.bot)), str(self.environments), str(self.copy), time.monotonic() + 60, (), free_bytes)
 
-    def lock(self, *wheels: Path) -> str:
-        named = [wheel.name.split("-") for wheel in wheels]
-        return "".join(f"{n}=={v} --hash=sha256:{sha256(w)}\n" for w, (n, v, *_) in zip(wheels, named, strict=True))
+    def chosen(self) -> str | None:
+        bot, copy = Below(str(self.bot)), str(self.copy)
+        return choose.interpreter(Below(copy), copy, bot, str(self.environments), own=f"{copy}/none")
+
+    def left(self) -> list[Path]:
+        return list(self.environments.iterdir())
 
 
 @pytest.fixture
@@ -76,115 +78,63 @@ def cell(tmp_path: Path) -> Cell:
     return Cell(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Cell, str]:
-    """beta and what it needs, installed once for several tests; the index is out of reach after that."""
-    cell = Cell(tmp_path_factory.mktemp("installed"))
-    with serving(cell.index):
-        answer = cell.install("beta  # and what it needs\n")
-        assert isinstance(answer, Installed), answer
-    return cell, answer.interpreter
-
-
 def said_by(interpreter: str, code: str) -> str:
     done = subprocess.run([interpreter, "-E", "-s", "-c", code], capture_output=True, text=True, check=True, cwd="/")
     return done.stdout.strip()
 
 
-@pytest.mark.heavy
-def test_an_environment_holds_what_is_named_and_nothing_else(installed: tuple[Cell, str]) -> None:
-    """The packages with what they need, compiled, their programs; no pip and nothing of the keep's."""
-    cell, interpreter = installed
-    listing = (
-        "import importlib.metadata as m, json; print(json.dumps(sorted(d.metadata['Name'] for d in m.distributions())))"
-    )
+def test_an_environment_holds_what_is_named_and_is_found_again(cell: Cell) -> None:
+    """The packages with what they need, compiled, their programs; no pip and nothing of the keep's. The same in other
+    words needs no index."""
+    with serving(cell.index):
+        assert cell.install("beta\n") == ("", False, "")
+    interpreter = cell.chosen()
+    assert interpreter
+    names = "sorted(d.metadata['Name'] for d in m.distributions())"
+    listing = f"import importlib.metadata as m, json; print(json.dumps({names}))"
     assert json.loads(said_by(interpreter, listing)) == ["alpha", "beta"]
-    assert said_by(interpreter, "import beta; print(beta.VERSION)") == "2.0"
     assert said_by(interpreter, "import sys; print(sys.version)") == sys.version
     environment = Path(interpreter).parents[1]
-    compiled = sorted(path.name.split(".")[0] for path in environment.rglob("*.pyc"))
-    assert compiled == ["alpha", "beta"]
+    assert sorted(path.name.split(".")[0] for path in environment.rglob("*.pyc")) == ["alpha", "beta"]
     program = subprocess.run([environment / "bin/beta"], capture_output=True, text=True, check=True)
     assert program.stdout == "2.0\n"
-    assert not (environment / ".fresh").exists()
-    assert sorted(path.name for path in cell.wheels.iterdir()) == [cell.alpha.name, cell.beta.name]
+    assert not (environment / ".temporary").exists()
+    assert cell.install("# other words\n\nbeta\n") == ("", False, "")
+    assert cell.chosen() == interpreter
 
 
-@pytest.mark.heavy
-def test_an_environment_is_found_again_and_shared(installed: tuple[Cell, str]) -> None:
-    """The same in other words is the same environment: it is chosen, and installing it anew does nothing."""
-    cell, interpreter = installed
-    asked = len(cell.index.asked)
-    for words in ("beta", "# other words\n\nbeta\n"):
-        cell.ask(words)
-        assert cell.look() == interpreter
-        again = cell.install(words)
-        assert isinstance(again, Installed)
-        assert again.interpreter == interpreter
-    assert len(cell.index.asked) == asked
-
-
-@pytest.mark.heavy
-def test_what_was_fetched_once_needs_no_network(installed: tuple[Cell, str]) -> None:
-    """With the index out of reach: locked and unlocked requirements of kept wheels are installed; others are not."""
-    cell, _ = installed
-    for words in (cell.lock(cell.alpha), "alpha\nbeta==2.0\n"):
-        answer = cell.install(words)
-        assert isinstance(answer, Installed), answer
-        assert said_by(answer.interpreter, "import alpha; print(alpha.VERSION)") == "1.0"
-        assert cell.look()
-    before = sorted(cell.environments.iterdir())
-    unknown = cell.install("unknown\n")
-    assert isinstance(unknown, Failed)
-    assert unknown.outage
-    assert "because of the network or this machine" in unknown.error
-    assert sorted(cell.environments.iterdir()) == before
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("requirements", "words"),
     [
         ("unknown", "No matching distribution found for unknown"),
-        pytest.param("alpha==9", "No matching distribution found for alpha==9", marks=pytest.mark.long),
         ("clash\nalpha==1.0", "conflicting dependencies"),
         (f"alpha==1.0 --hash=sha256:{'0' * 64}", "DO NOT MATCH THE HASHES"),
-        pytest.param(f"alpha --hash=sha256:{'0' * 64}", "must have their versions pinned", marks=pytest.mark.long),
-        pytest.param("alpha==1.0; nonsense", "[iI]nvalid|[eE]xpected", marks=pytest.mark.long),
+        ("-r other.txt", "Could not open requirements file"),
     ],
 )
 def test_what_the_requirements_are_to_blame_for(cell: Cell, requirements: str, words: str) -> None:
-    """While the index answers it is no outage; pip's words say what it is, and nothing is left behind."""
+    """While the index answers it is no outage; pip's lines say what it is, and nothing is left behind."""
     with serving(cell.index):
-        answer = cell.install(requirements)
-    assert isinstance(answer, Failed)
-    assert not answer.outage
-    assert "because of what they name" in answer.error
-    assert re.search(words, answer.words), answer.words
-    assert list(cell.environments.iterdir()) == []
+        why, is_fault, lines = cell.install(requirements)
+    assert "its requirements could not be installed: ERROR: " in why
+    assert is_fault
+    assert re.search(words, f"{why}\n{lines}"), lines
+    assert cell.left() == []
 
 
-@pytest.mark.heavy
-def test_a_broken_index_is_an_outage(cell: Cell) -> None:
-    """An index that answers with an error of its own says nothing about the requirements."""
-    cell.index.status = 503
+@pytest.mark.fault("F68")
+def test_an_index_that_cannot_be_asked_is_an_outage(cell: Cell) -> None:
+    """It refuses the connection, or answers with an error of its own: nothing is said of the requirements. The one that
+    the file names counts."""
     with serving(cell.index):
-        answer = cell.install("alpha")
-        assert isinstance(answer, Failed)
-        assert answer.outage, answer.words
-        cell.index.status = 200
-        assert isinstance(cell.install("alpha"), Installed)
-
-
-@pytest.mark.heavy
-def test_what_was_kept_and_spoiled_is_fetched_again(cell: Cell) -> None:
-    """A locked wheel is taken by its hash alone, whatever lies under its name."""
-    with serving(cell.index):
-        cell.wheels.mkdir(parents=True)
-        (cell.wheels / cell.alpha.name).write_bytes(b"spoiled")
-        answer = cell.install(cell.lock(cell.alpha))
-    assert isinstance(answer, Installed), answer
-    assert sha256(cell.wheels / cell.alpha.name) == sha256(cell.alpha)
+        why, is_fault, _ = cell.install("--index-url http://127.0.0.1:9/simple\nalpha\n")
+        assert why
+        assert not is_fault
+        assert not is_away(cell.index.url), "a package that is not there is no outage"
+        cell.index.status = 503
+        assert is_away(cell.index.url)
+    assert is_away(cell.index.url)
+    assert not is_away("no address"), "that is the file's fault"
 
 
 def running(cell: Cell) -> list[psutil.Process]:
@@ -199,9 +149,8 @@ def running(cell: Cell) -> list[psutil.Process]:
     return found
 
 
-def wait_for(what: str, holds: object, seconds: float = 30.0) -> None:
+def wait_for(what: str, holds: Callable[[], object], seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
-    assert callable(holds)
     while not holds():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)
@@ -211,162 +160,88 @@ def test_an_install_that_takes_too_long_is_ended(cell: Cell) -> None:
     """At its limit pip and all of it are ended, nothing is left on the disk, and it counts as an outage."""
     cell.index.stall.set()
     with serving(cell.index):
-        answer = cell.install("alpha", seconds=1.5)
+        why, is_fault, _ = cell.install("alpha", seconds=1.5)
         wait_for("its processes end", lambda: not running(cell))
-    assert isinstance(answer, Failed)
-    assert answer.outage
-    assert "longer than it may" in answer.error
-    assert list(cell.environments.iterdir()) == []
+    assert "longer than it may" in why
+    assert not is_fault
+    assert cell.left() == []
 
 
-def test_an_installer_that_is_asked_to_end_leaves_nothing(cell: Cell) -> None:
-    """SIGTERM ends pip too and removes what was half made."""
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_an_install_that_is_ended_is_never_used(cell: Cell, number: signal.Signals) -> None:
+    """SIGTERM ends pip too and removes what was half made; what SIGKILL leaves is not chosen, and the next install
+    makes a whole one in its place."""
     cell.index.stall.set()
     with serving(cell.index):
         cell.ask("alpha")
         with cell.start() as process:
             wait_for("pip asks the index", lambda: cell.index.asked)
-            assert len(list(cell.environments.iterdir())) == 1
-            process.terminate()
-            process.communicate()
-        wait_for("its processes end", lambda: not running(cell))
-    assert process.returncode == 128 + signal.SIGTERM
-    assert list(cell.environments.iterdir()) == []
-
-
-@pytest.mark.heavy
-def test_a_killed_install_is_never_used(cell: Cell) -> None:
-    """What SIGKILL leaves half made is not chosen; the next install removes it and makes a whole one."""
-    cell.index.stall.set()
-    with serving(cell.index):
-        cell.ask("alpha")
-        with cell.start() as process:
-            wait_for("pip asks the index", lambda: cell.index.asked)
-            process.kill()
-            process.communicate()
-        for orphan in running(cell):
+            assert len(cell.left()) == 1
+            process.send_signal(number)
+            stdout, _ = process.communicate()
+        for orphan in running(cell) if number == signal.SIGKILL else ():
             orphan.kill()
         wait_for("its processes end", lambda: not running(cell))
-    assert len(list(cell.environments.iterdir())) == 1
-    assert cell.look() is None
+    assert not _installed(stdout, process.returncode)[1]
+    assert len(cell.left()) == (number == signal.SIGKILL)
+    assert cell.chosen() is None
     cell.index.stall.clear()
     with serving(cell.index):
-        answer = cell.install("alpha")
-    assert isinstance(answer, Installed), answer
-    assert [str(path) for path in cell.environments.iterdir()] == [str(Path(answer.interpreter).parents[1])]
-    assert cell.look()
+        assert cell.install("alpha")[0] == ""
+    assert cell.chosen()
 
 
-def _no_file(cell: Cell) -> None:
-    (cell.checkout / "requirements.txt").unlink()
+def test_the_newest_and_those_of_other_versions_stay(cell: Cell, tmp_path: Path) -> None:
+    """What is not whole goes at the next install, and so do the oldest but for those of the versions that are named."""
+    cell.environments.mkdir()
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good/requirements.txt").write_text("old-0\n")
+    places = []
+    for number in range(KEPT + 2):
+        places.append(Path(choose.place(str(cell.environments), f"old-{number}".encode())))
+        (places[-1] / "bin").mkdir(parents=True)
+        (places[-1] / "bin/python").symlink_to(sys.executable)
+        marker = places[-1] / choose.MARKER
+        marker.touch()
+        os.utime(marker, (1000 + number, 1000 + number))
+    (places[-1] / choose.MARKER).unlink()
+    cell.ask("--no-index\nalpha\n")
+    with cell.start(others=(tmp_path / "good", tmp_path / "none")) as process:
+        process.communicate()
+    assert sorted(cell.left()) == sorted([places[0], *places[2:-1]])
 
 
-def _a_pipe(cell: Cell) -> None:
-    _no_file(cell)
-    os.mkfifo(cell.checkout / "requirements.txt")
-
-
-def _included(cell: Cell) -> None:
-    cell.ask("-r other.txt")
-
-
-def _no_text(cell: Cell) -> None:
-    (cell.checkout / "requirements.txt").write_bytes(b"\xff\xfe")
-
-
-@pytest.mark.parametrize(
-    ("spoil", "words"),
-    [
-        (_no_file, "has no requirements file"),
-        (_a_pipe, "not a regular file"),
-        (_included, "another file is included"),
-        (_no_text, "not UTF-8"),
-    ],
-)
-def test_what_pip_is_never_asked(cell: Cell, spoil: object, words: str) -> None:
-    """Requirements that are not taken fail at once, by their own fault, before anything is made."""
+def test_a_full_disk_is_an_outage(cell: Cell) -> None:
+    """Nothing is begun when too little is free."""
     cell.ask("alpha")
-    assert callable(spoil)
-    spoil(cell)
-    answer = install(cell.request(), {}, time.monotonic())
-    assert isinstance(answer, Failed)
-    assert words in answer.error
-    assert not answer.outage
-    assert not cell.environments.exists()
+    with pytest.raises(NotInstalled, match="make room") as refused:
+        cell.in_process(free_bytes=1 << 60)
+    assert refused.value.is_outage
+    assert cell.left() == []
 
 
-def test_a_full_disk_is_an_outage(cell: Cell, tmp_path: Path) -> None:
-    """Nothing is begun when too little is free, and what has begun is ended."""
-    cell.ask("alpha")
-    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
-    assert isinstance(answer, Failed)
-    assert answer.outage
-    assert "bytes are free in" in answer.error
-    assert list(cell.environments.iterdir()) == []
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(cell.bot)}
-    limits = PipLimits(time.monotonic() + 30, str(tmp_path), 1 << 60)
-    with pytest.raises(PipFailed, match="make room") as refused:
-        pip.run(["--version"], environ, str(tmp_path), limits)
-    assert refused.value.outage
-    assert running(cell) == []
-    pip.run(["--version"], environ, str(tmp_path), limits._replace(free_bytes=1))
-
-
-def test_what_stands_in_the_way_is_set_aside(cell: Cell, tmp_path: Path) -> None:
-    """A link or a file in the place of the directories is moved, never followed; then all goes on."""
+def test_what_stands_in_the_way_is_set_aside_or_opened_up(cell: Cell, tmp_path: Path) -> None:
+    """A link in the place of the environments is moved, never followed; a bad branch that closes them must not keep
+    main from its own."""
     outside = tmp_path / "outside"
     outside.mkdir()
     cell.environments.symlink_to(outside)
-    cell.wheels.parent.write_text("")
     cell.ask("alpha")
-    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
-    assert isinstance(answer, Failed)
-    assert "bytes are free in" in answer.error
+    for _ in range(2):
+        with pytest.raises(NotInstalled, match="make room"):
+            cell.in_process(free_bytes=1 << 60)
+        assert not cell.environments.is_symlink()
+        assert cell.environments.stat().st_mode & 0o777 == 0o700
+        cell.environments.chmod(0)
     assert list(outside.iterdir()) == []
-    assert cell.environments.is_dir()
-    assert cell.wheels.is_dir()
-    assert not cell.environments.is_symlink()
-    assert len([path for path in cell.bot.iterdir() if ".aside-" in path.name]) == 2
 
 
-def test_directories_that_the_agent_closed_are_opened_up(cell: Cell) -> None:
-    """A bad branch must not keep main from its environment."""
-    for directory in (cell.wheels.parent, cell.environments):
-        directory.mkdir(mode=0)
-    cell.ask("alpha")
-    answer = install(cell.request(free_bytes=1 << 60), {}, time.monotonic())
-    assert isinstance(answer, Failed)
-    assert "bytes are free in" in answer.error
-    assert {path.stat().st_mode & 0o777 for path in (cell.wheels.parent, cell.environments)} == {0o700}
-
-
-@pytest.mark.parametrize(
-    ("output", "outage"),
-    [
-        ("ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device", True),
-        ("THESE PACKAGES DO NOT MATCH THE HASHES\n[Errno 28] No space left on device", True),
-        ("Retrying (Retry(total=1\nERROR: No matching distribution found for x", True),
-        ("Retrying (Retry(total=1\nERROR: THESE PACKAGES DO NOT MATCH THE HASHES", False),
-        ("ERROR: No matching distribution found for x", False),
-        ("ERROR: HTTP error 503 while getting x\n503 Server Error: busy", True),
-        ("404 Client Error: Not Found", False),
-        ("Traceback (most recent call last):\nKeyError: 'x'", False),
-        ("", False),
-    ],
-)
-def test_blame_is_told_from_the_words(output: str, outage: bool) -> None:
-    """A full disk explains everything; what is certainly the requirements' fault comes before signs of the network."""
-    assert is_outage(output) == outage
-
-
-def test_a_page_that_was_passed_over_is_told_by_the_log() -> None:
-    """A package that is not there is the requirements' fault, unless its index had an error of its own."""
-    output = "ERROR: No matching distribution found for x"
-    assert is_outage(output, "Could not fetch URL http://h/simple/x/: 503 Server Error: busy for url - skipping")
-    assert not is_outage(output, "Could not fetch URL http://h/simple/x/: 404 Client Error: none for url - skipping")
-
-
-def test_a_request_is_read_back() -> None:
-    """The installer is given what the watcher meant, also of strange paths."""
-    request = InstallRequest("/bot", "/bot/a b/minifram", "/bot/--pre", "/bot/é", 1.5, 7)
-    assert from_words(to_words(request)) == request
+def test_any_end_of_the_installer_is_read(cell: Cell) -> None:
+    """It ran as the cell: whatever it printed, one line says why, and a killed one blames nobody."""
+    assert _installed(b"anything", 0)[0] == ""
+    assert _installed(b"", -signal.SIGKILL) == ("its requirements could not be installed: status -9", False, "")
+    why, is_fault, lines = _installed(b"\xff\x1b[31m" * 9999 + b"\nw\x07\n" * 9999, Exit.FAILURE)
+    assert is_fault
+    assert len(why) < 1000
+    assert len(lines) < 10_000
+    assert not set("\x1b\x07") & set(why + lines)

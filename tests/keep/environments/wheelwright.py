@@ -67,11 +67,6 @@ class Index:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/simple/"
 
-    def settings(self, file: Path) -> dict[str, str]:
-        """pip's environment that makes this the only index."""
-        file.write_text(f"[global]\nindex-url = {self.url}\n")
-        return {"PIP_CONFIG_FILE": str(file)}
-
 
 @contextlib.contextmanager
 def serving(index: Index) -> Iterator[Index]:

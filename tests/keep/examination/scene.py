@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
-import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
-from infra.keep.examination.__main__ import conclude, prepare
+from infra.keep.examination.__main__ import judge
 from infra.keep.examination.plan import ExaminationSettings
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.verdicts import records, trees
+from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Verdict
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
 
 PM = Person("PM", "pm@example.invalid")
+NOTHING: Mapping[str, str] = MappingProxyType({})
 SETTINGS = ExaminationSettings(rehearse=False, seconds=60.0)
 NO_PLUGINS = "-p no:anyio -p no:hypothesispytest -p no:xdist -p no:xdist.looponfail -p no:timeout"
 """They take half the time of a pytest that has little to do, and each examination starts several."""
@@ -25,7 +26,7 @@ PROJECT = {
     "infra/body.py": "def answer():\n    return 42\n",
     "tests/__init__.py": "",
     "tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef wanted():\n    return 42\n",
-    "tests/test_body.py": (
+    "tests/cell/test_body.py": (
         "import pytest\nfrom infra.body import answer\n\n"
         "def test_it_answers(wanted):\n    assert answer() == wanted\n\n"
         "@pytest.mark.parametrize('n', [1, 2, 3])\ndef test_many(n):\n    assert n\n"
@@ -65,34 +66,42 @@ class Scene:
         self.git("reset", "-q", "--hard", "origin/main")
         return commit
 
+    def main(self, files: Mapping[str, str | None]) -> None:
+        """Have main change these files first."""
+        self.push("main", files)
+        self.git("fetch", "-q", "origin")
+        self.git("reset", "-q", "--hard", "origin/main")
+
     def examine(
         self,
         files: Mapping[str, str | None],
         settings: ExaminationSettings = SETTINGS,
-        python: str = sys.executable,
-        apart_in: str = "",
-        programs: str = "",
+        examiner: Sequence[str] = (),
+        env: Mapping[str, str] = NOTHING,
     ) -> Verdict:
-        """Of a branch that changes these files; `apart_in` is a directory for examinations alone, and `programs`
-        one whose programs come before all others."""
-        return self.verdict(self.push("branch", files), settings, python, apart_in, programs)
+        """Of a branch that changes these files; more words for the examiner, and more of its environment."""
+        return self.verdict(self.push("branch", files), settings, examiner, env)
 
     def verdict(
         self,
         commit: str,
         settings: ExaminationSettings = SETTINGS,
-        python: str = sys.executable,
-        apart_in: str = "",
-        programs: str = "",
+        examiner: Sequence[str] = (),
+        env: Mapping[str, str] = NOTHING,
     ) -> Verdict:
-        began = time.time()
-        planned = prepare(self.remote, "branch", commit, settings, python)
-        words = keep_command("infra.keep.examination", "examine", *(["--apart"] if apart_in else []))
-        env = keep_environment() | ({"TMPDIR": apart_in} if apart_in else {})
-        env |= {"PATH": f"{programs}:{env['PATH']}"} if programs else {}
-        done = subprocess.run(words, input=planned, capture_output=True, cwd="/", env=env, check=False, timeout=100)
-        conclude(self.remote, planned, done.stdout, began, time.time())
+        one, other = socket.socketpair()
+        words = keep_command("infra.keep.examination", "examine", *examiner)
+        with (
+            one,
+            subprocess.Popen(
+                words, stdin=other.fileno(), stderr=subprocess.PIPE, cwd="/", env=keep_environment() | dict(env)
+            ) as process,
+        ):
+            other.close()
+            judge(self.remote, "branch", commit, settings, one)
+            assert process.stderr
+            said = process.stderr.read().decode()
         key = trees.key_of(self.bare, trees.merged(self.bare, self.bare("rev-parse", "main"), commit))
-        found = records.find(self.bare, key)
-        assert found, done.stderr.decode()
+        found = refs.find(self.bare, key)
+        assert found, said
         return found

@@ -9,11 +9,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from infra.keep.examination.plan import ExaminationSettings
 from infra.keep.verdicts.verdict import Counts
-from tests.keep.examination.scene import NO_PLUGINS, PROJECT, Scene
+from tests.keep.examination.scene import NO_PLUGINS, PROJECT, SETTINGS, Scene
 
 
 @pytest.fixture
@@ -23,7 +24,7 @@ def scene(tmp_path: Path) -> Scene:
 
 pytestmark = pytest.mark.heavy
 
-BODY = PROJECT["tests/test_body.py"]
+BODY = PROJECT["tests/cell/test_body.py"]
 
 
 def test_an_honest_change_opens_main(scene: Scene) -> None:
@@ -34,7 +35,6 @@ def test_an_honest_change_opens_main(scene: Scene) -> None:
 
     assert (found.why, found.needs_word) == ("", ())
     assert (found.mains, found.own) == (Counts(passed=5), Counts(passed=1))
-    assert found.tests_added == ("tests/test_new.py",)
     assert "safe" not in found.words
 
 
@@ -49,10 +49,11 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
     found = scene.examine({"infra/body.py": "def answer():\n    return 41\n"})
 
     assert not found.passed
-    assert "tests/test_body.py::test_it_answers failed" in found.why
-    assert re.match(r"\S+test_body.py:\d+: assert 41 == 42", found.failures["tests/test_body.py::test_it_answers"])
+    assert "tests/cell/test_body.py::test_it_answers failed" in found.why
+    assert re.match(r"\S+test_body.py:\d+: assert 41 == 42", found.failures["tests/cell/test_body.py::test_it_answers"])
 
 
+@pytest.mark.attack("S49")
 @pytest.mark.parametrize(
     ("files", "word"),
     [
@@ -62,75 +63,33 @@ def test_a_change_that_breaks_a_test_does_not_pass(scene: Scene) -> None:
                 "tests/test_x.py": "def test_x(): pass\n",
                 "infra/body.py": "def answer():\n    return 0\n",
             },
-            "tests/test_body.py is removed",
+            "tests/cell/test_body.py is removed",
         ),
         (
             {"tests/conftest.py": "import pytest\n\n@pytest.fixture\ndef wanted():\n    pytest.skip('not today')\n"},
-            "tests/test_body.py::test_it_answers is skipped",
+            "tests/cell/test_body.py::test_it_answers is skipped",
         ),
         (
             {"pyproject.toml": f"{PROJECT['pyproject.toml']}python_functions = ['test_many', 'test_same']\n"},
-            "tests/test_body.py::test_it_answers is no longer collected",
+            "pyproject.toml changes how tests are run",
         ),
-        pytest.param(
-            {
-                "pytest.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npythonpath = .\n"
-                "python_functions = test_many test_same\nmarkers = heavy\n"
-            },
-            "tests/test_body.py::test_it_answers is no longer collected",
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            {
-                "tox.ini": f"[pytest]\naddopts = {NO_PLUGINS}\npython_functions = test_none\n",
-                "pyproject.toml": "[project]\nname = 'x'\n",
-            },
-            "tests/test_body.py::test_it_answers is no longer collected",
-            marks=pytest.mark.long,
-        ),
+        ({"tox.ini": f"[pytest]\naddopts = {NO_PLUGINS}\n"}, "tox.ini changes how tests are run"),
+        ({"tests/cell/new/conftest.py": ""}, "tests/cell/new/conftest.py changes how tests are run"),
         (
             {
                 "infra/body.py": "def answer():\n    return 41\n",
-                "tests/test_body.py": BODY.replace("== wanted", "== 41"),
+                "tests/cell/test_body.py": BODY.replace("== wanted", "== 41"),
             },
-            "tests/test_body.py::test_it_answers fails as main has it",
+            "tests/cell/test_body.py::test_it_answers fails as main has it",
         ),
     ],
-    ids=[
-        *("tests/ deleted", "a conftest that skips", "pyproject.toml", "pytest.ini", "tox.ini", "overruled"),
-    ],
+    ids=["tests/ deleted", "a conftest that skips", "pyproject.toml", "tox.ini", "a new conftest", "overruled"],
 )
 def test_weaker_tests_need_the_pms_word(scene: Scene, files: dict[str, str | None], word: str) -> None:
     """Removed, skipped, no longer collected, or changed so that the branch passes: the agent cannot merge it alone."""
     found = scene.examine(files)
 
     assert any(word in each for each in found.needs_word), (found.needs_word, found.why)
-    assert found.tests_removed or found.tests_changed or found.settings_changed
-
-
-@pytest.mark.parametrize(
-    ("files", "word"),
-    [
-        (
-            {
-                "tests/new/conftest.py": "def pytest_collection_modifyitems(items):\n    items[:] = items[-1:]\n",
-                "tests/new/test_new.py": "def test_new(): pass\n",
-            },
-            "tests/new/conftest.py has 'pytest_collection_modifyitems', which can act on all tests",
-        ),
-        (
-            {"pyproject.toml": PROJECT["pyproject.toml"].replace(NO_PLUGINS, f"{NO_PLUGINS} --deselect=tests/none")},
-            "pyproject.toml changes pytest's settings",
-        ),
-    ],
-)
-def test_what_would_weaken_later_runs_needs_the_pms_word(scene: Scene, files: dict[str, str | None], word: str) -> None:
-    """Main's conftests and settings rule over main's tests here, so nothing is missing yet."""
-    found = scene.examine(files)
-
-    assert found.passed, found.why
-    assert found.needs_word == (word,)
-    assert found.mains.passed == 5
 
 
 WEAKER = {
@@ -146,61 +105,66 @@ WEAKER = {
 """What a branch makes of a file of tests, and what the PM is told of it."""
 
 
+@pytest.mark.attack("S49")
 def test_each_file_that_is_weaker_is_named(scene: Scene) -> None:
     """In one branch: a file removed, a test skipped, renamed, with fewer parameters, or marked heavy."""
-    scene.push("main", {f"tests/test_{name}.py": BODY for name in WEAKER})
-    scene.git("fetch", "-q", "origin")
-    scene.git("reset", "-q", "--hard", "origin/main")
+    scene.main({f"tests/cell/test_{name}.py": BODY for name in WEAKER})
 
-    found = scene.examine({f"tests/test_{name}.py": text for name, (text, _) in WEAKER.items()})
+    found = scene.examine({f"tests/cell/test_{name}.py": text for name, (text, _) in WEAKER.items()})
 
-    expected = {name: f"tests/test_{name}.py{words}" for name, (_, words) in WEAKER.items()}
-    expected["removed"] = "tests/test_removed.py is removed"
+    expected = {name: f"tests/cell/test_{name}.py{words}" for name, (_, words) in WEAKER.items()}
+    expected["removed"] = "tests/cell/test_removed.py is removed"
     unsaid = {name for name, word in expected.items() if not any(word in each for each in found.needs_word)}
     assert unsaid == set(), found.needs_word
-    assert found.tests_removed == ("tests/test_removed.py",)
-    assert len(found.tests_changed) == len(WEAKER) - 1
-
-
-FEWER = """
-def pytest_collection_modifyitems(items):
-    items[:] = [item for item in items if "model_door" not in item.nodeid]
-"""
 
 
 def test_what_does_not_run_here_is_not_lost_unseen(scene: Scene) -> None:
-    """Tests that are marked heavy, and those of the keep's folders, are counted where the branch may take some away."""
-    slow = "import pytest\n\n@pytest.mark.heavy\ndef test_slow(): pass\n"
-    scene.push(
-        "main", {"tests/test_slow.py": f"{slow}\ndef test_quick(): pass\n", "tests/keep/model_door/test_door.py": slow}
-    )
-    scene.git("fetch", "-q", "origin")
-    scene.git("reset", "-q", "--hard", "origin/main")
+    """Tests that are marked heavy are counted where the branch changes their file."""
+    slow = "import pytest\n\n@pytest.mark.heavy\ndef test_slow(): pass\n\ndef test_quick(): pass\n"
+    scene.main({"tests/cell/test_slow.py": slow})
 
-    found = scene.examine(
-        {
-            "tests/test_slow.py": "def test_quick(): pass\n",
-            "tests/conftest.py": PROJECT["tests/conftest.py"] + FEWER,
-        }
-    )
+    found = scene.examine({"tests/cell/test_slow.py": "def test_quick(): pass\n"})
 
     assert found.passed, found.why
-    assert set(found.needs_word) == {
-        "tests/test_slow.py::test_slow is no longer collected",
-        "tests/keep/model_door/test_door.py::test_slow is no longer collected",
-        "tests/conftest.py has 'pytest_collection_modifyitems', which can act on all tests",
+    assert found.needs_word == ("heavy tests/cell/test_slow.py::test_slow is no longer collected",)
+
+
+def test_what_the_pm_must_decide_is_said_before_all_else_is_run(scene: Scene) -> None:
+    """Asked again, the same is examined whole: the PM may want to know the rest."""
+    files = {
+        "infra/body.py": "def answer():\n    return 41\n",
+        "tests/cell/test_body.py": BODY.replace("== wanted", "== 41"),
     }
+    commit = scene.push("branch", files)
+
+    found = scene.verdict(commit)
+    assert "::test_it_answers fails as main has it, and the branch changes" in found.why
+    assert (found.mains, found.own) == (Counts(passed=3, failed=1), Counts())
+
+    found = scene.verdict(commit)
+    assert (found.why, len(found.needs_word)) == ("", 1)
+    assert (found.mains, found.own) == (Counts(passed=4, failed=1), Counts(passed=4))
 
 
+def test_the_agents_own_projects_are_no_part_of_it(scene: Scene) -> None:
+    """What it learns must not be never to write a test: one of its own that hangs costs no later version anything."""
+    hangs = "import time\n\ndef test_hangs():\n    time.sleep(600)\n"
+    scene.main({"src/mine.py": "", "tests/mine/test_mine.py": hangs, "tests/test_mine.py": hangs})
+
+    found = scene.examine({"infra/body.py": "def answer():\n    return 40 + 2\n", "tests/test_mine.py": None})
+
+    assert (found.why, found.needs_word) == ("", ())
+    assert found.mains == Counts(passed=5)
+
+
+@pytest.mark.attack("S49")
 def test_code_that_has_a_test_skip_needs_the_pms_word(scene: Scene) -> None:
     """The skip is in infra/: no test is changed. What main itself skips is not news."""
     skips = "import pytest\n\ndef test_skips():\n    pytest.skip('always')\n"
-    scene.push("main", {"tests/test_skips.py": skips})
-    scene.git("fetch", "-q", "origin")
-    scene.git("reset", "-q", "--hard", "origin/main")
+    scene.main({"tests/cell/test_skips.py": skips})
     found = scene.examine({"infra/body.py": "import pytest\n\ndef answer():\n    pytest.skip('no')\n"})
 
-    assert found.needs_word == ("tests/test_body.py::test_it_answers is skipped",)
+    assert found.needs_word == ("tests/cell/test_body.py::test_it_answers is skipped",)
     assert found.mains.skipped == 2
 
 
@@ -211,16 +175,18 @@ pytest.TestReport.from_item_and_call = classmethod(lambda c, i, x: setattr(x, "e
 """
 
 
+@pytest.mark.attack("S49")
 def test_the_known_limit_code_within_pytest_can_forge_its_tests(scene: Scene) -> None:
-    """Three lines of infra/ turn a failing test into one that passed: so a verdict says what ran, never "safe". The
-    walls are the rehearsal, which looks from outside, and the PM."""
+    """Three lines of infra/ turn a failing test into one that passed: so a verdict is evidence against honest mistakes,
+    and never says "safe"."""
     found = scene.examine({"infra/__init__.py": FORGER, "infra/body.py": "def answer():\n    return 41\n"})
 
     assert found.passed, "if this fails, the limit is gone: say so in SPEC_EXAMINATION"
     assert found.mains.passed == 5
-    assert "tests/test_body.py" in found.files
+    assert found.files
 
 
+@pytest.mark.attack("S49")
 @pytest.mark.parametrize(
     "code",
     [
@@ -258,7 +224,9 @@ def short_path() -> Iterator[Path]:
 
 def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Scene, short_path: Path) -> None:
     """Its place is small, and without a bound of its own the keep would have no process left beside it and the cell."""
-    place = short_path
+    place, shared = short_path / "p", short_path / "s"
+    shared.mkdir()
+    (shared / "from a test").write_text("x")
     (place / "left/c").mkdir(parents=True)
     (place / "left/c").chmod(0)
     (place / "file").write_text("x")
@@ -266,46 +234,29 @@ def test_what_a_killed_examination_left_goes_and_processes_are_bounded(scene: Sc
     most = hard if hard == resource.RLIM_INFINITY else hard * 2 // 5
     test = (
         "import os, resource\n\ndef test_place():\n"
-        f"    assert len(os.listdir({str(place)!r})) == 1\n"
+        f"    assert (len(os.listdir({str(place)!r})), os.listdir({str(shared)!r})) == (1, [])\n"
         f"    assert resource.getrlimit(resource.RLIMIT_NPROC)[1] == {most}\n"
     )
+    examiner = ("--apart", f"--ours={place}", f"--ours={shared}")
 
-    found = scene.examine({"tests/test_place.py": test}, apart_in=str(place))
+    found = scene.examine({"tests/test_place.py": test}, examiner=examiner, env={"TMPDIR": str(place)})
 
     assert found.passed, (found.why, found.failures)
     assert list(place.iterdir()) == []
 
 
-def test_what_cannot_be_cleared_away_in_time_changes_no_verdict(scene: Scene, short_path: Path) -> None:
-    """An rm that never ends, as on a slow disk: neither what lay there nor what it wrote keeps it from its end."""
-    (short_path / "left").mkdir()
-    programs = scene.root / "programs"
-    programs.mkdir()
-    (programs / "rm").write_text("#!/bin/sh\nexec sleep 600\n")
-    (programs / "rm").chmod(0o755)
-    settings = ExaminationSettings(rehearse=False, seconds=60.0, clear_seconds=0.2)
-
-    found = scene.examine({"infra/new.py": ""}, settings, apart_in=str(short_path), programs=str(programs))
-
-    assert (found.why, found.needs_word) == ("", ())
-
-
 def test_what_fails_on_main_says_nothing_against_a_branch(scene: Scene) -> None:
-    """New tests land on main without an examination: one that fails here must not stop every branch from then on."""
-    scene.push("main", {"tests/test_broken.py": "def test_b():\n    assert False\n"})
-    scene.git("fetch", "-q", "origin")
-    scene.git("reset", "-q", "--hard", "origin/main")
+    """One that fails here must not stop every branch from then on."""
+    scene.main({"tests/cell/test_broken.py": "def test_b():\n    assert False\n"})
 
     found = scene.examine({"infra/body.py": "def answer():\n    return 40 + 2\n"})
     assert (found.why, found.needs_word) == ("", ())
-    assert found.fails_on_main == ("tests/test_broken.py::test_b",)
+    assert found.fails_on_main == ("tests/cell/test_broken.py::test_b",)
 
 
 def test_a_project_without_tests_does_not_pass(scene: Scene) -> None:
     """A version is examined with tests."""
-    scene.push("main", {"tests": None})
-    scene.git("fetch", "-q", "origin")
-    scene.git("reset", "-q", "--hard", "origin/main")
+    scene.main({"tests": None})
 
     assert "no tests: add some" in scene.examine({"infra/body.py": "x = 1\n"}).why
 
@@ -318,7 +269,8 @@ def test_what_a_branch_has_installed_is_there_for_its_tests(scene: Scene) -> Non
     (packages / "pytest.py").write_text("raise SystemExit('not the image's')\n")
     test = "from installed_by_it import VALUE\n\ndef test_value():\n    assert VALUE\n"
 
-    found = scene.examine({"tests/test_own.py": test}, python=f"{scene.root}/env/bin/python")
+    settings = msgspec.structs.replace(SETTINGS, python=f"{scene.root}/env/bin/python")
+    found = scene.examine({"tests/test_own.py": test}, settings)
 
     assert found.passed, found.why
     assert found.own.passed == 1

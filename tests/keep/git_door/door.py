@@ -10,7 +10,7 @@ import time
 
 import infra
 from infra.keep import arguments
-from infra.keep.watcher_file import WatcherFile, encode
+from infra.keep.watcher_file import Runner, State, encode
 from infra.shared.files import write_whole
 from tests.keep.git_door.world import START_SECONDS, World, until
 
@@ -22,7 +22,7 @@ class Door:
 
     def __init__(self, world: World, text: str = "") -> None:
         world.close_door()
-        write_whole(world.places.watcher_state, encode(WatcherFile(runner_pid=os.getpid())))
+        write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=os.getpid()))))
         settings = world.root / "minifram.yaml"
         settings.write_text(text)
         self.log_path = world.root / f"door-{time.monotonic_ns()}.log"

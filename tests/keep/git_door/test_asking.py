@@ -13,52 +13,37 @@ import pytest
 import structlog
 from msgspec import structs
 
+from infra.keep.door_server import Refusal
 from infra.keep.git_door.ask import ask, close_questions
 from infra.keep.git_door.context import DoorContext
 from infra.keep.questions import MOST_OPEN
-from infra.keep.settings import Settings
+from infra.keep.repository.bare_tip import BareTip
+from infra.keep.settings.schema import Settings
 from infra.shared import comms
 from infra.shared.approvals import call_hash
-from infra.shared.door import Failure
-from infra.shared.paths import Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
-from infra.shared.repository.tip import BareTip, advance, commit_tree, edit_file, read_file, tree_with
+from infra.shared.repository.tip import advance, edit_file, read_file
 from infra.shared.requests import Ask, QuestionState
+from tests.keep.git_door.world import World
 
-PAGE = "# COMMS\n\n## Directives\n\n- [ ] do it\n\n## Reports\n"
 PM = Person("PM", "pm@example.invalid")
 
 
 class Desk:
-    """A bare repository with a page, and a git door's world around it."""
+    """A git door's world around the repository of another test's."""
 
-    def __init__(self, root: str) -> None:
-        places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=root, var=f"{root}/var")
-        os.makedirs(places.var)
-        Git(root)("init", "--quiet", "--template=", "--bare", "remote.git")
-        self.git = Git(places.remote, PM)
-        empty = self.git("hash-object", "-w", "-t", "tree", "--stdin", stdin=b"")
-        born = commit_tree(self.git, empty, (), "birth")
-        page = self.git("hash-object", "-w", "--stdin", stdin=PAGE.encode())
-        self.git(
-            "update-ref",
-            "refs/heads/main",
-            commit_tree(self.git, tree_with(self.git, born, {"COMMS.md": page}), (), "x"),
-        )
+    def __init__(self, world: World) -> None:
+        self.git = Git(world.places.remote, PM)
         self.now = 1_800_000_000.0
-        self.world = DoorContext(places, Settings(), structlog.get_logger(), lambda: self.now)
-        self.questions = f"{places.var}/questions"
+        self.world = DoorContext(world.places, Settings(), structlog.get_logger(), lambda: self.now)
+        self.questions = world.places.questions
 
-    def put(
-        self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1"
-    ) -> QuestionState | Failure:
+    def put(self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1") -> QuestionState:
         return ask(self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20))
 
     def asks(self, **given: Any) -> QuestionState:
-        reply = self.put(given=given)
-        assert isinstance(reply, QuestionState), reply
-        return reply
+        return self.put(given=given)
 
     def page(self) -> str:
         return read_file(self.git, "main", "COMMS.md") or ""
@@ -70,12 +55,13 @@ class Desk:
         self.edit(lambda page: comms.add_directive(page, text))
 
     def reports(self) -> list[str]:
-        return comms.reports(self.page())
+        """But the one that the page begins with."""
+        return comms.reports(self.page())[1:]
 
 
 @pytest.fixture
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    return Desk(str(tmp_path_factory.mktemp("ask")))
+def desk(world: World) -> Desk:
+    return Desk(world)
 
 
 def test_a_question_waits_for_the_answer_with_its_own_id(desk: Desk) -> None:
@@ -120,6 +106,7 @@ def test_an_answer_is_for_one_asking(desk: Desk) -> None:
     assert len(os.listdir(desk.questions)) == 1
 
 
+@pytest.mark.attack("S50")
 def test_a_call_that_holds_the_hashes_of_others_approves_none_of_them(desk: Desk) -> None:
     """The attack: one call is ground until the id that an agent may have thought of is another's, and holds the whole
     hashes of 105 others, so that a search for a hash in its question finds each."""
@@ -141,6 +128,7 @@ def test_a_call_that_holds_the_hashes_of_others_approves_none_of_them(desk: Desk
     assert len({asked.id, first.id, last.id, *(each[:16] for each in hashes)}) == 3 + len(hashes)
 
 
+@pytest.mark.attack("S50")
 def test_a_question_that_is_written_again_on_the_page_stands_as_it_was_asked(desk: Desk) -> None:
     """The attack: the question is pruned before the PM says yes, and written again with other arguments and the old
     hash. Whatever the page shows, the answer is for the call on record."""
@@ -179,9 +167,10 @@ def test_what_is_shown_hides_nothing_and_no_key(desk: Desk) -> None:
     assert "\\u202eback\\u001b[2J" in report
     assert "characters more" in report
     assert len(report) < 5000
-    assert [item.text for item in comms.open_directives(desk.page())] == ["do it"]
+    assert [item.text for item in comms.open_directives(desk.page())] == ["be good"]
 
 
+@pytest.mark.attack("S50")
 def test_what_is_left_out_of_a_call_is_said(desk: Desk) -> None:
     """The attack: a program is named so that it looks like a key, or an argument so that another takes its place."""
     program = "/bot/main/" + "k7Qz19xW3pL8vT2m"
@@ -197,7 +186,7 @@ def test_what_is_left_out_of_a_call_is_said(desk: Desk) -> None:
 @pytest.mark.parametrize("why", ["x" * 100_000, "\n### 2026 main@ab approval wanted [0]: ls\n"])
 def test_what_the_runner_says_of_itself_cannot_shape_the_page(desk: Desk, why: str) -> None:
     """Neither its reason nor the name of its tool."""
-    assert isinstance(desk.put(tool="bash\n### 2026 x", why=why), QuestionState)
+    desk.put(tool="bash\n### 2026 x", why=why)
     [report] = desk.reports()
     assert len(report) < 2000
 
@@ -206,7 +195,8 @@ def test_a_question_that_was_recorded_and_not_shown_is_shown_then(desk: Desk) ->
     """Once: the door may be killed in between, or the repository be away."""
     remote = desk.world.places.remote
     os.rename(remote, f"{remote}.away")
-    assert isinstance(desk.put(), Failure)
+    with pytest.raises(Refusal):
+        desk.put()
     os.rename(f"{remote}.away", remote)
     desk.asks()
     assert desk.asks().state == "waiting"
@@ -214,12 +204,7 @@ def test_a_question_that_was_recorded_and_not_shown_is_shown_then(desk: Desk) ->
 
 
 def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
-    """Too deep, or one too many: the PM cannot be flooded."""
-    deep: dict[str, Any] = {}
-    for _ in range(100):
-        deep = {"a": deep}
-    assert isinstance(desk.put(given=deep), Failure)
-
+    """One too many: the PM cannot be flooded."""
     asked = desk.asks()
     with open(f"{desk.questions}/{asked.id}.json", "rb") as file:
         record = json.load(file)
@@ -228,7 +213,6 @@ def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
         with open(f"{desk.questions}/{id}.json", "w", encoding="ascii") as file:
             given = {"command": str(at)}
             json.dump(record | {"id": id, "input": given, "call": call_hash("bash", given)}, file)
-    refused = desk.put(given={"command": "one more"})
-    assert isinstance(refused, Failure)
-    assert "wait for the PM's answer" in refused.message
+    with pytest.raises(Refusal, match="wait for the PM's answer"):
+        desk.put(given={"command": "one more"})
     assert desk.asks().id == asked.id

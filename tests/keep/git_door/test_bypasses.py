@@ -8,7 +8,6 @@ import os
 import struct
 import time
 import zlib
-from pathlib import Path
 
 import pytest
 
@@ -30,6 +29,7 @@ from tests.keep.git_door.raw import (
 from tests.keep.git_door.world import PAGE, World
 
 
+@pytest.mark.attack("S24")
 @pytest.mark.parametrize("target", ["refs/heads/main", "refs/heads/not-yet", "refs/minifram/x"])
 def test_another_name_for_a_ref_is_not_pushed_to(world: World, target: str) -> None:
     """Git would move what a symbolic ref stands for, by rules for its own name."""
@@ -39,27 +39,7 @@ def test_another_name_for_a_ref_is_not_pushed_to(world: World, target: str) -> N
     world.judges({"HEAD:refs/heads/master": words, "HEAD:refs/heads/other": ""})
 
 
-def test_a_name_in_the_way_of_another(world: World) -> None:
-    """A branch below a branch cannot be; nothing of either is lost."""
-    world.agent.push("HEAD:refs/heads/a/b")
-    for name in ("a", "a/b/c"):
-        assert world.agent.refused(f"HEAD:refs/heads/{name}")
-    world.agent.push("HEAD:refs/heads/a/c")
-    assert world.ref("refs/heads/a/b")
-
-
-def test_names_that_are_no_branches(world: World) -> None:
-    """Also when the client is no git and asks for them all the same."""
-    content = commit_of(world.agent.git("rev-parse", "HEAD^{tree}"), str(world.main))
-    packed, config = pack([plain(COMMIT, content)]), Path(f"{world.places.remote}/config")
-    before = config.read_bytes()
-    for ref in ("HEAD", "refs/heads/../../config", "refs/heads/x.lock", "refs/heads/", "refs/", "config"):
-        said = push(world, ref, id_of("commit", content), packed)
-        assert "ng " in said or "refused" in said
-        assert config.read_bytes() == before
-    assert "ok refs/heads/x" in push(world, "refs/heads/x", id_of("commit", content), packed)
-
-
+@pytest.mark.attack("S24")
 def test_a_replaced_object_cannot_be_pushed(world: World) -> None:
     """Neither by a replacement (git-replace(1)) in the agent's own clone, nor by one in the bare repository."""
     bad = world.agent.commit({"COMMS.md": PAGE.replace("be good", "be bad"), "logs/b": "1\n"})
@@ -71,16 +51,7 @@ def test_a_replaced_object_cannot_be_pushed(world: World) -> None:
     world.agent.push(f"{fine}:main")
 
 
-def test_grafts_of_the_repository_hide_nothing(world: World) -> None:
-    """info/grafts gives commits other parents; the door does not read it."""
-    world.settings("propose")
-    bad = world.agent.commit({"src/b.py": "1\n"})
-    grafts = Path(world.places.remote) / "info/grafts"
-    grafts.parent.mkdir(exist_ok=True)
-    grafts.write_text(f"{bad} {world.main}\n{world.main}\n")
-    world.judges({"main:refs/heads/main": "only the PM moves main", "main:refs/heads/work": ""})
-
-
+@pytest.mark.fault("F48")
 @pytest.mark.parametrize("name", [".git", ".g\u200cit"])
 def test_git_directories_in_disguise(world: World, name: str) -> None:
     """Names that one system or another takes for .git are no directories, files or submodules of anybody's; which ones
@@ -94,12 +65,14 @@ def test_git_directories_in_disguise(world: World, name: str) -> None:
             world.agent.push(f"{fine}:refs/heads/{entry.split()[1]}")
 
 
+@pytest.mark.fault("F48")
 def test_submodules_that_run_something(world: World) -> None:
     """What git knows to make a recursive clone run a program is refused."""
     world.agent.commit({".gitmodules": '[submodule "a"]\n\tpath = a\n\turl = -u./payload\n'})
     assert "gitmodulesUrl" in world.agent.refused("main:work")
 
 
+@pytest.mark.attack("S26")
 def test_a_tree_of_ten_thousand_levels(world: World) -> None:
     """No git that is asked about it needs more than its bounds, and it does not land."""
     things, entry, id = [plain(BLOB, b"x")], b"100644 f\0", id_of("blob", b"x")
@@ -125,6 +98,7 @@ def _refuses(world: World, commit: bytes, packed: bytes) -> None:
     assert not [name for name in os.listdir(f"{world.places.remote}/objects") if "incoming" in name]
 
 
+@pytest.mark.attack("S26")
 @pytest.mark.heavy
 def test_a_delta_bomb(world: World) -> None:
     """A few kilobytes that say "the same again" ten thousand times are ten gigabytes for whoever unfolds them."""
@@ -144,6 +118,8 @@ def _zeros(mebibytes: int) -> bytes:
     return b"\x78\x9c" + block * mebibytes + packer.flush() + struct.pack(">I", adler)
 
 
+@pytest.mark.fault("F47")
+@pytest.mark.attack("S26")
 @pytest.mark.heavy
 @pytest.mark.parametrize(("kind", "mebibytes"), [(BLOB, 256), (TREE, 2048)])
 def test_a_bomb_of_zeros(world: World, kind: int, mebibytes: int) -> None:
@@ -154,28 +130,6 @@ def test_a_bomb_of_zeros(world: World, kind: int, mebibytes: int) -> None:
     content = b"100644 x\0" + hashlib.sha1(b"blob %d\0" % (mebibytes << 20) + bytes(mebibytes << 20)).digest()
     commit = commit_of(id_of("tree", content), str(world.main))
     _is_refused(world, commit, [Thing(kind, mebibytes << 20, body), plain(TREE, content)])
-
-
-TORN = {
-    "nothing": b"",
-    "torn": b"PACK",
-    "countless": b"PACK" + struct.pack(">II", 2, 2**32 - 1),
-    "version": b"PACK" + struct.pack(">II", 99, 0) + bytes(20),
-    "zeros": b"\0" * 1000,
-    "short": pack([plain(BLOB, b"x")])[:-1],
-    "sum": pack([plain(BLOB, b"x")])[:-20] + bytes(20),
-    "lying": pack([Thing(BLOB, 2**60, zlib.compress(b"x"))]),
-    "no base": pack([Thing(REF_DELTA, 3, zlib.compress(b"abc"), bytes(20))]),
-    "without the commit": pack([]),
-}
-
-
-def test_packs_that_are_none(world: World) -> None:
-    """Torn and lying packs end in a refusal, and so does one that leaves history out."""
-    tree = world.agent.git("rev-parse", "HEAD^{tree}")
-    for packed in TORN.values():
-        _refuses(world, commit_of(tree, str(world.main)), packed)
-    _is_refused(world, commit_of(tree, "1" * 40), [])
 
 
 def test_what_the_client_says_main_was_is_not_taken_for_true(world: World) -> None:
@@ -209,27 +163,3 @@ def test_a_shallow_push_cuts_no_history(server: Server) -> None:
     assert world.pm.git("--git-dir", world.places.remote, "rev-list", "--count", "main") == "5"
     world.agent.commit({"logs/x": "1\n"})
     assert "adds or changes logs/" in world.agent.refused("main")
-
-
-def test_thin_packs_and_many_objects(world: World) -> None:
-    """A push of hundreds of objects, which git keeps as a pack with bases added, is judged and lands."""
-    for more in ("", "more\n"):
-        world.agent.commit({f"src/{number}.py": f"{number}\n" * 50 + more for number in range(300)})
-        world.agent.push("main")
-    assert world.main == world.agent.head
-
-
-def test_a_client_passes_nothing_on(world: World) -> None:
-    """Options and certificates would bring text of its own into the hook's environment; alternates stay at home."""
-    said = world.agent.run("push", "-o", "GIT_DIR=/tmp", "origin", "HEAD:refs/heads/x").stderr
-    assert "does not support push options" in said
-    said = world.agent.run("push", "--signed=true", "origin", "HEAD:refs/heads/x").stderr
-    assert "does not support --signed push" in said
-    assert world.ref("refs/heads/x") is None
-    info = world.agent.path / ".git/objects/info"
-    info.mkdir(exist_ok=True)
-    for name in ("alternates", "http-alternates"):
-        (info / name).write_text(f"{world.pm.path}/.git/objects\n")
-    world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push("main")
-    assert not [name for name in os.listdir(f"{world.places.remote}/objects/info") if "alternates" in name]

@@ -13,16 +13,16 @@ import pytest
 
 from infra.keep.door_server import peer_of
 from infra.keep.git_door.caller import is_runner
-from infra.keep.watcher_file import WatcherFile, encode
+from infra.keep.sockets import listen
+from infra.keep.watcher_file import Runner, State, encode
 from infra.shared.files import write_whole
 from infra.shared.paths import Paths
-from infra.shared.sockets import listen
 
 CONNECT = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
 
 
 def note(places: Paths, pid: int) -> None:
-    write_whole(places.watcher_state, encode(WatcherFile(runner_pid=pid)))
+    write_whole(places.watcher_state, encode(State(runner=Runner(pid=pid))))
 
 
 def speaks(places: Paths, pid: int, patience: float = 0.0) -> bool:
@@ -36,6 +36,7 @@ def places(tmp_path: Path) -> Paths:
     return made
 
 
+@pytest.mark.attack("S65")
 def test_a_command_of_the_cell_is_not_the_runner(places: Paths, tmp_path: Path) -> None:
     """The kernel names the process that connected: here a child of the runner, with all that the runner has."""
     note(places, os.getpid())

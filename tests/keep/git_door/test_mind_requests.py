@@ -8,14 +8,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import structlog
 
 from infra.cell.doors import Keep
+from infra.keep.door_server import Refusal
 from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.mind.kept import BaselineChange, MindKept, encode_kept
-from infra.keep.settings import Settings
-from infra.shared.door import Failure
+from infra.keep.mind.drift import MindDrift, write_drift
+from infra.keep.settings.schema import Settings
 from infra.shared.files import write_whole
 from infra.shared.paths import Paths
 from infra.shared.requests import AskDrift, Drift, Record, Recorded
@@ -28,16 +29,13 @@ def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
     places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", f"{tmp_path}/run", str(tmp_path))
     door = DoorContext(places, Settings(), structlog.get_logger())
     assert answer(door, AskDrift()) == Drift()
-    change = BaselineChange("2026-01-31T10:42:12.000Z", "a" * 40, ("boot/identity.md",), 0.9)
-    write_whole(
-        f"{tmp_path}/mind.json", encode_kept(MindKept(changes=(change,) * 20, drift=("\U0001f40b" * 999,) * 99))
-    )
+    write_drift(str(tmp_path), MindDrift(("\U0001f40b" * 999,) * 99, ("the identity is another",)))
 
     reply = answer(door, AskDrift())
 
     assert isinstance(reply, Drift)
     assert len(reply.drift) == 30
-    assert reply.changes[0].endswith("changed 90% of the words of boot/identity.md")
+    assert reply.changes == ("the identity is another",)
     write_whole(f"{tmp_path}/mind.json", b"\xff")
     assert answer(door, AskDrift()) == Drift()
 
@@ -47,15 +45,18 @@ def test_events_are_taken_or_refused_with_the_reason(tmp_path: Path) -> None:
     places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", f"{tmp_path}/run", str(tmp_path))
     door = DoorContext(places, Settings(), structlog.get_logger(), wall_seconds=lambda: 1769856132.0)
     (tmp_path / "events").write_text("a file in its place")
-    assert isinstance(found := answer(door, Record(({"event_type": "note"},))), Failure)
-    assert (found.type, found.retriable) == ("unavailable", True)
+    with pytest.raises(Refusal) as caught:
+        answer(door, Record(({"event_type": "note"},)))
+    assert (caught.value.failure.type, caught.value.failure.retriable) == ("unavailable", True)
     (tmp_path / "events").unlink()
     assert answer(door, Record(({"event_type": "note"},) * 2)) == Recorded(2, "2026-01-31T10:42:12.000Z")
     assert answer(door, Record(())) == Recorded(2, "2026-01-31T10:42:12.000Z")
-    assert isinstance(found := answer(door, Record(({"event_type": "x"},))), Failure)
-    assert (found.type, found.retriable) == ("refused", False)
+    with pytest.raises(Refusal) as caught:
+        answer(door, Record(({"event_type": "x"},)))
+    assert (caught.value.failure.type, caught.value.failure.retriable) == ("refused", False)
 
 
+@pytest.mark.attack("S63")
 def test_events_are_taken_from_the_runner_alone(tmp_path: Path) -> None:
     """A command of the cell connects as the same user, with another pid."""
     places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", str(tmp_path), str(tmp_path))

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from infra.keep.settings import ProtectedSettings
-from infra.keep.supervision.main_branch import report, roll_back
+from infra.keep.git_door.rollback import report, roll_back
+from infra.keep.settings.schema import ProtectedSettings
 from infra.keep.watcher_file import Report
 from tests.keep.git_door.world import PAGE, World
 
@@ -58,6 +58,7 @@ def test_no_kind_of_change(guarded: World) -> None:
     guarded.agent.push("main")
 
 
+@pytest.mark.attack("S50")
 def test_no_way_round_by_a_merge(guarded: World) -> None:
     """Neither by merging a branch that has it, nor by a merge that keeps the agent's side of the PM's change."""
     agent = guarded.agent
@@ -72,7 +73,7 @@ def test_no_way_round_by_a_merge(guarded: World) -> None:
     for how in ("ours", "ort"):
         agent.git("reset", "--quiet", "--hard", work)
         agent.git("merge", "--quiet", "-s", how, "-m", "x", "origin/main")
-        guarded.judges({"HEAD:refs/heads/main": WORDS if how == "ours" else "", "HEAD:refs/notes/x": "notes"})
+        guarded.judges({"HEAD:refs/heads/main": WORDS if how == "ours" else "", "HEAD:refs/notes/x": "only branches"})
 
 
 def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
@@ -86,18 +87,12 @@ def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
     guarded.agent.push("main")
 
 
-def test_the_pms_branches(world: World) -> None:
-    """They are as the settings name them (`test_pushes` has `pm/*`)."""
-    world.settings(protected=ProtectedSettings(branches=("release",)))
-    words = "this branch is the PM's (protected.branches has 'release')"
-    world.judges({"HEAD:refs/heads/release/1": words, "HEAD:refs/heads/pm/x": ""})
-
-
 def show(world: World, path: str) -> str | None:
     done = world.pm.run("--git-dir", world.places.remote, "show", f"main:{path}")
     return None if done.returncode else done.stdout
 
 
+@pytest.mark.attack("S50")
 def test_no_way_round_by_a_rollback(guarded: World) -> None:
     """The agent may ask the watcher for the tree of any commit; what is protected in it stays as it is on main."""
     agent = guarded.agent
@@ -117,13 +112,12 @@ def test_no_way_round_by_a_rollback(guarded: World) -> None:
     assert show(guarded, "COMMS.md") == PAGE
     roll_back(guarded.places, str(good), "merge", "2", FILES.files)
     assert guarded.pm.git("--git-dir", guarded.places.remote, "diff", "--stat", str(good), "main") == ""
-    with pytest.raises(PermissionError, match=r"'SYSTEM\.md', and .*did not see it lead main"):
+    with pytest.raises(PermissionError, match=r"'SYSTEM\.md'; it is no good version"):
         roll_back(guarded.places, "proposal", "merge", "3", ())
 
 
 def test_no_second_page_by_a_rollback(world: World) -> None:
-    """What would be taken for the page, on a branch from before it was refused there, comes to main neither by push nor
-    by rollback; what the PM has there stays, and all else of the commit comes."""
+    """What would be taken for the page comes to main neither by push nor by rollback; all else of the commit comes."""
     files = {"Comms.md": "- [ ] pay the agent\n", "COMMS.MD/x": "1\n", "src/comms.md": "2\n"}
     for name, text in files.items():
         world.agent.commit({name: text}, name)
@@ -133,44 +127,3 @@ def test_no_second_page_by_a_rollback(world: World) -> None:
     roll_back(world.places, "work", "merge", "1")
     assert [show(world, name) for name in files] == [None, None, "2\n"]
     assert show(world, "COMMS.md") == PAGE
-
-    world.pm.git("pull", "--quiet", "origin", "main")
-    world.pm.commit({"Comms.md": "the PM's\n"})
-    world.pm.push("main")
-    roll_back(world.places, "work", "merge", "2")
-    assert [show(world, name) for name in files] == ["the PM's\n", None, "2\n"]
-    roll_back(world.places, "work~3", "merge", "3")
-    assert [show(world, name) for name in files] == [None, None, None], "the control: it may be taken away"
-
-
-@pytest.mark.parametrize("how", ["a file for the directory", "a directory for the file"])
-def test_a_rollback_to_what_stands_in_the_way(guarded: World, how: str) -> None:
-    """Protected files come back whatever took their place."""
-    agent = guarded.agent
-    agent.git("rm", "--quiet", "-r", "spec" if how == "a file for the directory" else "SYSTEM.md")
-    agent.commit(
-        {"spec": "1\n"} if how == "a file for the directory" else {"SYSTEM.md/x/y": "1\n", "SYSTEM.md/z": "1\n"}
-    )
-    agent.push("main:proposal")
-    roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
-    assert show(guarded, "SYSTEM.md") == "be good\n"
-    assert show(guarded, "spec/SPEC_A.md") == "must\n"
-
-
-def test_no_rollback_to_a_tree_without_end(guarded: World) -> None:
-    """A commit in the middle of a push of before there was a rule for pages may have one; the watcher does not take it
-    up."""
-    tree = guarded.agent.git("mktree", stdin=f"100644 blob {guarded.agent.git('rev-parse', 'HEAD:COMMS.md')}\tf\n")
-    for _ in range(10):
-        tree = guarded.agent.git("mktree", stdin="".join(f"040000 tree {tree}\t{name}\n" for name in "abcdefghij"))
-    page = guarded.agent.git("ls-tree", "HEAD", "COMMS.md")
-    tree = guarded.agent.git("mktree", stdin=f"{page}\n040000 tree {tree}\td\n")
-    bomb = guarded.agent.git("commit-tree", tree, "-p", "HEAD", "-m", "bomb")
-    tip = guarded.agent.git("commit-tree", "HEAD^{tree}", "-p", bomb, "-m", "gone again")
-    guarded.pm.git("fetch", "--quiet", str(guarded.agent.path), f"{tip}:refs/heads/work")
-    guarded.pm.push("work")
-    before = guarded.main
-    with pytest.raises(LookupError, match="more files than can be looked through"):
-        roll_back(guarded.places, bomb, "merge", "1", FILES.files)
-    assert guarded.main == before
-    roll_back(guarded.places, tip, "merge", "2", FILES.files)

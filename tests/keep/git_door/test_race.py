@@ -6,15 +6,19 @@ import threading
 from collections.abc import Callable
 from functools import partial
 
+import pytest
+
+from infra.cell.clone_tip import CloneTip
 from infra.shared.comms import add_directive
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
-from infra.shared.repository.tip import CloneTip, advance, edit_file
+from infra.shared.repository.tip import advance, edit_file
 from tests.keep.git_door.world import World
 
 ROUNDS = 8
 
 
+@pytest.mark.fault("F43")
 def test_no_push_is_lost_when_both_push_at_once(world: World) -> None:
     """Each round of each side ends up in main's history, exactly once; losing a race is not taken for a refusal."""
     agent = Git(str(world.agent.path), AGENT, env={"GIT_CONFIG_GLOBAL": world.places.cell_git_config})

@@ -15,9 +15,9 @@ from structlog import get_logger
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import report
 from infra.keep.known_secrets import read_known
-from infra.keep.settings import Settings
+from infra.keep.settings.schema import Settings
 from infra.shared.comms import add_directive, directives, open_directives, reports
-from infra.shared.requests import Done, Report
+from infra.shared.requests import Report
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World, on_branches, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
@@ -54,6 +54,7 @@ def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World) -> None:
         assert key not in said
 
 
+@pytest.mark.attack("S15")
 def test_a_key_of_the_keeps_is_refused_whatever_it_looks_like(world: World) -> None:
     """The exact value, from the file that holds it when the push is judged."""
     texts = (KNOWN, f"x{KNOWN}x", f"x{KNOWN[:-1]}")
@@ -69,13 +70,13 @@ def test_a_key_in_passing_is_refused(world: World) -> None:
     bad = world.agent.commit({"src/a.py": f"KEY = '{KEY}'\n"})
     world.agent.commit({"src/a.py": "KEY = ''\n"})
     words = f"commit {bad[:12]} {AN_ANTHROPIC_KEY} in 'src/a.py', line 1"
-    refs = ("refs/heads/main", "refs/heads/work", "refs/heads/rescue/1", "refs/tags/snapshot/1")
+    refs = ("refs/heads/main", "refs/heads/work")
     refused(world, {**{f"HEAD:{ref}": words for ref in refs}, "HEAD~2:refs/heads/fine": ""})
     assert world.ref("refs/heads/main") == world.ref("refs/heads/fine")
 
 
 def test_a_key_in_a_commit_is_refused(world: World) -> None:
-    """Messages, the names of people, of files, branches and tags are published with the files; such a name is not
+    """Messages, the names of people, of files and branches are published with the files; such a name is not
     shown."""
     git = world.agent.git
     commit = ("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-m")
@@ -87,36 +88,21 @@ def test_a_key_in_a_commit_is_refused(world: World) -> None:
     paths = (f"{KEY}.txt", f"src/{KEY}/x", f"src/{KEY}")
     named = world.agent.commits({path: f"{path}\n"} for path in paths)
     wanted += [(tip, f"{AN_ANTHROPIC_KEY} in the name of") for tip in named]
-    for name, words in (("bad", KEY), ("fine", "well")):
-        git("tag", "-a", "-m", words, name)
-    specs = {"bad:refs/tags/snapshot/bad": AN_ANTHROPIC_KEY, "fine:refs/tags/snapshot/fine": ""}
-    assert "[secret]" in refused(world, {**on_branches(wanted), **specs})
-    for ref in (f"refs/heads/{KEY}", f"refs/tags/snapshot/{KEY}", f"refs/heads/x/{KEY}"):
+    assert "[secret]" in refused(world, on_branches(wanted))
+    for ref in (f"refs/heads/{KEY}", f"refs/heads/x/{KEY}"):
         said = world.agent.refused(f"HEAD:{ref}").partition("\nTo ")[0]
         assert f"the push {AN_ANTHROPIC_KEY} in its name" in said
         assert KEY not in said
 
 
-def test_wide_letters_hide_no_key(world: World) -> None:
-    """Some programs write every letter with zero bytes beside it."""
-    wide = [(text, each) for text in (KEY, "none") for each in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")]
-    made = world.agent.commits({"src/a.txt": f"one\nKEY = {text}\n".encode(each)} for text, each in wide)
-    words = f"{AN_ANTHROPIC_KEY} in 'src/a.txt', line 2"
-    refused(world, on_branches((tip, words * (text == KEY)) for tip, (text, _) in zip(made, wide, strict=True)))
-
-
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
     """What the PM let in may be copied, and the file that holds it changed; elsewhere in a new text it is refused."""
-    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n", "wide.txt": "x"})
-    (world.pm.path / "wide.txt").write_bytes(f"KEY = {KEY}\n".encode("utf-16"))
-    world.pm.commit({})
+    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n"})
     world.pm.push("main")
     world.agent.git("pull", "--quiet")
     world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"})
     world.agent.push("main")
     world.agent.commit({"src/tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
-    (world.agent.path / "wide.txt").write_bytes(f"a\nKEY = {KEY}\n".encode("utf-16"))
-    world.agent.commit({})
     world.agent.push("main")
     world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
     refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1"})
@@ -137,7 +123,7 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     ids = tuple(item.id for item in directives(page))
     told = Report("0" * 32, "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
-    assert isinstance(report(DoorContext(world.places, Settings(), get_logger()), told), Done)
+    report(DoorContext(world.places, Settings(), get_logger()), told)
 
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
     assert open_directives(page) == []
@@ -147,12 +133,11 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
 
 
 def test_several_are_told_at_once(world: World) -> None:
-    """Up to five with their places, and how many more there are; in a push of several refs each is told of its own."""
+    """Up to five with their places; in a push of several refs each is told of its own."""
     world.agent.git("checkout", "--quiet", "-b", "bad")
     world.agent.commit({f"src/{number}.py": f"KEY = '{MAKERS['Anthropic'](CHANCE)}'\n" for number in range(7)})
     said = world.agent.refused("main:fine", "bad")
     assert told_of(said, "refs/heads/bad").count(AN_ANTHROPIC_KEY) == 5
-    assert "(and 2 more)" in said
     assert "refused: refs/heads/fine" not in said
     assert world.ref("refs/heads/fine") is None
 
@@ -180,6 +165,7 @@ def test_the_whole_project_can_be_pushed(world: World) -> None:
     world.agent.push("main:refs/heads/anew")
 
 
+@pytest.mark.attack("S26")
 @pytest.mark.heavy
 def test_more_than_can_be_looked_at_is_refused(world: World) -> None:
     """A push unpacks to 256 MiB at most, however small it comes."""

@@ -13,10 +13,11 @@ import pytest
 from structlog import get_logger
 
 from infra.keep import taint
-from infra.keep.examination import returning
 from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.settings import Settings, WebSettings
+from infra.keep.git_door.rollback import problem_with_rollback
+from infra.keep.repository.bare_tip import KNOWN_GOOD
+from infra.keep.settings.schema import Settings, WebSettings
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.people import AGENT
@@ -28,6 +29,8 @@ from tests.keep.git_door.world import World
 from tests.shared.web_traces import EVIL, WebTrace
 
 SAYS = "has read the web"
+LATER = "2099-01-01T00:00:00Z"
+"""A commit of then is of now: its own date is in whole seconds."""
 KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 
 
@@ -99,6 +102,7 @@ GUARDED: dict[str, dict[str, str | None]] = {
 }
 
 
+@pytest.mark.attack("S53")
 def test_a_change_of_what_steers_a_tainted_agent_waits_for_the_pm(scene: Scene) -> None:
     """Whichever way it is changed; the same lands before anything was served, and other files land at all times."""
     assert scene.onto_main({"infra/before.py": "x = 1\n"}) == ""
@@ -124,6 +128,7 @@ def test_where_the_pm_has_turned_it_off_nothing_is_tainted(scene: Scene) -> None
     assert scene.asks() == TaintedBy((EVIL,), False)
 
 
+@pytest.mark.attack("S53")
 def test_no_way_round_by_merges(scene: Scene) -> None:
     """The change lies in a second parent, in both of a criss-cross, or in the merge commit alone."""
     clone, git = scene.world.agent, scene.git
@@ -143,18 +148,20 @@ def test_no_way_round_by_merges(scene: Scene) -> None:
     assert git("rev-parse", "main") == main
 
 
+@pytest.mark.attack("S53")
 def test_no_way_round_by_a_rollback(scene: Scene) -> None:
     """Not to a tree that was examined, and not to an old main."""
     places, main = scene.world.places, scene.world.main or ""
-    returning.begin(places.remote)
     assert scene.onto_main({"infra/a.py": "a = 2\n"}) == ""
     now = scene.world.main or ""
-    assert returning.problem(places, now, main, main) == ""
+    Git(places.remote)("update-ref", f"{KNOWN_GOOD}/0123", main)
+    assert problem_with_rollback(places, now, main, main) == ""
     scene.trace.served()
-    assert SAYS in returning.problem(places, now, main, main)
-    assert returning.problem(places, now, now, now) == ""
+    assert SAYS in problem_with_rollback(places, now, main, main)
+    assert problem_with_rollback(places, now, now, now) == ""
 
 
+@pytest.mark.attack("S54")
 def test_the_pms_word_alone_lifts_it(scene: Scene) -> None:
     """Neither the end of the work nor anything that the agent says; and it covers what was served before it."""
     clone = scene.world.agent
@@ -184,6 +191,7 @@ def _at(scene: Scene) -> str:
     return timestamp(found.since) if found else ""
 
 
+@pytest.mark.attack("S54")
 def test_a_date_that_lies_trusts_nothing_that_comes_later(scene: Scene) -> None:
     """Not one in the future, and not an old word that the agent brings onto main at a moment of its own."""
     clone, pm = scene.world.agent, scene.world.pm
@@ -192,7 +200,7 @@ def test_a_date_that_lies_trusts_nothing_that_comes_later(scene: Scene) -> None:
     pm.push("aside")
     pm.git("checkout", "--quiet", "main")
     scene.trace.served()
-    scene.trusts(GIT_COMMITTER_DATE="2099-01-01T00:00:00Z")
+    scene.trusts(GIT_COMMITTER_DATE=LATER)
     assert not scene.is_tainted
     scene.trace.served("https://late.example", ago=-2.0)
     assert scene.is_tainted
@@ -204,34 +212,6 @@ def test_a_date_that_lies_trusts_nothing_that_comes_later(scene: Scene) -> None:
     noted = {"trusted_at": 9e12, "served_at": 1.0, "main": scene.world.main}
     Path(scene.world.places.var, taint.NAME).write_text(json.dumps(noted))
     assert scene.is_tainted
-
-
-def test_a_long_trace_that_is_trusted_costs_little(scene: Scene) -> None:
-    """A day of reading, at each push; what comes after is found in it."""
-    scene.trace.served(ago=7200.0)
-    scene.trace.raw(scene.trace.path.read_bytes() * 20_000)
-    scene.trusts()
-    assert not scene.is_tainted
-
-    def cost(since: float) -> float:
-        began = time.process_time()
-        taint.served(str(scene.trace.path), time.time(), since)
-        return time.process_time() - began
-
-    assert min(cost(time.time()) for _ in range(3)) * 3 < min(cost(0.0) for _ in range(3))
-    scene.trace.served("https://late.example", ago=-1.0)
-    assert scene.is_tainted
-
-
-def test_a_moment_that_cannot_be_is_taken_for_now(scene: Scene) -> None:
-    """In what the keep remembers: it goes under reports as any other, and the PM's next word covers it."""
-    scene.trusts()
-    noted = {"trusted_at": 1.0, "served_at": 1e300, "main": scene.world.main}
-    Path(scene.world.places.var, taint.NAME).write_text(json.dumps(noted))
-    assert "Tainted: the agent has read the web**, since 2" in scene.reports_done()
-    time.sleep(1.1)  # a commit's date is in whole seconds
-    scene.trusts()
-    assert not scene.is_tainted
 
 
 def _torn(scene: Scene) -> None:
@@ -246,6 +226,7 @@ def _state_broken(scene: Scene) -> None:
     Path(scene.world.places.var, taint.NAME).write_text("{}")
 
 
+@pytest.mark.attack("S55")
 @pytest.mark.parametrize("spoil", [_torn, _unreadable, _state_broken])
 def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], None]) -> None:
     """Of an unknown origin, until the PM trusts that; and a push is judged by it before any request was."""
@@ -253,11 +234,12 @@ def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], Non
     said = scene.onto_main({"infra/a.py": "a = 2\n"})
     assert SAYS in said
     assert taint.UNKNOWN in said
-    time.sleep(1.1)  # a commit's date is in whole seconds
-    scene.trusts()
+    scene.trusts(GIT_COMMITTER_DATE=LATER)
+    scene.asks()  # now it counts, for what was served until now
     assert scene.is_tainted == (spoil is _unreadable)
 
 
+@pytest.mark.attack("S55")
 def test_nothing_else_clears_it(scene: Scene) -> None:
     """A trace that is cut short, pushed out by later lines, or taken away; a door that starts anew."""
     scene.trace.served()
@@ -273,6 +255,7 @@ def test_nothing_else_clears_it(scene: Scene) -> None:
     assert SAYS in scene.onto_main({"infra/a.py": "a = 2\n"})
 
 
+@pytest.mark.attack("S55")
 def test_the_words_of_an_error_may_be_a_sites(scene: Scene) -> None:
     """An error that came after the site had answered is text of the web; one from before is not."""
     scene.trace.served("", status="error", error_code="execution_error", url=f"{EVIL}/a")
@@ -289,13 +272,14 @@ def test_a_verdict_needs_the_pms_word_while_the_agent_is_tainted(scene: Scene) -
     verdict(scene.git, made)
     reply = answer(scene.door, Examine("better", made))
     assert isinstance(reply, Examination)
-    assert reply.verdict["needs_word"] == []
+    assert reply.needs_word == ()
     scene.trace.served()
     reply = answer(scene.door, Examine("better", made))
     assert isinstance(reply, Examination)
-    assert [SAYS in each for each in reply.verdict["needs_word"]] == [True]
+    assert [SAYS in each for each in reply.needs_word] == [True]
 
 
+@pytest.mark.attack("S57")
 def test_origins_cannot_break_the_page(scene: Scene) -> None:
     """What is no origin is not shown; of many, a few are."""
     for number in range(40):

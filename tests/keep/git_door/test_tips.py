@@ -29,10 +29,6 @@ def pm_pushes(world: World) -> None:
     world.pm.push("main")
 
 
-def ref_is_updated(world: World) -> None:
-    bare(world, "update-ref", "refs/heads/main", a_commit(world))
-
-
 def ref_is_written_by_hand(world: World) -> None:
     Path(f"{world.places.remote}/refs/heads/main").write_text(a_commit(world) + "\n")
 
@@ -60,9 +56,10 @@ def where(world: World) -> Where:
 MINDED = ("main", "mind")
 
 
+@pytest.mark.fault("F22")
 @pytest.mark.parametrize(
     "move",
-    [pm_pushes, ref_is_updated, ref_is_written_by_hand, ref_moves_in_packed_refs, mind_is_born, main_goes],
+    [pm_pushes, ref_is_written_by_hand, ref_moves_in_packed_refs, mind_is_born, main_goes],
 )
 def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], None]) -> None:
     """A push, git in the bare repository, and files under its hands."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from infra.keep.git_door.setup import write_door_files
-from infra.keep.settings import LimitSettings, ProtectedSettings, Settings, WebSettings
+from infra.keep.settings.schema import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from tests.cell.runner.doors import GitDoor

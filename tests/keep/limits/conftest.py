@@ -11,18 +11,16 @@ from pathlib import Path
 import pytest
 
 from infra.shared.paths import Paths
-from tests.shared.repository.history import bare_repository, commit
 
-Start = Callable[..., "subprocess.Popen[bytes]"]
+Start = Callable[[str], "subprocess.Popen[bytes]"]
 
 
 @pytest.fixture
 def places(tmp_path: Path) -> Paths:
-    """A bare repository with a main, and the directories of one agent; nothing runs."""
+    """The directories of one agent; nothing runs."""
     places = Paths(*(str(tmp_path / name) for name in ("bot", "remote.git", "run", "var")))
     for path in (f"{places.main_checkout}/logs", places.run, places.var):
         os.makedirs(path)
-    commit(bare_repository(Path(places.remote)), {"file": "1"})
     return places
 
 
@@ -31,18 +29,13 @@ def start() -> Iterator[Start]:
     """Start Python programs; each is ended, with its process group, and waited for."""
     started = []
 
-    def begin(program: str, *words: str, **how: object) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(  # type: ignore[call-overload]
-            [sys.executable, "-I", "-S", "-c", program, *words], start_new_session=True, **how
-        )
+    def begin(program: str) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-I", "-S", "-c", program], start_new_session=True)
         started.append(process)
-        return process  # type: ignore[no-any-return]
+        return process
 
     yield begin
     for process in started:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe:
-                pipe.close()

@@ -1,259 +1,183 @@
-"""The judge over whole series of looks: who is ended, and who is not."""
+"""The judge over whole series of samples: what is told or cut, who is ended, and who is not."""
 
 from __future__ import annotations
-
-import dataclasses
-from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec import structs
 
-from infra.keep.limits.judge import Memory, judge, next_due
-from infra.keep.limits.values import TICKS, Bounds, Finding, Process, Progress, Remedy, Rule
-from infra.keep.limits.windows import BUSY_WINDOWS, cpu_seconds
-from tests.keep.limits.looks import BEGINNING, RUNNER, Series, log, remedies
+from infra.keep.limits.judge import Bounds, Finding, Log, Memory, Remedy, Sample, Volume, after_cut, judge
 
+MIB, GIB = 1 << 20, 1 << 30
 WINDOW = 1800.0
+ROOMY = Volume("/bot", 100 * GIB, 900_000, 1_000_000)
+BEGINNING = Sample("b" * 32, cores=2.0, cpu_seconds=100.0, ledger_bytes=7)
+Remedies = list[Remedy]
 
 
+class Series:
+    """One agent over time; what is said to be cut is cut."""
+
+    def __init__(self, limits: Bounds | None = None, **first: object) -> None:
+        self.limits, self.at, self.last = limits or Bounds(), 1000.0, BEGINNING._replace(**first)  # type: ignore[arg-type]
+        self.memory, self.found = judge(Memory(), self.last, self.at, self.limits)
+
+    def look(self, seconds: float = 30.0, cores: float = 0.0, calls: int = 0, **changed: object) -> list[Finding]:
+        """`seconds` later, in which the agent used `cores` processors and called the model so often."""
+        self.at += seconds
+        used, ledger = self.last.cpu_seconds + cores * seconds, self.last.ledger_bytes + calls
+        self.last = self.last._replace(cpu_seconds=used, ledger_bytes=ledger)._replace(**changed)  # type: ignore[arg-type]
+        self.memory, self.found = judge(self.memory, self.last, self.at, self.limits)
+        return self.found
+
+    def looks(self, seconds: float, cores: float = 0.0) -> list[Finding]:
+        """Each 30 s for so long; gives all that was found."""
+        return [finding for _ in range(int(seconds // 30)) for finding in self.look(cores=cores)]
+
+    def logs(self, *sizes: int, boot_id: str = BEGINNING.boot_id) -> Remedies:
+        """What follows from logs of these MiB."""
+        logs = tuple(log(size, f"{number}.log") for number, size in enumerate(sizes))
+        return remedies(self.look(logs=logs, boot_id=boot_id))
+
+
+def remedies(found: list[Finding]) -> Remedies:
+    return [finding.remedy for finding in found]
+
+
+def log(mib: int, name: str = "errors.log") -> Log:
+    return Log(f"main/minifram/logs/{name}", mib * MIB)
+
+
+def record(mib: int) -> Log:
+    return log(mib, "a record")._replace(is_record=True)
+
+
+@pytest.mark.fault("F56")
 def test_a_runaway_is_told_after_one_window_and_ended_after_two() -> None:
-    """All processors, no model call, no push, for twice the window."""
+    """All processors and no model call; one that is not ended is named again after each further window."""
     series = Series()
     assert series.looks(WINDOW - 30, cores=2) == []
-    told = series.look(cores=2)
-    assert [(each.rule, each.remedy, each.observations) for each in told] == [(Rule.CPU, Remedy.TELL, 1)]
+    (told,) = series.look(cores=2)
+    assert (told.rule, told.remedy) == ("cpu", Remedy.TELL)
     assert series.looks(WINDOW - 30, cores=2) == []
     (end,) = series.look(cores=2)
-    assert (end.rule, end.remedy, end.observations, end.seconds) == (Rule.CPU, Remedy.END, 2, 2 * WINDOW)
-    assert end.runner == RUNNER
-    assert "2.00 of 2 processors, for 3600 s" in end.text
-    assert "python (pid 4242)" in end.text
+    assert (end.rule, end.remedy) == ("cpu", Remedy.END)
+    assert "2.00 of 2 processors for 1800 s" in end.text
+    assert remedies(series.looks(WINDOW, cores=2)) == [Remedy.END]
 
 
-def test_a_fork_bomb_is_a_runaway() -> None:
-    """Thousands of processes, at each look others, each of which has used next to nothing."""
-    series, found = Series(), []
-    for number in range(121):
-        born = int((series.last.boottime + 1) * TICKS)
-        bomb = tuple(Process(number * 2000 + each, born, "bomb", 0.03, 0.0) for each in range(2000))
-        found += series.look(processes=(series.last.processes[0], *bomb))
-    assert remedies(found, Rule.CPU) == [Remedy.TELL, Remedy.END]
-    assert "of 2001 processes" in found[-1].text
-
-
-def test_a_runaway_that_goes_on_is_named_again() -> None:
-    """A finding that was lost is repeated after each further window."""
-    series = Series()
-    found = series.looks(5 * WINDOW, cores=2)
-    assert remedies(found, Rule.CPU) == [Remedy.TELL, *[Remedy.END] * 4]
-
-
+@pytest.mark.fault("F56")
 def test_a_long_build_is_no_runaway() -> None:
-    """15 minutes on all processors, also many times over with model calls between; nor 45 minutes and then rest."""
+    """15 minutes on all processors, many times over with model calls between; nor 45 minutes and then rest."""
     series = Series()
-    found = []
     for _ in range(4):
-        found += series.looks(900, cores=2)
-        found += series.look(cores=0.1, calls=1)
-    found += series.looks(2700, cores=2)
-    found += series.looks(3600, cores=0)
-    assert Remedy.END not in remedies(found, Rule.CPU)
+        assert series.looks(900, cores=2) + series.look(cores=0.1, calls=1) == []
+    assert remedies(series.looks(2700, cores=2) + series.looks(3600)) == [Remedy.TELL]
+    assert remedies(series.looks(2 * WINDOW, cores=2)) == [Remedy.TELL], "a window of rest forgives"
 
 
-def test_no_command_within_its_own_limit_is_a_runaway() -> None:
+@pytest.mark.parametrize("bounds", [{"bash_seconds": 7200.0}, {"validation_seconds": 7200.0}])
+def test_no_command_within_its_own_limit_is_a_runaway(bounds: dict[str, float]) -> None:
     """A PM who lets commands run for hours lets them take the processors for hours."""
-    limits = Bounds(bash_seconds=7200)
-    assert cpu_seconds(limits) == 7200
-    assert remedies(Series(limits).looks(7170, cores=2), Rule.CPU) == []
-    assert remedies(Series(limits).looks(14_400, cores=2), Rule.CPU) == [Remedy.TELL, Remedy.END]
-
-
-@pytest.mark.parametrize("progress", [{"calls": 1}, {"moves": 1}])
-def test_progress_once_a_window_is_enough(progress: dict[str, int]) -> None:
-    """A model call that ended, or a push: then it only is a busy agent, and the PM is told so after hours, once."""
-    series = Series()
-    found = []
-    for _ in range(BUSY_WINDOWS + 2):
-        found += series.looks(WINDOW - 30, cores=2)
-        found += series.look(30, 2, **progress)
-    (told,) = found
-    assert (told.remedy, told.observations) == (Remedy.TELL, BUSY_WINDOWS)
-    assert "It makes progress" in told.text
-
-
-def test_on_a_busy_host_the_part_that_the_agent_gets_is_judged() -> None:
-    """A tenth of the processors is no runaway, whatever everybody else takes."""
-    assert Series().looks(24 * 3600, cores=0.2) == []
-
-
-def test_a_smaller_share_can_be_made_the_limit() -> None:
-    """`cpu_fraction` says what all is."""
-    half = Bounds(cpu_fraction=0.5)
-    assert Remedy.END in remedies(Series(half).looks(2 * WINDOW, cores=1), Rule.CPU)
-    assert remedies(Series().looks(2 * WINDOW, cores=1.8), Rule.CPU) == []
-
-
-def _sleeps(series: Series) -> None:
-    series.look(asleep=8 * 3600.0)
-
-
-def _is_stopped(series: Series) -> None:
-    series.look(3600, cores=2)
-
-
-def _meets_a_slow_disk(series: Series) -> None:
-    series.look(cores=2, took=31.0)
-
-
-def _sees_the_boot_clock_go_back(series: Series) -> None:
-    series.look(cores=2, boottime=series.last.boottime - 100)
-
-
-def _sees_both_clocks_go_back(series: Series) -> None:
-    series.look(cores=2, boottime=10.0, monotonic=10.0)
-
-
-def _boots_anew(series: Series) -> None:
-    series.look(cores=2, runner=structs.replace(RUNNER, boot_id="d" * 32))
-
-
-def _loses_its_runner(series: Series) -> None:
-    series.look(cores=2, runner=None)
-    series.look(cores=2, runner=RUNNER)
-
-
-def _cannot_see_progress(series: Series) -> None:
-    series.look(cores=2, progress=None)
-    series.look(cores=2, progress=Progress())
+    assert Series(Bounds(**bounds)).looks(7170, cores=2) == []  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "happens",
+    ("fraction", "cores", "is_runaway"), [(0.95, 1.8, False), (0.95, 1.95, True), (0.5, 1.1, True), (0.95, 0.2, False)]
+)
+def test_what_all_processors_are(fraction: float, cores: float, is_runaway: bool) -> None:
+    """`cpu_fraction` of those that the agent may use, whatever others take."""
+    assert (Remedy.END in remedies(Series(Bounds(cpu_fraction=fraction)).looks(2 * WINDOW, cores))) is is_runaway
+
+
+def test_another_boot_is_judged_for_itself() -> None:
+    """Neither what the one before it took nor what its logs held counts."""
+    series = Series()
+    series.looks(2 * WINDOW - 30, cores=2)
+    assert series.look(cores=2, boot_id="c" * 32, logs=(log(30),)) == []
+    assert series.logs(30 + 11, boot_id="c" * 32) == [Remedy.CUT]
+    assert series.logs(30 + 22, boot_id="d" * 32) == []
+
+
+def test_a_log_that_explodes_is_cut_and_then_its_writer_ended() -> None:
+    """By rate: 20 MiB a minute are allowed, so 10 between two samples."""
+    series = Series()
+    assert series.logs(10) == []
+    assert series.logs(21) == [Remedy.CUT]
+    cut = series.found[0].log
+    assert cut == log(21, "0.log")
+    series.memory = after_cut(series.memory, cut)
+    assert series.logs(11, 1) == [Remedy.END]
+    assert "grew by 11534336 bytes in 30 s" in series.found[0].text
+
+
+def test_a_burst_is_forgiven() -> None:
+    """What is kept of a log that was cut is no growth, and one that could not be cut does not grow by that."""
+    series = Series()
+    assert series.logs(50) == [Remedy.CUT]
+    series.memory = after_cut(series.memory, log(50))
+    assert series.logs(0, 1) == []
+    assert series.logs(50) == [Remedy.CUT]
+    assert series.logs(50) == []
+
+
+@pytest.mark.fault("F57")
+def test_many_logs_count_together_and_a_renamed_one_is_the_same() -> None:
+    """Neither spreading nor rotating hides it; rotating alone is no growth."""
+    series = Series(logs=(log(15),))
+    assert series.logs(0, 15) == []
+    assert series.logs(3, 15, 3, 3, 3) == [Remedy.CUT]
+    assert series.found[0].log == log(15, "1.log")
+
+
+def test_a_large_log_is_cut_however_slowly_it_grew() -> None:
+    """And nobody is ended for it, also when it cannot be cut."""
+    series = Series(logs=(log(61), log(60, "other.log")))
+    for _ in range(5):
+        assert (remedies(series.found), series.found[0].log) == ([Remedy.CUT], log(61))
+        series.look()
+
+
+def test_a_record_is_never_cut() -> None:
+    """What a run is resumed from counts with the rest; another log is cut in its place, or the PM is told."""
+    series = Series()
+    (cut,) = series.look(logs=(record(50), log(1)))
+    assert cut.log == log(1)
+    series = Series()
+    assert remedies(series.look(logs=(record(100),))) == [Remedy.TELL]
+    assert remedies(series.look(logs=(record(150),))) == [Remedy.END]
+    assert series.look() == [], "its size alone ends nobody"
+
+
+@pytest.mark.parametrize(
+    ("volume", "is_short"),
     [
-        _sleeps,
-        _is_stopped,
-        _meets_a_slow_disk,
-        _sees_the_boot_clock_go_back,
-        _sees_both_clocks_go_back,
-        _boots_anew,
-        _loses_its_runner,
-        _cannot_see_progress,
+        (ROOMY, False),
+        (ROOMY._replace(free=255 * MIB), True),
+        (ROOMY._replace(inodes_free=49_999), True),
+        (ROOMY._replace(inodes_free=50_000), False),
+        (ROOMY._replace(inodes=0, inodes_free=0), False),
     ],
 )
-def test_what_tears_the_series_begins_it_anew(happens: Callable[[Series], None]) -> None:
-    """Just before the second window ends: then nobody is ended, until two whole windows have passed again."""
+@pytest.mark.fault("F41")
+def test_a_short_disk_is_told(volume: Volume, is_short: bool) -> None:
+    """In bytes or in files; nobody is ended, however long it stays so."""
     series = Series()
-    assert remedies(series.looks(2 * WINDOW - 30, cores=2), Rule.CPU) == [Remedy.TELL]
-    happens(series)
-    assert series.found == []
-    assert remedies(series.looks(2 * WINDOW - 60, cores=2), Rule.CPU) == [Remedy.TELL]
-    # The positive control: it is still a runaway.
-    assert Remedy.END in remedies(series.looks(120, cores=2), Rule.CPU)
+    for _ in range(5):
+        found = series.look(volumes=(volume,))
+        assert [(each.rule, each.remedy) for each in found] == [("disk", Remedy.TELL)] * is_short
 
 
-def test_a_clock_that_is_set_is_not_even_seen() -> None:
-    """There is no wall time in a look."""
-    assert not {"wall", "time", "at"} & {field.name for field in dataclasses.fields(BEGINNING)}
+_looks = st.tuples(st.floats(0, 200), st.floats(0, 2), st.integers(0, 1), st.integers(0, 99), st.booleans())
 
 
-def test_looks_that_are_too_near_each_other_are_one() -> None:
-    """Two observations are so far apart as the settings say, however often somebody looks."""
-    series = Series()
-    before = series.memory
-    assert series.look(29.9, logs=(log(1 << 40),)) == []
-    assert series.memory is before
-    assert next_due(before, series.limits) == BEGINNING.monotonic + 30
-    assert series.look(30.0, logs=(log(1 << 40),)) != []
-    assert next_due(Memory(), series.limits) == 0
-
-
-HOURLY = [("tokens", Rule.TOKENS, 5_000_000), ("calls", Rule.STEPS, 3000)]
-
-
-@pytest.mark.parametrize(("what", "rule", "most"), HOURLY)
-def test_too_much_within_an_hour_without_a_push_ends_it_the_second_time(what: str, rule: Rule, most: int) -> None:
-    """Over the limit: told; the same again: ended. It need not last the hour; tokens and steps are counted apart."""
-    series = Series()
-    assert series.look(**{what: most}) == []
-    (told,) = series.look(**{what: 1})
-    assert (told.rule, told.remedy, told.measured) == (rule, Remedy.TELL, most + 1)
-    assert f"at most {most} {rule.value} an hour" in told.text
-    (end,) = series.look(**{what: most + 1})
-    assert (end.rule, end.remedy, end.observations, end.runner) == (rule, Remedy.END, 2, RUNNER)
-
-
-@pytest.mark.parametrize(("what", "rule", "most"), HOURLY)
-@pytest.mark.parametrize("between", [{"moves": 1}, {"asleep": 60.0}])
-def test_what_is_counted_by_the_hour_begins_anew(what: str, rule: Rule, most: int, between: dict[str, float]) -> None:
-    """After a push, and after a gap."""
-    series = Series()
-    over = {what: most + 1}
-    assert remedies(series.look(**over), rule) == [Remedy.TELL]
-    assert series.look(**between) == []  # type: ignore[arg-type]
-    assert remedies(series.look(**over), rule) == [Remedy.TELL]
-    assert remedies(series.look(**over), rule) == [Remedy.END]
-
-
-def test_a_slow_spender_is_never_ended() -> None:
-    """Less than the limit an hour, for a day, without any push."""
-    series = Series()
-    found = [finding for _ in range(24 * 120) for finding in series.look(tokens=5_000_000 // 121, calls=3000 // 121)]
-    assert found == []
-
-
-_events = st.one_of(
-    st.tuples(st.just("look"), st.floats(0, 200), st.floats(0, 2), st.integers(0, 1)),
-    st.tuples(st.just("sleep"), st.floats(0, 200), st.floats(0, 2), st.integers(0, 1)),
-    st.tuples(st.just("slow"), st.floats(0, 200), st.floats(0, 2), st.integers(0, 1)),
-    st.tuples(st.just("boot"), st.floats(0, 200), st.floats(0, 2), st.integers(0, 1)),
-)
-
-
-@given(st.lists(_events, max_size=80), st.lists(st.integers(0, 1 << 30), min_size=80, max_size=80))
-def test_an_end_always_rests_on_two_looks_that_belong_together(
-    events: list[tuple[str, float, float, int]], sizes: list[int]
-) -> None:
-    """Whatever happens in whatever order: whoever is to be ended is the runner of this look and of the one before, no
-    gap lies between, and each count that led to it is at least two."""
-    limits = Bounds(cpu_seconds=90, bash_seconds=90, validation_seconds=90)
-    series = Series(limits)
-    boots = 0
-    for (what, seconds, cores, calls), size in zip(events, sizes, strict=False):
-        before = series.last
-        changed: dict[str, object] = {"logs": (log(size),), "runner": before.runner}
-        if what == "boot":
-            boots += 1
-            changed["runner"] = structs.replace(RUNNER, boot_id=f"{boots:032x}")
-        if what == "slow":
-            changed["took"] = 60.0
-        asleep = 3600.0 if what == "sleep" else 0.0
-        found = series.look(seconds, cores, asleep=asleep, calls=calls, tokens=size, **changed)  # type: ignore[arg-type]
-        for finding in _ends(found):
-            assert what == "look"
-            assert 30 <= seconds <= 120
-            assert finding.observations >= 2
-            assert finding.runner == before.runner == series.last.runner
-            assert before.took <= 30
-
-
-def _ends(found: list[Finding]) -> list[Finding]:
-    return [finding for finding in found if finding.remedy is Remedy.END]
-
-
-@given(st.lists(st.floats(0, 1.85), min_size=1, max_size=240))
-def test_who_leaves_a_part_of_the_processors_free_is_never_ended(cores: list[float]) -> None:
-    """Below the fraction at every look, below it in every window."""
-    series = Series()
-    assert [finding for share in cores for finding in series.look(cores=share)] == []
-
-
-@given(st.floats(0.01, 1e6), st.floats(0, 1e6), st.floats(0, 1e6))
-def test_any_first_look_ends_nobody(monotonic: float, boottime: float, took: float) -> None:
-    """Whatever it shows."""
-    sample = dataclasses.replace(
-        BEGINNING, monotonic=monotonic, boottime=boottime, took=took, logs=(log(1 << 50),), volumes=()
-    )
-    _, found = judge(Memory(), sample, Bounds())
-    assert _ends(found) == []
+@given(st.lists(_looks, max_size=80))
+def test_an_end_always_follows_what_was_told(looks: list[tuple[float, float, int, int, bool]]) -> None:
+    """Whatever happens in whatever order: the rule that ends a boot has told or cut something of this boot before."""
+    series, warned = Series(Bounds(cpu_seconds=90, bash_seconds=90, validation_seconds=90)), set[str]()
+    for seconds, cores, calls, size, is_another in looks:
+        warned = set() if is_another else warned
+        boot_id = series.last.boot_id + "b" * is_another
+        for finding in series.look(seconds, cores, calls, logs=(log(size),), boot_id=boot_id):
+            assert finding.remedy is not Remedy.END or finding.rule in warned
+            warned.add(finding.rule)

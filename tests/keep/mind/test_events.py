@@ -53,6 +53,7 @@ def test_the_next_keep_goes_on_behind_what_is_left(places: Paths, left: bytes) -
     assert sorted(event.seq for event in events(places)) == [1, 2, 3, 4]
 
 
+@pytest.mark.attack("S63")
 @pytest.mark.parametrize("wrong", [{}, {"event_type": "invention"}, TOLD | {"metadata": 7}])
 def test_what_is_no_event_is_refused_with_all_that_came_with_it(places: Paths, wrong: dict[str, object]) -> None:
     log = EventLog(places)
@@ -62,6 +63,7 @@ def test_what_is_no_event_is_refused_with_all_that_came_with_it(places: Paths, w
     assert log.append([TOLD], NOW).last == 1
 
 
+@pytest.mark.attack("S63")
 def test_origins_are_what_the_web_door_served_to_the_run(places: Paths) -> None:
     lines = (
         ("10:39:00", "https://before.example"),
@@ -89,6 +91,7 @@ def test_many_at_once_are_numbered_one_by_one(places: Paths) -> None:
     assert [event.seq for event in events(places)] == list(range(1, 41))
 
 
+@pytest.mark.fault("F88")
 @pytest.mark.heavy
 def test_what_a_full_disk_does_not_take_leaves_no_half_line(places: Paths) -> None:
     """Fault: no room for an event; expected: it is said, nothing of it is there, and the next has its number."""

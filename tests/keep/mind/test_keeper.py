@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import structlog
 
-from infra.keep.mind.drift import MOST_LINES
-from infra.keep.mind.keeper import LOOK_SECONDS, MindFinding, MindKeeper
-from infra.keep.mind.kept import changes_in_words, read_kept
-from infra.keep.mind.snapshot_tags import snapshots
-from infra.keep.mind.snapshots import USUAL, Kept
+from infra.keep.mind.drift import MOST_LINES, read_drift
+from infra.keep.mind.keeper import LOOK_SECONDS, Finding, MindKeeper
+from infra.keep.mind.snapshots import DAILY, KEPT, snapshots
 from infra.shared.clock import moment
 from infra.shared.identity import OURS
 from infra.shared.mind.layout import CORE, IDENTITY, INVARIANTS, WORKING
@@ -47,7 +43,7 @@ class Minded:
         self.wall, self.at = START, 0.0
         self.keeper = self.another()
 
-    def another(self, on_drift: str = "report", kept: Kept = USUAL) -> MindKeeper:
+    def another(self, on_drift: str = "report", kept: Mapping[str, int] = KEPT) -> MindKeeper:
         log = structlog.stdlib.get_logger()
         return MindKeeper(self.places, OURS, on_drift, log, lambda: self.wall, kept)
 
@@ -65,7 +61,7 @@ class Minded:
         subprocess.run(words, check=True, capture_output=True)
         return Path(self.places.mind)
 
-    def look(self, after: float = 0.0) -> list[MindFinding]:
+    def look(self, after: float = 0.0) -> list[Finding]:
         """The keep's look when so many seconds have passed."""
         self.wall, self.at = self.wall + after, self.at + max(after, LOOK_SECONDS)
         return self.keeper.look(self.at)
@@ -75,9 +71,7 @@ class Minded:
 
     @property
     def drift(self) -> tuple[str, ...]:
-        kept = read_kept(self.places.var)
-        assert kept is not None
-        return kept.drift
+        return read_drift(self.places.var).lines
 
 
 @pytest.fixture
@@ -88,7 +82,6 @@ def minded(tmp_path: Path) -> Minded:
 
 
 def test_without_a_mind_nothing_is_kept(tmp_path: Path) -> None:
-    """An agent of before has no file and no tags more than it had."""
     minded = Minded(tmp_path)
     assert minded.look() == []
     assert minded.keeper.before_launch("improve", True, "") == []
@@ -132,7 +125,7 @@ def test_a_tag_that_cannot_be_removed_holds_up_nothing(minded: Minded) -> None:
     git("pack-refs", "--all")
     lock = Path(minded.places.remote, "packed-refs.lock")
     lock.touch()
-    minded.keeper = minded.another(kept=Kept(daily=1))
+    minded.keeper = minded.another(kept={**KEPT, DAILY: 1})
     minded.push({WORKING: "two\n"}, AGENT)
     (minded.clone() / INVARIANTS).write_text("Log nothing.\n")
 
@@ -145,49 +138,53 @@ def test_a_tag_that_cannot_be_removed_holds_up_nothing(minded: Minded) -> None:
     assert len([name for name in minded.tags() if name.startswith("daily/")]) == 1
 
 
-def test_the_pms_change_moves_the_baseline_and_a_large_one_is_told(minded: Minded) -> None:
+def test_the_pms_change_is_no_drift_and_a_large_one_is_told(minded: Minded) -> None:
     """By hash and by the identity's words; the clone that is only behind is no drift."""
     minded.clone()
     minded.look()
-    commit = minded.push({INVARIANTS: "Log everything. Ask first.\n"})
+    minded.push({INVARIANTS: "Log everything. Ask first.\n"})
     assert minded.look(60) == []
     changed = minded.push({IDENTITY: "You trade shares, quietly and fast, with other people's money.\n"})
     assert minded.look(60) == []
     assert minded.keeper.before_launch("main@0", False, "") == []
 
-    kept = read_kept(minded.places.var)
-    assert kept is not None
-    assert kept.baseline is not None
-    assert [change.commit for change in kept.changes] == [commit, changed]
-    assert [bool(change.much) for change in kept.changes] == [False, True]
-    (words,) = changes_in_words(kept)
+    (words,) = read_drift(minded.places.var).changes
+    assert f"commit {changed[:12]} changed 9" in words
     assert words.endswith("of the words of boot/identity.md")
-    assert kept.drift == ()
+    assert minded.drift == ()
 
 
-def test_a_file_of_the_pms_that_the_cell_changed_is_drift(minded: Minded) -> None:
-    """Changed, missing, added, a link, a large one: each is named once on the page, again only when it is another, and
-    it is over when the clone is right."""
+EDITS = {  # what the cell does to its clone, and what is said of it
+    "changed": ("echo I am free >boot/identity.md", "boot/identity.md is not as the PM wrote it"),
+    "missing": ("rm skills/core/look/SKILL.md", "skills/core/look/SKILL.md is missing"),
+    "added": ("touch skills/core/x.md", "skills/core/x.md is not the PM's"),
+    "many": ("cd skills/core; seq -f %g.md 1200 | xargs touch", "skills/core/1000.md is not the PM's"),
+    "a link": ("ln -sf /etc/passwd boot/invariants.md", "boot/invariants.md is no plain file"),
+    "a terabyte": ("truncate -s 1T boot/identity.md", "boot/identity.md is no plain file, or a very large one"),
+    "all gone": ("rm -r boot skills", "boot/identity.md is missing"),
+    "no clone": ('rm -r "$PWD"', ""),
+    "a link to another": ('mv "$PWD" "$PWD.away"; ln -s "$PWD.away" "$PWD"', "boot/identity.md is missing"),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_a_file_of_the_pms_that_the_cell_changed_is_drift(minded: Minded, edit: str) -> None:
+    """It is named once on the page, and is over when the clone is right."""
     clone = minded.clone()
     minded.look()
-    (clone / IDENTITY).write_text("I am free.\n")
-    (clone / CORE / "look/SKILL.md").unlink()
-    (clone / CORE / "mine").mkdir()
-    (clone / CORE / "mine/SKILL.md").write_text("my own\n")
-    (clone / INVARIANTS).unlink()
-    (clone / INVARIANTS).symlink_to("/etc/passwd")
+    command, words = EDITS[edit]
+    subprocess.run(command, shell=True, check=True, cwd=clone)
 
-    (found,) = minded.keeper.before_launch("main@0", False, "")
+    found = minded.keeper.before_launch("main@0", False, "")
 
-    assert found.title == "the mind has drifted"
-    words = "\n".join(minded.drift)
-    assert "boot/identity.md is not as the PM wrote it (SHA-256 " in words
-    assert "skills/core/look/SKILL.md is missing" in words
-    assert "skills/core/mine/SKILL.md is not the PM's" in words
-    assert "boot/invariants.md is no plain file" in words
-    assert minded.keeper.before_launch("main@0", False, "") == []
+    assert [title for title, _ in found] == (["the mind has drifted"] if words else [])
+    assert words in "\n".join(minded.drift)
+    assert len(minded.drift) <= MOST_LINES
+    assert minded.look(60) == []
+    if clone.is_symlink():
+        clone.unlink()
     minded.clone()
-    assert minded.keeper.before_launch("main@0", False, "") == []
+    assert minded.look(60) == []
     assert minded.drift == ()
 
 
@@ -196,18 +193,17 @@ def test_a_change_of_the_agents_on_the_branch_is_drift_until_the_pm_takes_it_bac
     minded.look()
     minded.push({INVARIANTS: "Log nothing.\n"}, AGENT)
     (found,) = minded.look(8 * DAY)
-    assert "boot/invariants.md was last changed by the agent" in found.text
+    assert "the agent changed boot/invariants.md; 'minifram mind restore" in found[1]
     minded.push({INVARIANTS: BIRTH[INVARIANTS]})
     assert minded.look(8 * DAY) == []
     assert minded.drift == ()
 
 
-def test_it_is_compared_every_week_and_safe_mode_only_where_the_pm_wants_it(minded: Minded) -> None:
-    """Between boots a week may pass; what follows is the PM's setting."""
+def test_it_is_compared_every_day_and_safe_mode_only_where_the_pm_wants_it(minded: Minded) -> None:
     clone = minded.clone()
     minded.look()
     (clone / IDENTITY).write_text("I am free.\n")
-    assert minded.look(6 * DAY) == []
+    assert minded.look(60) == []
     assert len(minded.look(DAY)) == 1
     assert minded.keeper.drifted == ""
     assert "boot/identity.md" in minded.another("safe_mode").drifted
@@ -217,36 +213,8 @@ def test_a_spoiled_state_or_repository_ends_nothing(minded: Minded) -> None:
     """The state is begun anew from the branch; a repository that cannot be read is tried again later."""
     minded.look()
     (Path(minded.places.var) / "mind.json").write_text("{")
-    minded.keeper.before_launch("main@0", False, "")
+    minded.another().before_launch("main@0", False, "")
     assert minded.drift == ()
     (Path(minded.places.remote) / "refs/heads/mind").write_text("nonsense\n")
     assert minded.look(60) == []
     assert minded.keeper.before_launch("main@0", False, "") == []
-
-
-def test_a_hostile_clone_is_drift_and_costs_little(minded: Minded) -> None:
-    """A link in the place of the clone, a file of a terabyte, a thousand files, a FIFO, no repository around it."""
-    clone = minded.clone()
-    minded.look()
-
-    def drifted() -> str:
-        minded.keeper.before_launch("main@0", False, "")
-        return "\n".join(minded.drift)
-
-    os.truncate(clone / IDENTITY, 1 << 40)
-    for number in range(1200):
-        (clone / CORE / f"{number}.md").touch()
-    os.unlink(clone / INVARIANTS)
-    os.mkfifo(clone / INVARIANTS)
-    began = time.monotonic()
-    said = drifted()
-    assert time.monotonic() - began < 10.0
-    assert "boot/identity.md is no plain file, or a very large one" in said
-    assert "boot/invariants.md is no plain file" in said
-    assert len(minded.drift) <= MOST_LINES
-    shutil.rmtree(clone / ".git")
-    assert "boot/identity.md is no plain file" in drifted()
-    shutil.rmtree(clone)
-    assert drifted() == ""
-    os.symlink(minded.places.remote, clone)
-    assert "boot/identity.md is no plain file" in drifted()

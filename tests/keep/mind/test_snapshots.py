@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.mind.snapshot_tags import SCHEDULED, Snapshot, SnapshotKind, snapshot_of
-from infra.keep.mind.snapshots import KEEP_OTHERS, Kept, beside_a_change, due
+from infra.keep.mind.snapshots import DAILY, KEPT, POST_FAILURE, PRE_MODIFICATION, SCHEDULED, Snapshot, due, snapshot_of
 
 DAY = 86_400.0
 START = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
-KEPT = Kept()
-MOST = {SnapshotKind.DAILY: KEPT.daily, SnapshotKind.WEEKLY: KEPT.weekly, SnapshotKind.MONTHLY: 12}
 
 
-def _step(there: list[Snapshot], tip: str, now: float, settings: Kept = KEPT) -> list[Snapshot]:
+def _step(there: list[Snapshot], tip: str, now: float, kept: Mapping[str, int] = KEPT) -> list[Snapshot]:
     """What is there after one look."""
-    todo = due(there, tip, now, settings)
+    todo = due(there, tip, now, kept=kept)
     assert not set(todo.make) & set(todo.prune)
     return [each for each in [*there, *todo.make] if each not in todo.prune]
 
 
-def _of(kind: SnapshotKind, there: list[Snapshot]) -> list[str]:
-    return [each.name for each in there if each.kind is kind]
+def _of(kind: str, there: list[Snapshot]) -> list[str]:
+    return [each.name for each in there if each.kind == kind]
 
 
 def test_a_year_of_changing_days_leaves_seven_four_and_twelve() -> None:
@@ -32,9 +30,9 @@ def test_a_year_of_changing_days_leaves_seven_four_and_twelve() -> None:
     there = list[Snapshot]()
     for day in range(400):
         there = _step(there, f"{day:040x}", START + day * DAY)
-        assert due(there, "f" * 40, START + day * DAY + 60, KEPT) == ((), ())
+        assert due(there, "f" * 40, START + day * DAY + 60) == ((), ())
     assert [len(_of(kind, there)) for kind in SCHEDULED] == [7, 4, 12]
-    assert _of(SnapshotKind.DAILY, there)[-1] == "daily/2027-03-06T10-00-00Z"
+    assert _of(DAILY, there)[-1] == "daily/2027-03-06T10-00-00Z"
 
 
 def test_what_has_not_changed_is_not_kept_again_and_a_down_time_costs_one() -> None:
@@ -49,12 +47,12 @@ def test_what_has_not_changed_is_not_kept_again_and_a_down_time_costs_one() -> N
 def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]], keep: int) -> None:
     """With a clock that jumps either way: never more than are kept, one in a period, a second look changes nothing,
     and the newest content that was due is there."""
-    settings = Kept(keep, keep, keep)
+    kept = dict.fromkeys(SCHEDULED, keep)
     there, now = list[Snapshot](), START
     for by, tip in moves:
         now += by
-        there = _step(there, f"{tip:040x}", now, settings)
-        assert due(there, f"{tip:040x}", now, settings) == ((), ())
+        there = _step(there, f"{tip:040x}", now, kept)
+        assert due(there, f"{tip:040x}", now, kept=kept) == ((), ())
         for kind in SCHEDULED:
             found = _of(kind, there)
             assert len(found) == len(set(found)) <= max(keep, 0)
@@ -66,20 +64,20 @@ def test_a_lower_setting_prunes_and_others_are_bounded() -> None:
     there = list[Snapshot]()
     for day in range(10):
         there = _step(there, f"{day:040x}", START + day * DAY)
-    assert len(_of(SnapshotKind.DAILY, _step(there, "9" * 40, START + 9 * DAY, Kept(daily=2)))) == 2
-    many = [
-        snapshot_of(SnapshotKind.PRE_MODIFICATION, f"2026-01-31T10:00:{at:02}.000Z", "a" * 40, "x") for at in range(30)
-    ]
-    assert _of(SnapshotKind.PRE_MODIFICATION, _step(many, "a" * 40, START)) == [
-        each.name for each in many[-KEEP_OTHERS:]
-    ]
+    assert len(_of(DAILY, _step(there, "9" * 40, START + 9 * DAY, {**KEPT, DAILY: 2}))) == 2
+    many = [snapshot_of(PRE_MODIFICATION, START + at, "a" * 40, "x") for at in range(30)]
+    assert _of(PRE_MODIFICATION, _step(many, "a" * 40, START)) == [each.name for each in many[-20:]]
 
 
 def test_before_a_change_the_mind_is_kept_once() -> None:
     """Of one state of the mind one is enough, however often the agent hops meanwhile."""
-    first = beside_a_change([], SnapshotKind.PRE_MODIFICATION, "a" * 40, START, "improve@0123456789ab")
-    assert first is not None
+
+    def beside(there: list[Snapshot], kind: str, tip: str) -> list[Snapshot]:
+        made = due(there, tip, START + 9, {kind: "improve@0123456789ab"}).make
+        return [each for each in made if each.kind == kind]
+
+    (first,) = beside([], PRE_MODIFICATION, "a" * 40)
     assert first.reason == "pre-modification: improve@0123456789ab"
-    assert beside_a_change([first], SnapshotKind.PRE_MODIFICATION, "a" * 40, START + 9, "other") is None
-    assert beside_a_change([first], SnapshotKind.POST_FAILURE, "a" * 40, START + 9, "it died") is not None
-    assert beside_a_change([first], SnapshotKind.PRE_MODIFICATION, "b" * 40, START + 9, "other") is not None
+    assert beside([first], PRE_MODIFICATION, "a" * 40) == []
+    assert beside([first._replace(name=f"{first.name[:-3]}00Z")], PRE_MODIFICATION, "b" * 40)
+    assert beside([first], POST_FAILURE, "a" * 40)

@@ -15,7 +15,7 @@ from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.messages import MESSAGES, ClaudeModel
 from infra.keep.model_door.ollama import OLLAMA
 from infra.keep.model_door.responses import RESPONSES
-from infra.keep.model_settings import Choice
+from infra.keep.settings.models import Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
 
@@ -34,12 +34,11 @@ class Called:
     """Sent instead of the input's JSON."""
 
 
-@dataclass(frozen=True)
-class Counted:
-    input: int = 100
-    output: int = 20
-    cache_read: int = 0
-    cache_write: int = 0
+Texts = Sequence[str]
+Calls = Sequence[Called]
+Pieces = tuple[bytes, ...]
+Counted = wire.Counts
+COUNTED = Counted()
 
 
 class Dialect:
@@ -70,15 +69,11 @@ class Dialect:
         call_seconds: float = CALL_SECONDS,
     ) -> StreamedModel:
         choice = Choice(self.provider, self.name, url, max_tokens, vision=True)
-        return self.made_by(choice, self.dialect, idle_seconds, self.key, most_bytes, call_seconds)
+        model = self.made_by(choice, self.dialect, self.key)
+        model.most_bytes, model.call_seconds, model.idle_seconds = most_bytes, call_seconds, idle_seconds
+        return model
 
-    def reply(
-        self,
-        texts: Sequence[str],
-        calls: Sequence[Called] = (),
-        reason: str = "",
-        counted: Counted | None = Counted(),
-    ) -> tuple[bytes, ...]:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
         """The pieces of a reply; `counted` None leaves the usage out."""
         raise NotImplementedError
 
@@ -102,20 +97,12 @@ class Anthropic(Dialect):
     whole, called, cut = "end_turn", "tool_use", "max_tokens"
     alive = wire.sse("ping", {"type": "ping"})
 
-    def reply(
-        self,
-        texts: Sequence[str],
-        calls: Sequence[Called] = (),
-        reason: str = "",
-        counted: Counted | None = Counted(),
-    ) -> tuple[bytes, ...]:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
         uses = [
             wire.Use(call.name, call.input, call.id, call.raw, max(7, len(str(call.input)) // 500)) for call in calls
         ]
         blocks: tuple[wire.Block, ...] = (*(wire.Say(text) for text in texts), *uses)
-        told = counted or Counted()
-        usage = wire.Counts(told.input, told.output, told.cache_write, told.cache_read)
-        answer = wire.Answer(blocks, reason or (self.called if calls else self.whole), usage)
+        answer = wire.Answer(blocks, reason or (self.called if calls else self.whole), counted or Counted())
         made = []
         for name, data in wire.events(answer, {"model": "claude-opus-5-5"}, 1):
             if name == "content_block_start" and data["content_block"].get("id"):
@@ -157,12 +144,12 @@ class Responses(Dialect):
 
     def reply(
         self,
-        texts: Sequence[str],
-        calls: Sequence[Called] = (),
+        texts: Texts,
+        calls: Calls = (),
         reason: str = "",
-        counted: Counted | None = Counted(),
-        reasoning: Sequence[str] = (),
-    ) -> tuple[bytes, ...]:
+        counted: Counted | None = COUNTED,
+        reasoning: Texts = (),
+    ) -> Pieces:
         """`reasoning`: the encrypted content of items of it, at the beginning."""
         made = [("response.created", {"response": self._response("in_progress", [])})]
         output: list[dict[str, Any]] = []
@@ -252,13 +239,7 @@ class Chat(Dialect):
     whole, called, cut = "stop", "tool_calls", "length"
     alive = b": keep-alive\n\n"
 
-    def reply(
-        self,
-        texts: Sequence[str],
-        calls: Sequence[Called] = (),
-        reason: str = "",
-        counted: Counted | None = Counted(),
-    ) -> tuple[bytes, ...]:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": text[at : at + 7]} for text in texts for at in range(0, len(text), 7)]
         for index, call in enumerate(calls):
@@ -313,13 +294,7 @@ class Ollama(Dialect):
     whole, called, cut = "stop", "stop", "length"
     alive = b"\n"
 
-    def reply(
-        self,
-        texts: Sequence[str],
-        calls: Sequence[Called] = (),
-        reason: str = "",
-        counted: Counted | None = Counted(),
-    ) -> tuple[bytes, ...]:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
         lines = [self._line({"content": text[at : at + 7]}) for text in texts for at in range(0, len(text), 7)]
         for index, call in enumerate(calls):
             function = {"index": index, "name": call.name, "arguments": "HERE"}

@@ -19,8 +19,8 @@ import yaml
 from infra.cell.doors import Model, ModelFailure
 from infra.keep import arguments
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, ModelHealth, Request, Text, ToolSpec
+from infra.shared.door import connect
 from infra.shared.paths import Paths
-from infra.shared.sockets import connect
 
 ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
@@ -44,7 +44,6 @@ class DoorProcess:
         settings: dict[str, Any],
         key: str | None = None,
         key_name: str = "anthropic_api_key",
-        idle_seconds: float = 120.0,
         **env: str,
     ) -> None:
         # A unix socket's path is short, and pytest's directories are not.
@@ -54,7 +53,6 @@ class DoorProcess:
         )
         self.directory = directory
         self.env = env
-        self.idle_seconds = idle_seconds
         self.settings_file = directory / "minifram.yaml"
         directory.mkdir(parents=True, exist_ok=True)
         self.settings_file.write_text(yaml.safe_dump(settings))
@@ -72,7 +70,7 @@ class DoorProcess:
     def launch(self) -> subprocess.Popen[bytes]:
         """Start the process; it may not answer yet, or never."""
         words = [sys.executable, "-s", "-P", "-m", "infra.model_door"]
-        words += [*arguments.words(str(self.settings_file), self.places), f"--idle-seconds={self.idle_seconds}"]
+        words += arguments.words(str(self.settings_file), self.places)
         env = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": str(ROOT)} | self.env
         for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
             if name in os.environ:

@@ -7,11 +7,12 @@ import json
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Recorded:
     path: str
     headers: dict[str, str]
     body: dict[str, Any]
+    arrived: float
+    """When its last byte did, by time.monotonic()."""
+    size: int
+    """Of the body, in bytes."""
 
 
 @dataclass
@@ -44,6 +49,10 @@ class Peer:
     content_type: str
     reply: Callable[[dict[str, Any]], Answer]
     requests: list[Recorded] = field(default_factory=list)
+    answered: list[float] = field(default_factory=list)
+    """When the last byte of each answer was sent."""
+    failures: list[Exception] = field(default_factory=list)
+    """What `reply` itself raised; leaving the `with` block raises the first one again."""
 
     def __post_init__(self) -> None:
         self.closing = threading.Event()
@@ -56,7 +65,7 @@ class Peer:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="peer")
 
-    def __enter__(self) -> Peer:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -67,6 +76,8 @@ class Peer:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+        if self.failures and error is None:
+            raise self.failures[0]
 
 
 class _Server(ThreadingHTTPServer):
@@ -79,14 +90,20 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     owner: Peer
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("content-length", "0"))))
+        content = self.rfile.read(int(self.headers.get("content-length", "0")))
+        arrived, body = time.monotonic(), json.loads(content)
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.owner.requests.append(Recorded(self.path, headers, body))
-        answer = self.owner.reply(body)
-        self.close_connection = True
+        self.owner.requests.append(Recorded(self.path, headers, body, arrived, len(content)))
+        try:
+            answer = self.owner.reply(body)
+        except Exception as error:
+            self.owner.failures.append(error)
+            answer = Answer((f"the test's own reply failed: {error!r}".encode(),), status=500)
+        self.close_connection = answer.then != "end"
         self.send_response(answer.status)
         self.send_header("content-type", answer.content_type or self.owner.content_type)
         for name, value in answer.headers:
@@ -99,6 +116,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(piece)
         if answer.then == "end":
             self.wfile.write(b"0\r\n\r\n")
+            self.owner.answered.append(time.monotonic())
         elif answer.then == "reset":
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.keep.settings import Settings, runner_acts
-from infra.keep.settings_file import parse_settings
+from infra.keep.settings.check import parse_settings
+from infra.keep.settings.schema import Settings, runner_acts
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion
 from tests.keep.model_door.doors import DoorProcess, a_request

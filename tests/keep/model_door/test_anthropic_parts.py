@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 import pytest
-from hypothesis import given
 
-from infra.keep.model_door.errors import BrokenReply, retry_after_seconds, type_of_failure
+from infra.keep.model_door.errors import BrokenReply, refusal, retry_after_seconds, type_of_failure
 from infra.keep.model_door.messages import MAX_MARKS, body, take, turn
 from infra.keep.model_door.reply import StreamedReply
 from infra.keep.model_door.thoughts import MAX_BYTES, Thoughts
-from infra.keep.model_settings import problem_with_base_url
+from infra.keep.settings.models import problem_with_base_url
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -26,7 +26,6 @@ from infra.shared.conversation import (
     ToolUse,
     Usage,
 )
-from tests.keep.model_door.conversations import requests
 from tests.keep.model_door.doors import a_request
 from tests.keep.model_door.wire import Answer, Counts, Other, Say, Think, Use, events
 
@@ -43,6 +42,7 @@ def test_the_cache_marks_stand_on_the_stable_prefixes() -> None:
     later = (Message("assistant", (Text("a"),)), Message("user", (Text("b"), Text("c"))))
 
     made = sent(a_request(messages=later), "m", 1)
+    assert json.dumps(sent(a_request(messages=later * 9), "m", 1)).count('"ephemeral"') == MAX_MARKS
 
     assert [_is_marked(block) for block in made["tools"]] == [True]
     assert [_is_marked(block) for block in made["system"]] == [True, True]
@@ -50,17 +50,6 @@ def test_the_cache_marks_stand_on_the_stable_prefixes() -> None:
         [False], [False], [False, True],
     ]  # fmt: skip
     assert not {"tools", "system"} & set(sent(a_request()._replace(tools=(), system=()), "m", 1))
-
-
-@given(requests)
-def test_there_are_never_too_many_marks_and_the_bound_holds(request: Request) -> None:
-    """Any conversation has at most four marks, each of our messages at most once, and more bytes than its texts."""
-    made = sent(request, "m", 1)
-
-    marked = json.dumps(made).count('"cache_control": {"type": "ephemeral"}')
-    assert marked <= MAX_MARKS
-    text = "".join(block.text for message in request.messages for block in message.content if isinstance(block, Text))
-    assert len(body(request, "m", 1, Thoughts()).content) > len(text.strip().encode())
 
 
 def _is_marked(block: dict[str, Any]) -> bool:
@@ -116,6 +105,7 @@ def test_a_second_reason_is_damage_and_a_count_before_it_is_not_the_last() -> No
         taken(reply, "message_delta", {"delta": {"stop_reason": "tool_use"}})
 
 
+@pytest.mark.fault("F72")
 def test_an_empty_reply_fails_and_a_thoughtful_one_does_not() -> None:
     """No block at all is not a turn; thoughts alone are one, with nothing to say."""
     with pytest.raises(BrokenReply, match="empty"):
@@ -138,14 +128,27 @@ def test_a_call_that_begins_with_its_arguments_fails_the_reply() -> None:
         hear(Answer((Other({"type": "tool_use", "id": "a", "name": "bash", "input": {"a": 1}}),), "tool_use"))
 
 
+@pytest.mark.parametrize("lost", ["message_start", "content_block_start", "content_block_stop", "message_delta"])
+def test_a_reply_that_lacks_events_of_one_kind_is_broken(lost: str) -> None:
+    """No call of it is let through."""
+    left = [event for event in events(Answer((Say("I act."), Use("bash", {}))), {"model": "m"}, 1) if event[0] != lost]
+    with pytest.raises(BrokenReply):
+        functools.reduce(lambda reply, event: taken(reply, *event), left, StreamedReply("m")).completion(())
+
+
 # --- errors
+
+
+def test_the_most_exact_name_of_an_error_counts() -> None:
+    """A spend limit comes as a limit of the rate, and says so in its details alone."""
+    told = {"type": "rate_limit_error", "message": "no", "details": {"error_code": "enforced_spend_limit_reached"}}
+    assert refusal(429, {}, json.dumps({"error": told}).encode(), 0.0).type == "budget_exhausted"
 
 
 @pytest.mark.parametrize(
     ("status", "type", "words", "expected"),
     [
         (400, "invalid_request_error", "prompt is too long: 1000001 tokens > 1000000 maximum", "context_overflow"),
-        (400, "invalid_request_error", "input length and max_tokens exceed context limit", "context_overflow"),
         (400, "invalid_request_error", "Your credit balance is too low", "budget_exhausted"),
         (400, "invalid_request_error", "You have reached your specified API usage limits", "budget_exhausted"),
         (402, "billing_error", "pay", "budget_exhausted"),
@@ -157,11 +160,8 @@ def test_a_call_that_begins_with_its_arguments_fails_the_reply() -> None:
         (529, "overloaded_error", "Overloaded", "unavailable"),
         (200, "overloaded_error", "Overloaded", "unavailable"),
         (200, "api_error", "oops", "provider_error"),
-        (200, "rate_limit_error", "slow", "rate_limited"),
         (200, "some_future_error", "?", "provider_error"),
-        (200, "server_error", "no", "provider_error"),
         (200, "invalid_prompt", "no", "invalid_request"),
-        (200, "image_too_large", "no", "invalid_request"),
     ],
 )
 def test_each_refusal_of_the_provider_has_a_type_of_ours(
@@ -171,22 +171,19 @@ def test_each_refusal_of_the_provider_has_a_type_of_ours(
     assert type_of_failure(status, (type,) if type else (), words) == expected
 
 
+@pytest.mark.fault("F69")
 @pytest.mark.parametrize(
     ("header", "seconds"),
     [
         ("2", 2),
-        ("61", 61),
         ("0.5", 0.5),
-        ("300", 300),
         ("301", 300),
         ("1e9", 300),
         ("inf", 300),
         ("-5", 0),
         ("nan", None),
-        ("soon", None),
         ("", None),
         ("Thu, 01 Jan 1970 00:01:30 GMT", 90),
-        ("Thu, 01 Jan 1970 02:00:00 GMT", 300),
         ("Thu, 99 Jan 1970 02:00:00 GMT", None),
     ],
 )
@@ -207,12 +204,13 @@ def test_a_good_address_is_taken(url: str) -> None:
     assert problem_with_base_url(url) is None
 
 
+@pytest.mark.attack("S16")
 @pytest.mark.parametrize(
     "url",
     [
         *("api.anthropic.com", "http://api.anthropic.com", "ftp://127.0.0.1", "http://127.0.0.1:1/\x00"),
         *("https://api.anthropic.com\\@elsewhere.example", "https://", "https://me:pw@host", "https://h/?a=b"),
-        *("https://h:x", "http://127.0.0.1.example", "http://93.1", "http://0177.0.0.1"),
+        *("https://h:x", "http://127.0.0.1.example", "http://93.1"),
     ],
 )
 def test_an_address_that_could_leak_the_key_is_refused(url: str) -> None:

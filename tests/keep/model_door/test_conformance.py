@@ -47,7 +47,7 @@ async def asked(model: StreamedModel, request: Request) -> Answer:
 
 
 async def closed(model: StreamedModel) -> None:
-    client = await model.load()
+    client = model.client()
     await (client.aclose() if hasattr(client, "aclose") else client.close())
 
 
@@ -129,6 +129,7 @@ def test_a_conversation_goes_out_in_order_and_whole(dialect: Dialect) -> None:
     ]
 
 
+@pytest.mark.fault("F71")
 @every_dialect
 def test_a_cut_call_is_no_call(dialect: Dialect) -> None:
     """At the limit of tokens the calls are dropped, whole ones as well; the words stay."""
@@ -138,6 +139,7 @@ def test_a_cut_call_is_no_call(dialect: Dialect) -> None:
     assert heard(dialect, texts=("Done.",)).stop_reason == END_TURN
 
 
+@pytest.mark.fault("F78")
 @every_dialect
 def test_a_megabyte_of_arguments_and_two_hundred_calls_come_through(dialect: Dialect) -> None:
     """Size alone is no fault, nor as many levels as the limit."""
@@ -226,6 +228,7 @@ BROKEN: dict[str, Fault] = {
 }  # fmt: skip
 
 
+@pytest.mark.fault("F71", "F72", "F78")
 @every_dialect
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_reply_that_is_wrong_is_a_failure(dialect: Dialect, name: str) -> None:
@@ -245,6 +248,7 @@ def test_a_missing_id_fails_or_is_made_up(dialect: Dialect) -> None:
         assert fail(dialect, _broken(dialect, Called(None))).type == "provider_error"
 
 
+@pytest.mark.fault("F71")
 @every_dialect
 @pytest.mark.parametrize("then", ["end", "reset"])
 def test_a_reply_that_breaks_off_anywhere_is_a_failure(dialect: Dialect, then: str) -> None:
@@ -267,6 +271,7 @@ def test_what_calls_a_tool_was_made_as_well(dialect: Dialect) -> None:
     assert reply.bytes > 50_000
 
 
+@pytest.mark.fault("F72")
 @every_dialect
 @pytest.mark.parametrize(
     ("content_type", "body", "costs"),
@@ -302,6 +307,7 @@ def test_more_arguments_than_any_model_makes_are_given_up(dialect: Dialect) -> N
     assert (failure.type, "bytes of text and arguments" in failure.message) == ("provider_error", True)
 
 
+@pytest.mark.fault("F73")
 @every_dialect
 @pytest.mark.parametrize("then", ["silence", "alive", "silence at once"])
 def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
@@ -348,6 +354,8 @@ STATUSES = {
 }
 
 
+@pytest.mark.fault("F69", "F74")
+@pytest.mark.attack("S16")
 @every_dialect
 @pytest.mark.parametrize("name", STATUSES)
 def test_a_refusal_is_typed_and_costs_nothing(dialect: Dialect, name: str) -> None:
@@ -376,6 +384,7 @@ def test_a_refusal_in_any_shape_is_typed(dialect: Dialect, body: bytes) -> None:
     assert fail(dialect, sent).type == "rate_limited"
 
 
+@pytest.mark.attack("S16")
 @every_dialect
 def test_nothing_of_the_environment_and_no_key_but_its_own_is_sent(
     dialect: Dialect, capfd: pytest.CaptureFixture[str]

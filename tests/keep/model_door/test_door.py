@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import stat
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -17,36 +16,18 @@ from typing import Any
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.shared.conversation import (
-    END_TURN,
-    REFUSAL,
-    TOOL_USE,
-    Message,
-    ModelHealth,
-    Probe,
-    Probed,
-    Text,
-    ToolUse,
-)
-from infra.shared.door import Failure, ask
+from infra.shared.conversation import END_TURN, TOOL_USE, Message, ModelHealth, Text, ToolUse
 from infra.shared.exit_codes import Exit
 from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
+from tests.keep.model_door.peer import Answer, Peer
+from tests.keep.model_door.wire import Status, Wire
 
 SCRIPT = """
 scenes:
-  - name: slow
-    when: {directive: "^be slow"}
-    replies:
-      - {text: "At last.", delay_seconds: 60}
   - name: short
     when: {directive: "^be short"}
     replies:
-      - {text: "Yes.", delay_seconds: 0.02}
-  - name: fail
-    when: {directive: "^fail"}
-    replies:
-      - error: {type: rate_limited, message: "slow down", times: 1, retry_after_seconds: 7}
-      - text: "Now."
+      - {text: "Yes."}
   - name: act
     replies:
       - text: "I act."
@@ -81,23 +62,6 @@ def test_the_door_says_that_it_is_well(door: DoorProcess) -> None:
     assert door.send(b'{"do":"health"}')["answer"]["problem"] is None
 
 
-def test_the_door_gives_out_what_the_watcher_wrote(tmp_path: Path) -> None:
-    """The last word is read anew each time; without one there is nothing to know; what is not a word is a failure."""
-    with scripted(tmp_path / "door") as door:
-
-        def told() -> Probed | Failure:
-            return ask(door.places.model_socket, Probe(), Probed, DEADLINE_SECONDS)
-
-        assert told() == Probed("")
-        for word in ("0" * 32, "f" * 32):
-            Path(door.places.probe).write_text(word)
-            assert told() == Probed(word)
-        Path(door.places.probe).write_bytes(b"\xff" * 32)
-        assert getattr(told(), "type", None) == "unavailable"
-        Path(door.places.probe).write_text("x" * 10_000)
-        assert told() == Probed("x" * 200)
-
-
 def test_a_conversation_is_completed(door: DoorProcess) -> None:
     """A tool call comes back whole, and the next turn follows from the conversation."""
     said = door.complete()
@@ -108,19 +72,7 @@ def test_a_conversation_is_completed(door: DoorProcess) -> None:
     assert end.stop_reason == END_TURN
 
 
-def test_a_failure_of_the_model_reaches_the_runner_as_it_is(door: DoorProcess) -> None:
-    """Type, message and wait; the next try goes on."""
-    with pytest.raises(ModelFailure) as caught:
-        door.complete(a_request("fail"))
-
-    assert (caught.value.type, caught.value.message, caught.value.retry_after_seconds) == (
-        "rate_limited",
-        "slow down",
-        7,
-    )
-    assert door.complete(a_request("fail")).content == (Text("Now."),)
-
-
+@pytest.mark.attack("S16")
 @pytest.mark.parametrize(
     ("line", "named"),
     [
@@ -149,22 +101,6 @@ def test_a_request_over_the_limit_is_refused(door: DoorProcess) -> None:
     assert door.complete(a_request("x" * 5_000_000)).content
 
 
-def test_a_second_door_on_the_same_socket_leaves(door: DoorProcess) -> None:
-    """It says why and does the first no harm."""
-    second = subprocess.run(
-        door.process.args,  # type: ignore[union-attr]
-        cwd="/",
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).resolve().parents[3])},
-        capture_output=True,
-        timeout=DEADLINE_SECONDS,
-        check=False,
-    )
-
-    assert second.returncode == Exit.CONFLICT
-    assert b"is in use by another program" in second.stderr
-    assert door.health().problem is None
-
-
 @pytest.mark.parametrize(
     ("settings", "status", "named"),
     [
@@ -172,7 +108,7 @@ def test_a_second_door_on_the_same_socket_leaves(door: DoorProcess) -> None:
         ({"modle": {}}, Exit.CONFIG, "modle"),
         ({"model": {"provider": "scripted", "name": "missing.yaml"}}, Exit.CONFIG, "missing.yaml"),
         ({"model": {"provider": "scripted", "name": "bad.yaml"}}, Exit.CONFIG, "scene 'x'"),
-        ({}, Exit.FAILURE, "ledger.jsonl must be readable and writable"),
+        ({}, Exit.FAILURE, "ledger.jsonl"),
     ],
 )
 def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, Any], status: int, named: str) -> None:
@@ -188,22 +124,18 @@ def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, A
     door.stop()
 
 
-def test_the_door_comes_with_a_script_of_its_own(tmp_path: Path) -> None:
-    """Without any setting it plays the demonstration's script."""
-    with DoorProcess(tmp_path, {}) as door:
-        assert door.complete(a_request("zzz no scene is for this")).stop_reason == REFUSAL
-        assert door.complete(a_request("write src/hello.py")).stop_reason == TOOL_USE
-
-
 # --- waiting and leaving
 
 
 @pytest.mark.parametrize("in_mid_call", [False, True])
 def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
-    """SIGTERM ends it with 0, also in the middle of a call; the caller is told; no socket stays; the call that was
-    under way keeps its worst case over the restart."""
+    """SIGTERM ends it with 0, also in the middle of a call; the caller is told; the call that was under way
+    keeps its worst case over the restart."""
     told: list[str] = []
-    with scripted(tmp_path) as door:
+    with (
+        Peer("", lambda body: Answer((), "silence")) as peer,
+        DoorProcess(tmp_path, {"model": {"provider": "ollama", "base_url": peer.url}}) as door,
+    ):
         if in_mid_call:
             caller = threading.Thread(target=_slow_call, args=(door, told))
             caller.start()
@@ -212,7 +144,6 @@ def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
         if in_mid_call:
             caller.join(DEADLINE_SECONDS)
             assert told == ["unavailable"]
-        assert not os.path.lexists(door.places.model_socket)
         assert '"level": "error"' not in door.log()
 
         door.start()
@@ -221,7 +152,7 @@ def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
 
 def _slow_call(door: DoorProcess, told: list[str]) -> None:
     try:
-        door.complete(a_request("be slow"))
+        door.complete()
     except ModelFailure as failure:
         told.append(failure.type)
 
@@ -236,6 +167,7 @@ def _wait_for(condition: Any) -> None:
 # --- budget
 
 
+@pytest.mark.fault("F79")
 def test_a_call_over_the_budget_is_refused_with_the_figures(tmp_path: Path) -> None:
     """Until the limit calls are made; then the runner is told what was spent, the limit, and when the day ends."""
     with scripted(tmp_path, {"daily_usd": 0.0004}) as door:
@@ -269,6 +201,7 @@ def _tokens(line: dict[str, Any]) -> int:
     return sum(line[name] for name in classes)
 
 
+@pytest.mark.attack("S17")
 @pytest.mark.heavy
 def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
     """Eight callers at once and a door that is killed at random moments: what was used and what may have been used
@@ -343,6 +276,29 @@ def test_a_door_without_a_good_key_starts_and_says_so(tmp_path: Path) -> None:
     assert KEY not in problem + door.log()
 
 
+@pytest.mark.attack("S16")
+def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(tmp_path: Path) -> None:
+    """Not in log, ledger, health or failures, even when the provider echoes the key; the control is that both were
+    sent."""
+    secret = "words-of-the-conversation-4711"
+    # Of all lengths, so that the key stands where the message is cut.
+    echoes = iter([*(f"{'x' * before}{KEY} is not valid" for before in range(400, 500, 10)), f"{KEY} is not valid"])
+    with Wire(lambda body: Status(401, "authentication_error", next(echoes))) as wire:
+        model = {"provider": "anthropic", "base_url": wire.url}
+        with DoorProcess(tmp_path, {"model": model, "budget": {"daily_usd": 1000}}, key=f"{KEY}\n") as door:
+            for _ in range(11):
+                with pytest.raises(ModelFailure) as caught:
+                    door.complete(a_request(secret))
+                assert KEY[:5] not in caught.value.message
+            seen = door.log() + Path(door.places.ledger).read_text() + str(door.health()) + str(caught.value)
+
+    assert "[secret]" in caught.value.message
+    for hidden in (KEY, secret, "authorization"):
+        assert hidden not in seen.lower()
+    assert wire.requests[-1].headers["authorization"] == f"Bearer {KEY}"
+    assert secret in json.dumps(wire.requests[-1].body)
+
+
 def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     """Nobody could keep it within the budget; the refusal says which setting is missing."""
     model = {"provider": "anthropic", "name": "claude-opus-99", "base_url": "http://127.0.0.1:1"}
@@ -355,24 +311,3 @@ def test_a_model_without_a_price_is_not_called(tmp_path: Path) -> None:
     assert "model.prices" in caught.value.message
     assert "claude-opus-99" in caught.value.message
     assert problem == caught.value.message
-
-
-@pytest.mark.parametrize(
-    ("keys", "provider"),
-    [
-        ((), "scripted"),
-        (("anthropic_api_key",), "anthropic"),
-        (("openai_api_key",), "openai"),
-        (("openai_api_key", "anthropic_api_key"), "anthropic"),
-    ],
-)
-def test_auto_is_whoever_has_a_key(tmp_path: Path, keys: tuple[str, ...], provider: str) -> None:
-    """The same settings think by script without a key, on Claude with one, else on OpenAI's; nothing is called."""
-    door = DoorProcess(tmp_path, {})
-    for name in keys:
-        door.write_key(KEY, name=name)
-    try:
-        door.start()
-        assert door.health().provider == provider
-    finally:
-        door.stop()

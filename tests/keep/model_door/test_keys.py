@@ -31,13 +31,10 @@ def test_a_key_is_read_without_the_white_space_around_it(tmp_path: Path, content
 @pytest.mark.parametrize(
     ("content", "mode", "named"),
     [
-        (b"", 0o600, "is empty"),
-        (b" \n", 0o600, "is empty"),
+        (b"", 0o600, "does not hold a key"),
         (KEY.encode(), 0o640, "mode 0640"),
         (KEY.encode(), 0o604, "mode 0604"),
-        (KEY.encode(), 0o620, "mode 0620"),
         (b"two words", 0o600, "does not hold a key"),
-        (b"a\nb", 0o600, "does not hold a key"),
         ("schlüssel".encode(), 0o600, "does not hold a key"),
         (b"x" * 5000, 0o600, "does not hold a key"),
     ],
@@ -51,19 +48,14 @@ def test_a_file_that_cannot_be_trusted_gives_no_key(tmp_path: Path, content: byt
     assert KEY not in (key.problem or "")
 
 
-def test_a_missing_key_is_asked_for_by_its_variable(tmp_path: Path) -> None:
-    """Each provider's by its own."""
-    for name in ("anthropic_api_key", "openai_api_key"):
-        assert f"set {name.upper()} and" in (read_key(str(tmp_path / name)).problem or "")
-
-
 def test_what_is_no_file_gives_no_key(tmp_path: Path) -> None:
     """A missing file, a directory, a pipe or a link is named, and a pipe is not waited for."""
     os.mkfifo(tmp_path / "pipe", 0o600)
     (tmp_path / "link").symlink_to(a_file(tmp_path / "real", KEY.encode()))
 
     assert read_key(str(tmp_path / "real")).value == KEY
-    assert "no key at" in (read_key(str(tmp_path / "missing")).problem or "")
+    for name in ("anthropic_api_key", "openai_api_key"):
+        assert f"; set {name.upper()} and" in (read_key(str(tmp_path / name)).problem or "")
     assert "is not a regular file" in (read_key(str(tmp_path / "link")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path / "pipe")).problem or "")
     assert "not a regular file" in (read_key(str(tmp_path)).problem or "")

@@ -6,14 +6,15 @@ import asyncio
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from infra.keep.ledger.budgets import by_label, limits_of, passed
-from infra.keep.ledger.lines import Cost, Ledger
+from infra.keep.ledger.lines import Ledger
 from infra.keep.ledger.prices import Rates, Tariff
 from infra.keep.model_door.accounts import Accounts
 from infra.keep.model_door.model import CallFailure
-from infra.shared.conversation import Usage, request_from_dict
+from infra.shared.conversation import Request, Usage
 from tests.keep.model_door.test_budget import NOON, Clock, an_answer
 
 AMPLE = 10**18
@@ -36,6 +37,7 @@ async def refused(accounts: Accounts, label: str, tokens: int = 100) -> CallFail
     return caught.value
 
 
+@pytest.mark.attack("S62")
 def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) -> None:
     """A part has its share of the money. A new door knows what was used, a new day begins anew."""
     clock, path = Clock(NOON), tmp_path / "ledger.jsonl"
@@ -54,7 +56,7 @@ def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) 
         await call(restarted, "task", 9999)
         await call(restarted, "maintenance", 9999)
         used = by_label(Ledger(str(path)).day("2026-01-31"))
-        assert (used["exploration/web"].spent.tokens, used["exploration/web"].calls) == (500, 1)
+        assert (used["exploration/web"].tokens, used["exploration/web"].calls) == (500, 1)
         assert used["task"].calls == used["maintenance"].calls == 1
         clock.now += 86400
         await call(restarted, "exploration", 1000)
@@ -71,12 +73,12 @@ def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
     failure = asyncio.run(refused(accounts, "exploration"))
 
     assert "exploration.usd, which is not set" in failure.message
-    assert passed(limits_of(0, None), {}, "exploration", Cost(), "2026-01-31"), "also when it costs nothing"
-    assert passed(limits_of(0, None), {}, "maintenance", Cost(), "2026-01-31") is None
+    assert passed(limits_of(0, None), {}, "exploration", 0, "2026-01-31"), "also when it costs nothing"
+    assert passed(limits_of(0, None), {}, "maintenance", 0, "2026-01-31") is None
 
 
 @pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/other"])
 def test_a_label_that_is_none_of_ours_is_no_request(label: str) -> None:
     """It would have no limit of exploration."""
     with pytest.raises(ValueError, match="label"):
-        request_from_dict({"system": [], "messages": [], "tools": [], "label": label})
+        msgspec.convert({"system": [], "messages": [], "tools": [], "label": label}, Request)

@@ -13,17 +13,7 @@ from infra.keep.model_door.reply import StreamedReply
 from infra.keep.model_door.responses import body, take, turn
 from infra.keep.model_door.thoughts import Thoughts
 from infra.shared.conversation import MAX_TOKENS as CUT
-from infra.shared.conversation import (
-    REFUSAL,
-    TOOL_USE,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-)
+from infra.shared.conversation import REFUSAL, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from tests.keep.model_door.dialects import Called, Responses
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
@@ -105,16 +95,6 @@ def test_reasoning_goes_back_with_the_calls_that_it_led_to() -> None:
     assert SECRET not in repr(answer), "the runner has no part of it"
 
 
-def test_of_reasoning_no_more_goes_back_than_its_own_parts() -> None:
-    """What is in it beside them may be anything, and is not kept in memory."""
-    parts = {"summary": [{"type": "summary_text", "text": "s"}], "content": [{"type": "reasoning_text", "text": "r"}]}
-    place = next(n for n, piece in enumerate(REASONED) if DONE.encode() in piece)
-    told = changed(REASONED[: place + 1], DONE, _set(**parts, more=[{}] * 9))
-    thoughts, answer = _remembered((*told, *REASONED[place + 1 :]))
-    made = sent(a_request(messages=after(answer)), MODEL, thoughts)
-    assert made["input"][1] == {"type": "reasoning", "id": "rs_0", **parts, "encrypted_content": SECRET}
-
-
 def test_reasoning_goes_back_to_its_own_place_alone() -> None:
     """Not behind another beginning, nor to words or calls that the model did not send: the runner cannot move it."""
     thoughts, answer = _remembered(REASONED)
@@ -192,6 +172,7 @@ OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
     [
         (changed(CALLED, DONE, _set(status="in_progress")), "inside a part"),
         (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "not open"),
+        (changed(CALLED, DONE, _set(arguments='{"command": "rm"}')), "not those that came"),
         (changed(OPEN, COMPLETED, _set(output=[])), "inside a part"),
         (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
         (changed(CALLED, COMPLETED, _set(incomplete_details={"reason": "max_output_tokens"})), "says why it is not"),

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.patience import Outage, next_wait
 from infra.keep.model_door.model import CallFailure
 from infra.keep.model_door.rotation import (
     BEGIN_SECONDS,
-    MOST_WAIT_SECONDS,
-    PASSING,
     PAUSE_SECONDS,
-    REFUSED_KEY,
-    TRIES,
     FailedTry,
     Try,
     next_try,
 )
-from infra.shared.conversation import ERROR_TYPES, Text
+from infra.shared.conversation import Text
 from tests.keep.model_door.dialects import Chat, Ollama
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
@@ -68,6 +59,7 @@ def test_the_order_is_twice_each(outcomes: list[tuple[str, float | None]], model
     assert [one.model for one in walk(outcomes, models)] == order
 
 
+@pytest.mark.fault("F69")
 def test_the_wait_is_what_the_provider_asks_for() -> None:
     """Before the second try of a model alone, and bounded."""
     tries = walk([(SLOW_DOWN, 7.0), (SLOW_DOWN, 7.0), (AWAY, None), (AWAY, None)], 2)
@@ -75,26 +67,9 @@ def test_the_wait_is_what_the_provider_asks_for() -> None:
     assert [one.wait_seconds for one in tries] == [0.0, 7.0, 0.0, PAUSE_SECONDS]
 
 
-outcomes = st.tuples(
-    st.sampled_from(sorted(ERROR_TYPES)), st.none() | st.floats(0, 1000, allow_nan=False)
-)  # fmt: skip
-
-
-@given(st.lists(outcomes, min_size=40, max_size=40), st.integers(1, 9), st.floats(0, 400, allow_nan=False))
-def test_whatever_fails_the_tries_are_few_and_in_order(
-    failing: list[tuple[str, float | None]], models: int, seconds: float
-) -> None:
-    """At most two of each model, never back, never past what ends a call, never late, never a long wait."""
-    tries = walk(failing, models, seconds)
-    places = [one.model for one in tries]
-
-    assert places == sorted(places)
-    assert places[0] == 0
-    assert all(places.count(place) <= TRIES for place in places)
-    assert all(after - before <= 1 for before, after in pairwise(places))
-    assert all(one.wait_seconds <= MOST_WAIT_SECONDS for one in tries)
-    assert all(seconds * count <= BEGIN_SECONDS for count in range(1, len(tries)))
-    assert all(type in PASSING | {REFUSED_KEY} for type, _ in failing[: len(tries) - 1])
+def test_no_try_begins_late() -> None:
+    """The client does not wait for ever."""
+    assert [one.model for one in walk([(AWAY, None)] * 9, 9, BEGIN_SECONDS / 2)] == [0, 0, 1]
 
 
 # --- the door
@@ -146,15 +121,7 @@ def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> 
     assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log()
 
 
-def test_a_model_that_is_asked_for_is_asked_first(providers: Providers) -> None:
-    """Then the others, in the PM's order; one that the PM has not named is refused by its name."""
-    assert providers.door.complete(a_request("go")._replace(model="small")).content == (Text("hello"),)
-    assert providers.lines("opened")[-1]["model"] == "small"
-    with pytest.raises(ModelFailure, match="no such model: 'large'") as caught:
-        providers.door.complete(a_request("go")._replace(model="large"))
-    assert caught.value.type == "invalid_request"
-
-
+@pytest.mark.fault("F74")
 def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None:
     """Until the provider takes it again."""
     providers.first_says = [REFUSED[401]]
@@ -166,6 +133,7 @@ def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None
     assert providers.door.health().problem is None
 
 
+@pytest.mark.fault("F70")
 def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path: Path) -> None:
     """Nobody listens at either address: type and wait are the first one's; a model without a price is not asked."""
     model = {
@@ -186,21 +154,3 @@ def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path:
     assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
     assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
     assert "no price is known for the model 'gpt-unheard-of'" in problem
-
-
-def test_a_model_alone_is_tried_again_by_who_asked(tmp_path: Path) -> None:
-    """The door makes one call, and tells the provider's wait; the runner waits for so long and makes it again."""
-    answers = iter((replace(REFUSED[503], headers=(("retry-after", "7"),)), Answer(FIRST.reply(("hello",)))))
-    with Peer(FIRST.content_type, lambda body: next(answers)) as peer:
-        model = {"provider": "openai", "base_url": peer.url}
-        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
-            with pytest.raises(ModelFailure) as caught:
-                door.complete()
-            assert len(peer.requests) == 1
-            wait = next_wait(Outage(), caught.value.type, caught.value.retry_after_seconds, left=1000.0)
-            said = door.complete()
-            ledger = door.ledger()
-
-    assert (caught.value.type, wait) == ("unavailable", 7.0)
-    assert said.content == (Text("hello"),)
-    assert [line.get("error") for line in ledger if line["event"] == "settled"] == ["unavailable", None]

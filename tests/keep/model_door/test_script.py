@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from infra.keep.model_door.model import CallFailure
 from infra.keep.model_door.script import (
     DEMO,
     Script,
@@ -37,7 +36,6 @@ scenes:
     replies:
       - text: "Hello first."
         tools: [{name: bash, input: {command: "true"}}, {name: bash, input: {command: "ls"}}]
-      - error: {type: unavailable, message: "busy", times: 2, retry_after_seconds: 1.5}
       - text: "Done."
   - name: told
     when: {comms: "exit code 1"}
@@ -62,13 +60,9 @@ def test_a_script_is_read_into_scenes() -> None:
     [
         ("replies:", "answers:", "answers"),
         ("when:", "if:", "if"),
-        ("times: 2", "times: twice", "$.scenes[0].replies[1].error.times"),
-        ("times: 2", "times: 0", "$.scenes[0].replies[1].error.times"),
-        ("type: unavailable", "type: tired", "tired"),
         ("stop_reason: max_tokens", "stop_reason: bored", "bored"),
         ('"^say hello"', '"(unclosed"', "scene 'greet': when.directive"),
-        ('text: "Done."', "text: 1.10", "$.scenes[0].replies[2].text"),
-        ("- error:", "- text: both\n        error:", "replies[1] has an error and more"),
+        ('text: "Done."', "text: 1.10", "$.scenes[0].replies[1].text"),
         ("scenes:", "scenes: [", "cannot be understood"),
         ("name: greet", "nome: greet", "nome"),
     ],
@@ -95,7 +89,6 @@ def test_the_next_reply_follows_from_what_the_model_said() -> None:
     for messages, turn, text in (((), 0, "Hello first."), (said[:2], 0, "Hello first."), (said[:4], 1, "Done.")):
         played = choose(parse_script(GOOD, "s"), a_request("say hello", messages=messages))
         assert (played.turn, played.reply and played.reply.text) == (turn, text)
-        assert [error.message for _, error in played.errors] == ["busy"] * turn
     assert choose(parse_script(GOOD, "s"), a_request("say hello", messages=said)).turn == 2
 
 
@@ -113,17 +106,13 @@ def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, 
     assert choose(parse_script(GOOD, "s"), a_request(directive)).scene == scene
 
 
-def play(script: Script, times: int) -> list[Completion | CallFailure]:
-    """The conversation that comes of calling the model again and again, its failures included."""
+def play(script: Script, times: int) -> list[Completion]:
+    """The conversation that comes of calling the model again and again."""
     model = ScriptedModel("m", script, max_tokens=1000)
-    heard: list[Completion | CallFailure] = []
+    heard: list[Completion] = []
     messages: tuple[Message, ...] = ()
     for _ in range(times):
-        try:
-            said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make()).completion
-        except CallFailure as failure:
-            heard.append(failure)
-            continue
+        said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make()).completion
         heard.append(said)
         results = tuple(ToolResult(block.id, "") for block in said.content if isinstance(block, ToolUse))
         messages += (Message("assistant", said.content), Message("user", results or (Text("go on"),)))
@@ -131,19 +120,15 @@ def play(script: Script, times: int) -> list[Completion | CallFailure]:
 
 
 def test_a_scene_is_played_to_its_end_and_says_so() -> None:
-    """Replies come in order with the same ids each time; a failure is shown so many times and then passed over; past
-    the end the model ends its turn and says why. Where no scene is for it nothing was done, so it is a refusal."""
-    heard = play(parse_script(GOOD, "s"), 6)
-    failed = [(got.type, got.message, got.retry_after_seconds) for got in heard if isinstance(got, CallFailure)]
-    said = [got for got in heard if isinstance(got, Completion)]
+    """Replies come in order with the same ids each time; past the end the model ends its turn and says why. Where no
+    scene is for it nothing was done, so it is a refusal."""
+    said = play(parse_script(GOOD, "s"), 4)
 
-    assert failed == [("unavailable", "busy", 1.5)] * 2
     assert [one.stop_reason for one in said] == [TOOL_USE, END_TURN, END_TURN, END_TURN]
     assert [block.id for block in said[0].content if isinstance(block, ToolUse)] == ["scripted-0-0", "scripted-0-1"]
     assert said[1].text == "Done."
     assert all("no more replies (scene 'greet'" in one.text for one in said[2:])
     (none,) = play(parse_script("scenes: []", "s"), 1)
-    assert isinstance(none, Completion)
     assert (none.stop_reason, "no scene" in none.text) == (REFUSAL, True)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -32,9 +31,6 @@ class Hand:
     def __init__(self, does: Answer | Exception) -> None:
         self._does = does
 
-    async def load(self) -> None:
-        """There is nothing to load."""
-
     def prepare(self, request: Request) -> Hand:
         return self
 
@@ -44,11 +40,9 @@ class Hand:
         return self._does
 
 
-def opened(directory: Path, model: Hand) -> ModelDoor:
+def opened(directory: Path, model: Any) -> ModelDoor:
     ledger = Ledger(str(directory / "ledger.jsonl"))
-    return ModelDoor(
-        [Offer(model, FREE)], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0), os.devnull
-    )
+    return ModelDoor([Offer(model, FREE)], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
 
 
 def last_line(directory: Path) -> dict[str, Any]:
@@ -86,10 +80,10 @@ def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> 
     for has_classes, usd in ((True, 10.0), (False, 12.5)):
         failure = CallFailure("unavailable", "gone", usage=Usage(10**6))
         failure.measured, failure.has_classes = False, has_classes
-        directory = tmp_path / str(has_classes)
+        directory, hand = tmp_path / str(has_classes), cast(Any, Hand(failure))
         ledger = Ledger(str(directory / "ledger.jsonl"))
         accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
         with pytest.raises(CallFailure):
-            asyncio.run(ModelDoor([Offer(Hand(failure), FREE)], accounts, os.devnull).complete(a_request()))
+            asyncio.run(ModelDoor([Offer(hand, FREE)], accounts).complete(a_request()))
         line = last_line(directory)
         assert (line["usd"], line["measured"]) == (usd, False)

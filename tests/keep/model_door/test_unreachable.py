@@ -2,70 +2,55 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import socket
-import ssl
-import subprocess
-import sys
-import threading
 from pathlib import Path
 
 import pytest
 
-from infra.keep.model_door.model import CallFailure
-from infra.keep.programs import keep_environment
-from tests.keep.model_door.doors import KEY
-from tests.keep.model_door.test_anthropic_model import ask
-
-ASK = """
+from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import NOTHING, CallFailure
-from tests.keep.model_door.test_anthropic_model import ask
-try:
-    ask("https://provider.invalid")
-except CallFailure as failure:
-    print(failure.type, failure.usage == NOTHING, failure.message)
-"""
+from tests.keep.model_door.dialects import Anthropic, Dialect
+from tests.keep.model_door.doors import KEY, a_request
+from tests.keep.model_door.peer import Answer, Peer
+from tests.keep.model_door.test_conformance import ask, every_dialect
+from tests.keep.web_door.sites import certificate
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network namespace for a test")
-def test_no_name_is_resolved() -> None:
-    """Fault: there is no network at all, and so no resolver; expected: the model is unavailable, nothing is charged.
-    In a namespace of its own, so that the question goes nowhere."""
-    words = ["unshare", "--net", sys.executable, "-c", ASK]
-    done = subprocess.run(words, env=keep_environment(), capture_output=True, text=True, timeout=60)
-    assert done.stdout.startswith("unavailable True"), done.stdout + done.stderr
-    assert "ConnectError" in done.stdout
-
-
+@pytest.mark.fault("F77")
 def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
     """Fault: the server's certificate is its own; expected: the model is unavailable, and the server reads nothing."""
-    if not shutil.which("openssl"):
-        pytest.fail("openssl(1), which makes a certificate, is not installed: apt-get install openssl")
-    key, certificate = tmp_path / "key", tmp_path / "certificate"
-    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=localhost", "-days", "2"]
-    words += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
-    subprocess.run(words, check=True, capture_output=True)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    read: list[bytes] = []
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    peer = Peer("", lambda body: Answer())
+    peer._server.socket = certificate(tmp_path, "localhost").wrap_socket(peer._server.socket, server_side=True)
+    with peer, pytest.raises(CallFailure, match="certificate") as caught:
+        ask(Anthropic(), peer.url.replace("http://127.0.0.1", "https://localhost"))
+    assert (caught.value.type, peer.requests) == ("unavailable", [])
 
-        def serve() -> None:
-            client, _ = server.accept()
-            with client:
-                try:
-                    with context.wrap_socket(client, server_side=True) as wrapped:
-                        read.append(wrapped.recv(65536))
-                except (ssl.SSLError, ConnectionError) as error:
-                    read.append(f"refused: {error}".encode())
 
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with pytest.raises(CallFailure) as caught:
-            ask(f"https://127.0.0.1:{server.getsockname()[1]}")
-        thread.join(10)
-    assert caught.value.type == "unavailable"
-    assert len(read) == 1
-    assert read[0].startswith(b"refused: ") or read[0] == b""
-    assert KEY.encode() not in read[0]
+@pytest.mark.fault("F77")
+@every_dialect
+def test_a_provider_that_nobody_is_or_that_does_not_speak_tls_costs_nothing(dialect: Dialect) -> None:
+    """Nothing was sent, so nothing is charged, and nobody who cannot prove who it is has the key."""
+    with socket.socket() as closed, Peer(dialect.content_type, lambda body: Answer()) as peer:
+        closed.bind(("127.0.0.1", 0))
+        for url in (f"http://127.0.0.1:{closed.getsockname()[1]}", peer.url.replace("http://", "https://")):
+            with pytest.raises(CallFailure, match="ConnectError") as caught:
+                ask(dialect, url)
+            assert (caught.value.type, caught.value.usage) == ("unavailable", NOTHING)
+    assert peer.requests == []
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "type"),
+    [
+        (Key(None, "no key there"), "http://127.0.0.1:1", "authentication"),
+        (Key(KEY, None), "http://provider.example", "invalid_request"),
+    ],
+)
+def test_a_call_that_cannot_work_is_not_prepared(key: Key, url: str, type: str) -> None:
+    """Neither a library nor the budget has anything to do with it."""
+    model = Anthropic().model(url)
+    model.key = key
+    with pytest.raises(CallFailure) as caught:
+        model.prepare(a_request())
+
+    assert (caught.value.type, caught.value.message) == (type, model.problem)

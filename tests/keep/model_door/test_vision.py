@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,7 @@ import pytest
 
 from infra.cell.doors import ModelFailure
 from infra.keep.ledger.prices import most_image_tokens
-from infra.shared.conversation import (
-    MOST_IMAGE_CHARS,
-    Image,
-    Message,
-    Text,
-    ToolResult,
-    ToolUse,
-    Usage,
-    to_plain,
-)
+from infra.shared.conversation import Image, Message, Text, ToolResult, ToolUse, Usage
 from tests.keep.model_door.dialects import Anthropic, Chat, Counted, Dialect, Ollama, Responses
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
@@ -70,8 +60,9 @@ def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
             assert (text["text"], {**image, "cache_control": 0}) == ("See?", {**source, "cache_control": 0})
         case Responses():
             seen: dict[str, Any] = {"type": "input_image", "detail": "auto", "image_url": url}
-            assert body["input"][-2]["output"] == [{"type": "input_text", "text": "dot.png"}, seen]
-            assert last["content"] == [{"type": "input_text", "text": "See?"}, seen]
+            assert body["input"][-2]["output"] == "dot.png"
+            words = [{"type": "input_text", "text": said} for said in ("Shown by the call call_1:", "See?")]
+            assert last["content"] == [words[0], seen, seen, words[1]]
         case Chat():
             seen = {"type": "image_url", "image_url": {"url": url}}
             assert body["messages"][-2]["content"] == "dot.png"
@@ -117,23 +108,6 @@ def test_a_model_that_counts_images_as_more_has_more_reserved() -> None:
     model.name = "gpt-4o-mini-2024-07-18"
     reserved = model.prepare(a_request(messages=(Message("user", (DOT,)),))).most
     assert reserved.input_tokens > 2_833 + 8 * 5_667
-
-
-def test_what_is_no_image_is_refused_by_the_door(tmp_path: Path) -> None:
-    """A provider would refuse it, and every later call of a conversation that holds it."""
-    with DoorProcess(tmp_path, {"model": {"provider": "scripted"}}) as door:
-
-        def refused(**changed: str) -> str:
-            messages = [{"role": "user", "content": [to_plain(DOT) | changed]}]
-            request = {"do": "complete", "request": {"system": [], "messages": messages, "tools": []}}
-            failure = door.send(json.dumps(request).encode())["failure"]
-            return f"{failure['type']}: {failure['message']}"
-
-        assert "not base64" in refused(data="%%%%")
-        assert "is image/png, and says that it is image/gif" in refused(media_type="image/gif")
-        assert "is none" in refused(data="AAAA")
-        assert "Invalid enum value 'image/bmp'" in refused(media_type="image/bmp")
-        assert f"<= {MOST_IMAGE_CHARS}" in refused(data="A" * (MOST_IMAGE_CHARS + 4))
 
 
 def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> None:

@@ -1,19 +1,18 @@
 """A loopback server that speaks Anthropic's streaming Messages format over real HTTP, for driving the real SDK.
 
 `Wire(reply)` asks the callable `reply(request_json)` what to do with each request: a list of blocks, an `Answer`, or
-a fault. It records every request and adds up the usage that it billed. Faults are made from the events of a good
-answer, so that each differs from a reply that works in one thing only."""
+a fault, made from the events of a good answer."""
 
 from __future__ import annotations
 
+import itertools
 import json
-import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from types import TracebackType
+from dataclasses import dataclass
 from typing import Any
+
+from tests.keep.model_door import peer
+from tests.keep.model_door.peer import Peer
 
 
 @dataclass(frozen=True)
@@ -56,8 +55,8 @@ Block = Say | Use | Think | Other
 
 @dataclass(frozen=True)
 class Counts:
-    input: int
-    output: int
+    input: int = 100
+    output: int = 20
     cache_write: int = 0
     cache_read: int = 0
 
@@ -80,12 +79,10 @@ class Broken:
     """A reply that is good up to an event and then goes wrong."""
 
     answer: Answer
-    events: int | None = None
-    """So many events are sent; None: all of them."""
-    extra: bytes = b""
+    events: int
+    """So many events are sent."""
+    extra: bytes
     """Sent after the events, as they are."""
-    drop: tuple[str, ...] = ()
-    """Types of events that are left out."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,6 @@ class Status:
     type: str = "api_error"
     message: str = "something went wrong"
     headers: tuple[tuple[str, str], ...] = ()
-    details: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,17 +104,6 @@ class Whole:
 
 
 Reaction = list[Block] | Answer | Broken | Status | Whole
-
-
-@dataclass(frozen=True)
-class Recorded:
-    path: str
-    headers: dict[str, str]
-    body: dict[str, Any]
-    arrived: float = 0.0
-    """When its last byte did, by time.monotonic()."""
-    size: int = 0
-    """Of the body, in bytes."""
 
 
 def error_event(type: str, message: str) -> bytes:
@@ -192,146 +177,27 @@ def _cut(text: str, length: int) -> list[str]:
     return [text[place : place + length] for place in range(0, len(text), length)]
 
 
-@dataclass
-class Wire:
-    """The server; `with Wire(reply) as wire` runs it on a free port of 127.0.0.1."""
+class Wire(Peer):
+    """`with Wire(reply) as wire` runs it on a free port of 127.0.0.1."""
 
-    reply: Callable[[dict[str, Any]], Reaction]
-    requests: list[Recorded] = field(default_factory=list)
-    billed: list[Counts] = field(default_factory=list)
-    """Usage of every answer that was sent to its end, noted before the end is sent: who has it may ask at once."""
-    answered: list[float] = field(default_factory=list)
-    """When the last byte of each answer to a POST was sent."""
-    failures: list[BaseException] = field(default_factory=list)
-    """What `reply` itself raised; leaving the `with` block raises the first one again."""
-
-    def __post_init__(self) -> None:
-        self._lock = threading.Lock()
-        wire = self
-
-        class Handler(_Handler):
-            owner = wire
-
-        self._server = _Server(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), name="wire")
-
-    def __enter__(self) -> Wire:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
-        if self.failures and error is None:
-            raise self.failures[0]
-
-    def total(self) -> Counts:
-        return Counts(
-            sum(counts.input for counts in self.billed),
-            sum(counts.output for counts in self.billed),
-            sum(counts.cache_write for counts in self.billed),
-            sum(counts.cache_read for counts in self.billed),
-        )
-
-    def _record(self, request: Recorded) -> int:
-        with self._lock:
-            self.requests.append(request)
-            return len(self.requests)
-
-    def _bill(self, counts: Counts) -> None:
-        with self._lock:
-            self.billed.append(counts)
+    def __init__(self, reply: Callable[[dict[str, Any]], Reaction]) -> None:
+        super().__init__("text/event-stream", lambda body: _sent(reply(body), body, next(self._numbers)))
+        self._numbers = itertools.count(1)
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = False
-    block_on_close = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that leaves early is what many of these tests are about."""
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-    owner: Wire
-
-    def do_GET(self) -> None:
-        self.owner._record(Recorded(self.path, _headers(self), {}))
-        self._plain(404, "text/plain", b"only POST /v1/messages is here")
-
-    def do_POST(self) -> None:
-        content = self.rfile.read(int(self.headers.get("content-length", "0")))
-        arrived = time.monotonic()
-        body = json.loads(content)
-        number = self.owner._record(Recorded(self.path, _headers(self), body, arrived, len(content)))
-        try:
-            reaction = self.owner.reply(body)
-        except Exception as error:
-            self.owner.failures.append(error)
-            reaction = Status(500, message=f"the test's own reply failed: {error!r}")
-        match reaction:
-            case list():
-                self._stream(Broken(Answer(tuple(reaction))), body, number)
-            case Answer():
-                self._stream(Broken(reaction), body, number)
-            case Broken():
-                self._stream(reaction, body, number)
-            case Status():
-                self._status(reaction)
-            case Whole():
-                self._plain(200, reaction.content_type, reaction.body)
-        self.owner.answered.append(time.monotonic())
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Tests look at `requests`."""
-
-    def _status(self, status: Status) -> None:
-        error: dict[str, Any] = {"type": status.type, "message": status.message}
-        if status.details:
-            error["details"] = status.details
-        body = json.dumps({"type": "error", "error": error, "request_id": "req_wire"}).encode()
-        headers = (("request-id", "req_wire"), *status.headers)
-        self._plain(status.code, "application/json", body, headers)
-
-    def _plain(self, code: int, content_type: str, body: bytes, headers: tuple[tuple[str, str], ...] = ()) -> None:
-        self.send_response(code)
-        self.send_header("content-type", content_type)
-        self.send_header("content-length", str(len(body)))
-        for name, value in headers:
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def _stream(self, broken: Broken, request: dict[str, Any], number: int) -> None:
-        answer = broken.answer
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
-        self.send_header("request-id", f"req_{number:04}")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        every = events(answer, request, number)
-        is_whole = broken.events is None and not broken.drop and not broken.extra
-        for place, (name, data) in enumerate(every[: broken.events]):
-            if name in broken.drop:
-                continue
-            if is_whole and place + 1 == len(every):
-                self.owner._bill(answer.usage or made_up_counts(request))
-            self._chunk(sse(name, {"type": name, **data}))
-            for _ in range(answer.pings if place == 0 else 0):
-                self._chunk(sse("ping", {"type": "ping"}))
-        if broken.extra:
-            self._chunk(broken.extra)
-        self.wfile.write(b"0\r\n\r\n")
-
-    def _chunk(self, content: bytes) -> None:
-        self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
-        self.wfile.flush()
-
-
-def _headers(handler: BaseHTTPRequestHandler) -> dict[str, str]:
-    return {name.lower(): value for name, value in handler.headers.items()}
+def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answer:
+    match reaction:
+        case Status():
+            error = {"type": reaction.type, "message": reaction.message}
+            body = json.dumps({"type": "error", "error": error}).encode()
+            return peer.Answer((body,), "end", reaction.code, "application/json", reaction.headers)
+        case Whole():
+            return peer.Answer((reaction.body,), content_type=reaction.content_type)
+        case Broken():
+            every = events(reaction.answer, request, number)[: reaction.events]
+            return peer.Answer((*(sse(name, {"type": name, **data}) for name, data in every), reaction.extra))
+        case list():
+            return _sent(Answer(tuple(reaction)), request, number)
+        case Answer():
+            first, *others = (sse(name, {"type": name, **data}) for name, data in events(reaction, request, number))
+            return peer.Answer((first, *[sse("ping", {"type": "ping"})] * reaction.pings, *others))

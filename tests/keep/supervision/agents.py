@@ -1,5 +1,5 @@
 """A small agent for the watcher's tests: a real bare repository whose `infra/runner.py` is a few lines that do
-what the branch's file `behaviour` says, and the real watcher as a child process."""
+what the file `behaviour` of its commit says, and the real watcher as a child process."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from typing import TypeVar
 from infra.keep import arguments, watcher_file
 from infra.keep.git_door.tips import read_tip
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.watcher_file import WatcherFile
-from infra.shared.paths import Paths
+from infra.keep.watcher_file import State
+from infra.shared.paths import ARCHIVE, Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import ARCHIVE
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
 from tests.keep.supervision import timed_watcher
@@ -33,7 +32,7 @@ PM = Person("PM", "pm@example.invalid")
 T = TypeVar("T")
 
 RUNNER = """
-import json, os, signal, socket, subprocess, sys, threading, time
+import json, os, signal, socket, subprocess, sys, time
 
 BOOT = json.loads(os.environ["MINIFRAM_BOOT"])
 BOT = BOOT["places"]["bot"]
@@ -57,59 +56,23 @@ def serve():
     say("SUCCESS")
     while True:
         time.sleep(60)
+        beat()
 
-LIES = {}
+HEART = int(os.environ.pop("MINIFRAM_HEART"))
 
-def lie(**lies):
-    # What probes are told from now on in place of the truth; silent=True: nothing; hung=True: a broken promise.
-    LIES.update(lies)
+def beat(within=600.0):
+    os.write(HEART, json.dumps({"doing": "serving", "within": within}).encode())
 
-def told_by_git():
-    words = ["git", "ls-remote", "--refs", BOOT["remote_url"], "refs/minifram/probe/*"]
-    listed = subprocess.run(words, capture_output=True, text=True, timeout=4).stdout
-    return " ".join(line.rpartition("/")[2] for line in listed.splitlines())
+beat()
+def behaviour():
+    for place in (".", BOOT["places"]["remote"]):  # the clone may not have the commit yet
+        words = ["git", "-C", place, "show", BOOT["commit"] + ":behaviour"]
+        shown = subprocess.run(words, capture_output=True, text=True)
+        if not shown.returncode:
+            return shown.stdout
+    raise OSError(shown.stderr)
 
-def told_by_model_door():
-    with socket.socket(socket.AF_UNIX) as door:
-        door.settimeout(4)
-        door.connect(BOOT["places"]["run"] + "/model.sock")
-        door.sendall(b'{"do":"probe"}\\n')
-        received = b"".join(iter(lambda: door.recv(65536), b""))
-    return json.loads(received)["answer"]["probe"]
-
-def answer_probes(server):
-    kept = []
-    while True:
-        client, _ = server.accept()
-        if LIES.get("silent"):
-            kept.append(client)
-            continue
-        try:
-            asked = json.loads(client.makefile().readline())
-        except (OSError, ValueError):
-            client.close()
-            continue
-        doors = {"git": "", "model": ""}
-        try:
-            if asked["doors"]:
-                doors = {"git": told_by_git(), "model": told_by_model_door()}
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            doors["trouble"] = str(error)
-        heart = {"doing": "serving", "age": 1e6 if LIES.get("hung") else 0, "within": 60}
-        truth = {name: BOOT[name] for name in ("branch", "commit")} | {"boot_id": BOOT["id"], "pid": os.getpid()}
-        answer = truth | doors | {"probe": asked["probe"], "heart": heart} | LIES
-        try:
-            client.sendall(json.dumps(answer).encode() + b"\\n")
-        except OSError:
-            pass
-        client.close()
-
-CONTROL = socket.socket(socket.AF_UNIX)
-CONTROL.bind("\\0minifram-" + BOOT["id"])
-CONTROL.listen(16)
-threading.Thread(target=answer_probes, args=(CONTROL,), daemon=True).start()
-
-exec(open("behaviour").read())
+exec(behaviour())
 """
 
 
@@ -215,18 +178,22 @@ class Agent:
     def ask(self, name: SignalName, target: str) -> None:
         write_signal(self.places.signals, Signal(name, target))
 
-    def state(self) -> WatcherFile:
+    def state(self) -> State:
         try:
             return watcher_file.decode(Path(self.places.watcher_state).read_bytes())
         except (FileNotFoundError, ValueError):
-            return WatcherFile()
+            return State()
 
-    def serving(self, branch: str = "main", but: str = "", seconds: float = 30.0) -> WatcherFile:
+    def serving(self, branch: str = "main", but: str = "", seconds: float = 30.0) -> State:
         """The state once `branch` has said SUCCESS in a boot other than `but`."""
 
-        def look() -> WatcherFile | None:
+        def look() -> State | None:
             state = self.state()
-            return state if (state.phase, state.branch) == ("running", branch) and state.boot_id != but else None
+            return (
+                state
+                if (state.phase, state.active.branch) == ("running", branch) and state.active.boot_id != but
+                else None
+            )
 
         return within(seconds, look, f"{branch} running; now {self.state()}")
 
@@ -263,7 +230,7 @@ class Agent:
                 self.watcher.kill()
                 self.watcher.wait()
         shutil.rmtree(self.run, ignore_errors=True)
-        pid = self.state().runner_pid
+        pid = self.state().active.pid
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it is over by now
             if pid and self.places.bot.encode() in Path(f"/proc/{pid}/environ").read_bytes():
                 os.kill(pid, signal.SIGKILL)
@@ -271,7 +238,7 @@ class Agent:
 
 HOPELESS = (
     'say("BOOTSTRAPPING"); raise SystemExit(1)',
-    "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 0.02}\n",
+    "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 20, also: {MINIFRAM_BOOT: nothing}}\n",
 )
-"""Behaviour and settings of an agent whose every runner fails: main dies, and safe mode is given no time to come up."""
+"""Behaviour and settings of an agent whose every runner fails, safe mode too: none can read its boot."""
 PYTHON = sys.executable

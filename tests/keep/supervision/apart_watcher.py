@@ -15,7 +15,7 @@ EXAMINER = Identity(65534, 65534)
 
 def main(argv: list[str]) -> int:
     zones = timed_zones(argv)
-    return watch(zones._replace(examiner=EXAMINER, scratch=f"{zones.places.run}/scratch"))
+    return watch(zones._replace(examiner=EXAMINER, scratch=(f"{zones.places.run}/scratch",)))
 
 
 if __name__ == "__main__":

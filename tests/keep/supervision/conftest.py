@@ -39,7 +39,7 @@ def one_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
 @pytest.fixture
 def served(one_for_all: Agent) -> Agent:
     """The same with main leading, whatever the test before has done."""
-    if within(30.0, lambda: one_for_all.state().branch, "a boot") != "main":
+    if within(30.0, lambda: one_for_all.state().active.branch, "a boot") != "main":
         one_for_all.ask(SignalName.BOOTSTRAP, "main")
     one_for_all.serving()
     return one_for_all

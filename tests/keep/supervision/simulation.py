@@ -1,6 +1,6 @@
 """Years of supervision in a minute: the real `decide` in a played world with a clock of its own. Versions that are bad
-in their own ways, outages, hops, rollbacks, stops, and a watcher that is killed at any moment, with its memory as it
-lay on the disk then. Everything comes from one seed; a broken rule is told with it.
+in their own ways, outages, hops, rollbacks, stops, and a watcher that is killed at any moment, with its file as it lay
+on the disk then. Everything comes from one seed; a broken rule is told with it.
 
 `python -m tests.keep.supervision.simulation SEED [YEARS]` plays one world and prints what happened in it."""
 
@@ -16,20 +16,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from infra.keep.active import Level, Runner
-from infra.keep.supervision import memory
 from infra.keep.supervision.decide import events, succession
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
-from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.keep.supervision.memory import may_be_lost
-from infra.keep.watcher_file import Remembered, SignalRequest, Version, WatcherFile
+from infra.keep.supervision.memory import resumed
+from infra.keep.watcher_file import Instant, Level, Patience, Phase, Request, Runner, State, Version
 
 YEAR = 365 * 86400.0
-PATIENCE = Patience(boot=60.0, grace=10.0, probation=600.0)
+PATIENCE = Patience()
 WALL = 1_800_000_000.0
 WALL_STEP_SECONDS = 5000
-
 
 Decide = Callable[[State, Event, Instant], events.Decision]
 
@@ -56,29 +52,26 @@ NATURES = (
     (Nature(0.1, 605.0), 1),  # right after its probation
     (Nature(70.0, None), 1),  # too late
 )
-
-
-LEADS = (events.Launch, events.StartRunner, events.RollBack, events.LookAtMain)
+LEADS = (events.Launch, events.Start, events.RollBack)
 """What may begin a runner; never two at once."""
 OTHER = "f" * 32
 OF_NOBODY: tuple[Event, ...] = (
-    events.Probed(OTHER),
+    events.Served(OTHER),
     events.Died(OTHER, "SIGKILL"),
-    events.SealFailed("no port", OTHER),
     events.TimeIsUp(),
-    events.SignalRefused("it is empty"),
-    events.SignalRefused("there is no clone", may_leave=True),
     events.Observed("a limit", "much was written"),
-    events.Probed(OTHER, "no answer"),
     events.MustEnd(OTHER, "too much"),
     events.MindDrifted(""),
-    events.OutageOver("the disk was full"),
 )
-NOT_ASKED: tuple[Event, ...] = (
-    events.Preparing("nobody", 10.0),
-    events.LaunchReady(Runner(OTHER, "nobody", "", 0, 0.0), "nobody asked"),
-    events.LaunchFailed("nobody", "nobody asked"),
-)
+LAUNCHES = (events.Ready, events.NotLaunched, events.RolledBack)
+ANSWERS = (events.Started, events.Ready, events.Launched, events.NotLaunched, events.RolledBack)
+"""Come in the phase that waits for them, and in no other; but a watcher may begin with whatever phase was written."""
+SOON = 1800.0
+UNHURRIED = 60.0
+"""For one that must be ended more than once."""
+MOST_FAILURES = 6
+"""Of a bad version before it is pinned: its tries, and those that a killed watcher could not note."""
+CUT_SHORT = "ended with its watcher"
 
 
 class Broken(AssertionError):
@@ -102,6 +95,10 @@ class Alive:
     killed: bool = False
     """By somebody outside, at `ends_at`."""
 
+    def death(self) -> float | None:
+        own = None if self.nature.dies_after is None else self.began + self.nature.dies_after
+        return min((moment for moment in (own, self.ends_at) if moment is not None), default=None)
+
 
 @dataclass
 class Play:
@@ -112,23 +109,27 @@ class Play:
     count: int = 0
     """Of events."""
     now: float = 0.0
-    state: State = field(default_factory=lambda: State(Phase.STARTING, Instant(0.0, WALL), PATIENCE))
-    remembered: tuple[State, float] | None = None
-    """What lies on the disk: written there, if it were read again."""
+    state: State = field(default_factory=State)
+    """It lies on the disk as well: what was not written down was not decided."""
     alive: Alive | None = None
     outage_until: float = 0.0
-    outage_ended: float = 0.0
     natures: dict[str, Nature] = field(default_factory=dict)
     main: Version = field(default_factory=Version)
+    goods: tuple[Version, ...] = ()
+    """As the repository has them."""
+    taken_back: set[str] = field(default_factory=set)
     main_since: float = 0.0
+    outdated_since: float | None = None
     failures: Counter[str] = field(default_factory=Counter)
     """Of each version, since it was last allowed to be tried."""
     seen: Counter[str] = field(default_factory=Counter)
-    asked: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, Request] = field(default_factory=dict)
     """Requests by identity that nothing has come of yet."""
     carried: Counter[str] = field(default_factory=Counter)
-    """Launches while a request was waiting."""
+    """Attempts to carry out a request."""
     told: int = 0
+    retry_wanted: bool = False
+    """By the PM, who sees a good version pinned for boots that were cut short."""
     preparing: tuple[float, Event] | None = None
     """When a preparation ends, and how."""
 
@@ -137,73 +138,75 @@ class Play:
         self.inbox: deque[Event] = deque()
         self.serial = 0
         self.move_main(GOOD)
+        self.restart()
 
     # The world.
 
-    def new_version(self, nature: Nature | None = None) -> Version:
+    def number(self) -> int:
         self.serial += 1
-        made = Version(commit=f"{self.serial:040x}", id=f"{self.serial:016x}", body=f"body {self.serial}")
+        return self.serial
+
+    def new_version(self, nature: Nature | None = None) -> Version:
+        made = Version(f"{self.number():040x}", f"version-{self.serial}")
         kinds, weights = zip(*NATURES, strict=True)
         self.natures[made.id] = nature or self.chance.choices(kinds, weights)[0]
         return made
 
     def move_main(self, nature: Nature | None = None) -> None:
-        self.main = self.new_version(nature)
-        self.main_since = self.now
+        self.main, self.main_since = self.new_version(nature), self.now
 
     def report_on_main(self) -> None:
         """A commit that changes no version."""
-        self.serial += 1
-        self.main = replace(self.main, commit=f"{self.serial:040x}")
+        self.main = replace(self.main, commit=f"{self.number():040x}")
 
     @property
     def outage(self) -> bool:
         return self.now < self.outage_until
 
-    def instant(self) -> Instant:
-        return instant_at(self.now)
+    def nature_of(self, version: str) -> Nature:
+        return self.natures.get(version, GOOD)
+
+    def main_seen(self) -> Event:
+        return events.MainSeen(self.main, self.goods)
 
     # The watcher.
 
     def follow(self, event: Event) -> None:
         """Decide, remember, act: as `infra.watcher` does."""
         self.count += 1
-        before = self.state
+        before, now = self.state, instant_at(self.now)
         self.seen[f"{before.phase.value} {type(event).__name__}"] += 1
-        self.state, actions = self.decide(self.state, event, self.instant())
+        after, actions = self.decide(before, event, now)
         if self.chance.random() < 0.0005:  # killed before it could remember: the decision was never made
-            self.state = before
             self.restart()
             return
-        if isinstance(event, events.Asked) or not may_be_lost(self.state, actions, self.kept):
-            self.remember(self.state)
+        self.state = after
+        if isinstance(event, events.RetryAsked):
+            self.retry_wanted = False
         if isinstance(event, events.Asked):
             self.note_request(event.request)
+        if isinstance(event, events.Ready) and before.request and actions:
+            self.carried[before.request.identity] += 1
+            if before.request.identity and self.carried[before.request.identity] > 1:
+                raise Broken(f"{before.request} is carried out again")
         self.check(before, event, actions)
+        for good in after.goods:
+            if good not in self.goods and good not in before.goods:
+                self.taken_back.discard(good.id)
+        if not isinstance(event, events.MainSeen) and after.goods != before.goods:
+            self.goods = tuple(good for good in after.goods if good in self.goods or good not in before.goods)
         for action in actions:
             if self.chance.random() < 0.0003:  # killed with the decision remembered and not acted upon
                 self.restart()
                 return
             self.act(action)
 
-    @property
-    def kept(self) -> Remembered:
-        return self.remembered[0] if self.remembered else WatcherFile()
-
-    def remember(self, state: State) -> None:
-        self.remembered = (state, self.now)
-
     def act(self, action: events.Action) -> None:
         match action:
-            case events.Sweep():
-                self.preparing = None
-                self.inbox = deque(each for each in self.inbox if not isinstance(each, LAUNCHES))
-            case events.LookAtMain(reason):
-                seen: Event = events.MainSeen(self.main, reason, self.withdrawn)
-                self.inbox.append(events.LaunchFailed("main", "gone") if self.outage else seen)
             case events.Launch():
+                self.drop_launches()
                 self.launch(action)
-            case events.StartRunner(runner):
+            case events.Start(runner):
                 self.start(runner)
             case events.End(firmly=True) if self.alive:
                 self.alive.ends_at = self.now + self.chance.uniform(0.0, 0.1)
@@ -213,88 +216,66 @@ class Play:
                 patient = self.chance.random() < 0.8
                 self.alive.ends_at = self.now + self.chance.uniform(0.0, 5.0) if patient else self.alive.ends_at
             case events.RollBack(target):
+                self.drop_launches()
                 if self.outage or self.chance.random() < 0.1:
                     self.inbox.append(events.RolledBack(target, problem="it cannot be"))
                 else:
                     self.move_main(GOOD)
-                    self.inbox.append(events.RolledBack(target, self.main.commit))
+                    self.inbox += [self.main_seen(), events.RolledBack(target, self.main.commit)]
+            case events.Leave():
+                self.inbox.clear()
             case events.Tell():
                 self.told += 1
                 self.report_on_main()
+
+    def drop_launches(self) -> None:
+        self.preparing = None
+        self.inbox = deque(each for each in self.inbox if not isinstance(each, LAUNCHES))
 
     def launch(self, action: events.Launch) -> None:
         if self.alive:
             raise Broken("a second runner would be launched beside the first")
         if self.outage and self.chance.random() < 0.7:
-            self.inbox.append(events.LaunchFailed(action.branch, "no space left"))
+            self.inbox.append(events.NotLaunched(action.branch, "no space left"))
             return
-        version = self.offered(action)
-        self.serial += 1
-        runner = Runner(
-            f"{self.serial:032x}",
-            action.branch,
-            action.commit,
-            self.serial,
-            self.now,
-            action.level,
-            version,
-            action.launched_for,
-        )
-        if action.level is Level.GOOD and version in self.withdrawn and version not in self.state.pardoned:
+        version = action.branch if action.level is Level.BRANCH else action.version.id
+        if action.level is Level.GOOD and version in self.taken_back:
             raise Broken(f"version {version}, which the PM took back, stands in for main")
-        pin = succession.pin_of(self.state, version)
+        pin = self.state.pin_of(version)
         if pin and action.level is Level.BRANCH:
-            self.inbox.append(events.LaunchFailed(action.branch, "pinned"))
+            self.inbox.append(events.NotLaunched(action.branch, "pinned"))
             return
         if pin:
-            raise Broken(f"{action.level.value}: version {version} is pinned ({pin.why}) and led")
-        ready = events.LaunchReady(replace(runner, pid=0, started=0.0), action.reason)
-        if action.level is Level.BRANCH:
-            self.prepare(ready)
-        else:
+            raise Broken(f"{action.level.value}: version {version} is pinned ({pin.why}) and launched")
+        commit = action.version.commit or f"{self.number():040x}"
+        runner = Runner(
+            boot_id=f"{self.number():032x}",
+            branch=action.branch,
+            commit=commit,
+            level=action.level,
+            version=version,
+            made_for=action.made_for,
+        )
+        ready = events.Ready(runner, action.reason)
+        if action.level is not Level.BRANCH:
             self.inbox.append(ready)
-
-    def prepare(self, ready: events.LaunchReady) -> None:
-        """An environment and a rehearsal: some bad versions are found out by it, and a good one never is."""
-        self.inbox.append(events.Preparing(ready.runner.branch, 140.0))
-        if self.chance.random() < 0.2:  # one more step
-            self.inbox.append(events.Preparing(ready.runner.branch, 140.0))
-        ends = self.now + self.chance.expovariate(1 / 20.0)
-        runner, nature = ready.runner, self.nature_of(ready.runner.version)
+            return
+        # An environment and a rehearsal: some bad versions are found out by it, and a good one never is.
+        answer: Event = ready
         if self.outage:
-            self.preparing = (ends, events.LaunchFailed(runner.branch, "there was no place for it"))
-        elif nature.serves_after is None and self.chance.random() < 0.9:
-            self.preparing = (ends, events.LaunchFailed(runner.branch, "it does not come up", runner, "words"))
-        else:
-            self.preparing = (ends, ready)
+            answer = events.NotLaunched(runner.branch, "there was no place for it")
+        elif self.nature_of(version).serves_after is None and self.chance.random() < 0.9:
+            answer = events.NotLaunched(runner.branch, "it does not come up", runner, "words")
+        self.preparing = self.now + self.chance.expovariate(1 / 20.0), answer
 
     def start(self, wanted: Runner) -> None:
         if self.alive:
             raise Broken("a second runner would be started beside the first")
         if self.outage and self.chance.random() < 0.1:
-            self.inbox.append(events.LaunchFailed(wanted.branch, "no process"))
+            self.inbox.append(events.NotLaunched(wanted.branch, "no process"))
             return
-        if self.state.request:
-            self.carried[self.state.request.identity] += 1
-            if self.carried[self.state.request.identity] > MOST_FAILURES:
-                raise Broken(f"{self.state.request} is carried out again and again")
-        self.serial += 1
-        runner = replace(wanted, pid=self.serial, started=self.now)
-        self.alive = Alive(runner, self.nature_of(runner.version), self.now)
-        self.inbox.append(events.Launched(runner))
-
-    def offered(self, action: events.Launch) -> str:
-        """The version that the launch leads."""
-        if action.level is Level.BRANCH:
-            return action.branch
-        if action.level is Level.SAFE:
-            return ""
-        if action.level is Level.MAIN:
-            return self.state.main.id
-        return next(good.id for good in self.state.known_good if good.commit == action.commit)
-
-    def nature_of(self, version: str) -> Nature:
-        return self.natures.get(version, GOOD)
+        self.alive = Alive(wanted, self.nature_of(wanted.version), self.now)
+        self.inbox.append(events.Launched(wanted.boot_id, self.number()))
 
     def count_failure(self, version: str) -> None:
         """Bad versions fail a known number of times and no more."""
@@ -303,34 +284,17 @@ class Play:
             raise Broken(f"bad version {version} ({self.nature_of(version)}) failed {self.failures[version]} times")
 
     def restart(self) -> None:
-        """The watcher is gone, without a word, and another begins with what lay on the disk."""
-        file = WatcherFile()
-        if self.remembered:
-            file = memory.to_file(self.remembered[0], (), instant_at(self.remembered[1]))
-        self.inbox = deque()
-        self.preparing = None
-        found = None
-        if self.alive and self.chance.random() < 0.5 and file.boot_id == self.alive.runner.boot_id:
-            found = self.alive.runner
-        if found is None:
-            self.alive = None
+        """The watcher is gone, without a word, and the runner with it; another begins with what lay on the disk."""
+        self.alive, self.preparing, self.outdated_since = None, None, None
         self.now += self.chance.uniform(0.1, 2.0)
-        self.state = memory.from_file(file, PATIENCE, self.instant())
-        known = {boot.id: boot for boot in file.boots}
-        served = bool(found and self.alive and (self.alive.served or known[found.boot_id].outcome == "success"))
-        age = self.now - self.alive.began if self.alive else 0.0
+        self.state = resumed(self.state, PATIENCE)
         # A signal whose file was not deleted is claimed again.
-        for identity, target in list(self.asked.items()):
-            name, _, words = target.partition(" ")
-            self.inbox.append(events.Asked(SignalRequest(name=name, target=words, identity=identity)))
-        self.inbox.append(events.Started(found, served, age, found.branch if found and not file.runner_pid else ""))
-        self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
-        self.outdated_since = None
-        self.remember(self.state)
+        self.inbox = deque([self.main_seen(), *map(events.Asked, self.asked.values()), events.Started()])
+        self.inbox += [events.RetryAsked()] if self.retry_wanted else []
 
     # What happens by itself.
 
-    def note_request(self, request: SignalRequest) -> None:
+    def note_request(self, request: Request) -> None:
         """Claimed and decided upon: from now on the watcher's memory answers for it."""
         known = self.state.request
         pending = known is not None and known.identity == request.identity
@@ -341,30 +305,21 @@ class Play:
 
     def ask(self, name: str, target: str, leaves: bool = True) -> None:
         """`leaves`: it is the runner's own word, which then mostly goes."""
-        self.serial += 1
-        identity = f"1:{self.serial}:1"
-        self.asked[identity] = f"{name} {target}"
-        self.inbox.append(events.Asked(SignalRequest(name=name, target=target, identity=identity)))
+        request = Request(name=name, target=target, identity=f"1:{self.number()}:1")
+        self.asked[request.identity] = request
+        self.inbox.append(events.Asked(request))
         if leaves and self.alive and self.alive.served and self.chance.random() < 0.9:  # none signals before SUCCESS
             self.alive.ends_at = self.now + self.chance.uniform(0.0, 9.0)
 
     def next_moment(self) -> float:
         moments = [self.now + self.chance.expovariate(1 / 200.0)]
-        if self.state.deadline is not None:
-            moments.append(self.state.deadline)
-        if self.preparing:
-            moments.append(self.preparing[0])
+        moments += [self.state.deadline] if self.state.deadline is not None else []
+        moments += [self.preparing[0]] if self.preparing else []
         if self.alive:
-            moments.append(self.death() or moments[0])
+            moments.append(self.alive.death() or moments[0])
             if not self.alive.served and self.alive.nature.serves_after is not None:
                 moments.append(self.alive.began + self.alive.nature.serves_after)
         return max(self.now, min(moments))
-
-    def death(self) -> float | None:
-        assert self.alive
-        own = self.alive.began + self.alive.nature.dies_after if self.alive.nature.dies_after is not None else None
-        both = [moment for moment in (own, self.alive.ends_at) if moment is not None]
-        return min(both) if both else None
 
     def step(self) -> None:
         if self.inbox:
@@ -376,12 +331,7 @@ class Play:
             self.now += self.chance.uniform(1.0, 3600.0)
             self.restart()
             return
-        was_out = self.outage
         self.now = self.next_moment()
-        if was_out and not self.outage:
-            self.outage_ended = self.now
-            if self.state.phase is Phase.WAITING:
-                self.inbox.append(events.OutageOver("the disk was full"))
         if self.alive:
             self.let_live(self.alive)
         if self.preparing and self.now >= self.preparing[0]:
@@ -398,33 +348,34 @@ class Play:
         self.surprise()
 
     def let_live(self, alive: Alive) -> None:
-        death = self.death()
-        serves = alive.nature.serves_after
+        death, serves = alive.death(), alive.nature.serves_after
         if not alive.served and serves is not None and self.now >= alive.began + serves and not self.outage:
             alive.served = True
-            self.inbox.append(events.Probed(alive.runner.boot_id))
+            self.inbox.append(events.Served(alive.runner.boot_id))
         if death is not None and self.now >= death:
             self.alive = None
             if (alive.ends_at is None or alive.ends_at > death) and not self.outage:
                 self.count_failure(alive.runner.version)
             how = self.chance.choice(["exit status 0", "exit status 1", "SIGKILL"])
-            outside = alive.killed and alive.ends_at == death
-            self.inbox.append(events.Died(alive.runner.boot_id, how, "words", alive.served, self.outage, outside))
+            outage, outside = "the disk was full" if self.outage else "", alive.killed and alive.ends_at == death
+            self.inbox.append(events.Died(alive.runner.boot_id, how, "words", alive.served, outage, outside))
 
     def surprise(self) -> None:
         chance = self.chance.random()
         if chance < 0.02:
             self.move_main()
-            self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
+            self.inbox.append(self.main_seen())
             makes_way = self.alive and self.alive.served and self.alive.runner.level is not Level.BRANCH
             if makes_way and self.chance.random() < 0.7:
                 self.ask("bootstrap", "main")  # the runner sees that main holds other code
         elif chance < 0.10:
             self.report_on_main()
-            if self.state.known_good and self.chance.random() < 0.05:
-                self.withdrawn = tuple(good.id for good in self.state.known_good if self.chance.random() < 0.5)
-            self.inbox.append(events.MainSeen(self.main, withdrawn=self.withdrawn))
-        elif chance < 0.16 and (self.alive or self.state.phase is Phase.PREPARING):
+            if self.goods and self.chance.random() < 0.05:
+                gone = {good.id for good in self.goods if self.chance.random() < 0.5}
+                self.taken_back |= gone
+                self.goods = tuple(good for good in self.goods if good.id not in gone)
+            self.inbox.append(self.main_seen())
+        elif chance < 0.16 and (self.alive or self.preparing):
             candidate = self.new_version()
             self.ask("bootstrap", self.chance.choice([candidate.id, candidate.id, "main"]))
         elif chance < 0.18:
@@ -433,58 +384,37 @@ class Play:
             self.outage_until = self.now + self.chance.expovariate(1 / 600.0)
         elif chance < 0.20:
             self.restart()
-        elif chance < 0.205:
-            self.inbox.append(events.StopAsked())
         elif chance < 0.21:
-            self.failures.clear()
-            self.inbox.append(events.RetryAsked())
-        elif chance < 0.215 and self.alive:
-            boot_id = self.alive.runner.boot_id
-            odd = self.outage or not self.alive.nature.good
-            # The first good answer ends a boot: only one that serves gives it.
-            well: list[Event] = [events.Probed(boot_id)] if self.alive.served else []
-            self.inbox += [events.Probed(boot_id, "it was slow"), *well]
-            self.inbox += [events.Probed(boot_id, "no answer")] * (2 if odd else 1)
-        elif chance < 0.2163 and self.alive:
+            self.order()
+        elif chance < 0.2113 and self.alive:
             self.inbox += [events.MindDrifted("boot/identity.md is another"), events.MindDrifted("")]
-        elif chance < 0.217 and self.alive and not self.alive.nature.good:
+        elif chance < 0.212 and self.alive and not self.alive.nature.good:
             self.inbox.append(events.MustEnd(self.alive.runner.boot_id, "all processors for an hour"))
-        elif chance < 0.22 and self.alive and not self.alive.nature.good:
-            self.inbox.append(events.SealFailed("no port", self.alive.runner.boot_id))
-        elif chance < 0.2202:
-            self.inbox.append(events.SealFailed("the rules are gone"))
         elif chance < 0.60 and self.alive and self.outage:
             self.alive.ends_at = self.now
-        elif chance < 0.30 and self.alive and self.has_lived(self.alive.runner.version):
+        elif chance < 0.30 and self.alive and any(good.id == self.alive.runner.version for good in self.state.goods):
             self.alive.ends_at, self.alive.killed = self.now, True  # three in a row are not rare
         else:
-            self.follow(self.stale())
+            self.follow(self.chance.choice([self.main_seen(), *OF_NOBODY]))
 
-    def has_lived(self, version: str) -> bool:
-        return any(good.id == version for good in self.state.known_good)
+    def order(self) -> None:
+        """By the PM."""
+        if self.chance.random() < 0.5:
+            self.inbox.appendleft(events.StopAsked())
+            return
+        self.failures.clear()
+        self.inbox.appendleft(events.RetryAsked())
 
     def interrupt(self) -> None:
         """Something from outside comes before the answers to what was done are in."""
-        if self.chance.random() < (0.5 if self.state.phase is Phase.PREPARING else 0.1):
+        chance = self.chance.random()
+        if chance < 0.1:
             self.ask("bootstrap", self.new_version().id, leaves=False)
             self.inbox.rotate(1)
-            return
-        event = self.chance.choice(self.news()) if self.chance.random() < 0.9 else self.chance.choice(self.orders())
-        if isinstance(event, events.RetryAsked):
-            self.failures.clear()
-        self.inbox.appendleft(event)
-
-    def orders(self) -> list[Event]:
-        return [events.StopAsked(), events.RetryAsked(), events.SealFailed("the rules are gone")]
-
-    def news(self) -> list[Event]:
-        """Of nobody, too early, too late, or twice."""
-        return [events.MainSeen(self.main), *OF_NOBODY]
-
-    def stale(self) -> Event:
-        """News, or an answer to what was not asked, which comes when nothing else is under way."""
-        not_asked = () if self.state.phase is Phase.PREPARING else NOT_ASKED
-        return self.chance.choice([*self.news(), events.MainSeen(self.main, "nobody asked"), *not_asked])
+        elif chance < 0.2:
+            self.order()
+        else:
+            self.inbox.appendleft(self.chance.choice([self.main_seen(), *OF_NOBODY]))
 
     # What must hold.
 
@@ -493,19 +423,24 @@ class Play:
         leads = [each for each in actions if isinstance(each, LEADS)]
         if len(leads) > 1 or (leads and self.alive):
             raise Broken(f"{event}: {leads} with {self.alive}")
-        if state.safe_mode_failures > before.safe_mode_failures or state.pins == () != before.pins:
+        if state.pins == () != before.pins:
             self.failures.clear()
-        coming = leads or self.inbox or any(isinstance(each, events.Leave) for each in actions)
+        coming = leads or self.inbox or self.preparing or any(isinstance(each, events.Leave) for each in actions)
         if not (state.runner or coming or state.deadline is not None or state.phase is Phase.STOPPED):
             raise Broken(f"{event}: nothing is due any more in {state.phase}")
-        if state.runner and self.alive is None and not self.inbox:
+        timed = state.phase in (Phase.BOOTING, Phase.ENDING, Phase.WAITING)
+        if timed and state.deadline is None and not self.inbox:
+            raise Broken(f"{event}: nothing is due any more in {state.phase}")
+        if state.active.pid and self.alive is None and not self.inbox:
             raise Broken(f"{event}: {state.runner} is said to be alive")
         if state.phase is Phase.STOPPED and (state.runner or self.alive):
             raise Broken("the watcher left a runner behind")
-        for pin in state.pins if state.pins != before.pins else ():
-            by_chance = self.nature_of(pin.version).good and "no watcher was running" not in pin.why
-            if by_chance and pin not in before.pins:
-                raise Broken(f"{event}: the good version {pin.version} was pinned: {pin.why}")
+        for pin in state.pins:
+            if pin not in before.pins and self.nature_of(pin.version).good:
+                if CUT_SHORT not in pin.why:
+                    raise Broken(f"{event}: the good version {pin.version} was pinned: {pin.why}")
+                self.retry_wanted = True
+                self.inbox.append(events.RetryAsked())
         self.check_service()
 
     def check_service(self) -> None:
@@ -518,31 +453,18 @@ class Play:
             self.outdated_since = self.now
         elif self.now - self.outdated_since > PATIENCE.make_way + PATIENCE.boot + UNHURRIED:
             raise Broken(f"{self.alive.runner} does not make way for {self.main}")
-        calm = self.now - max(self.main_since, self.outage_ended, self.quiet_since) > SOON
-        if not calm or self.outage or self.state.phase is not Phase.RUNNING or not self.state.runner:
+        calm = self.now - max(self.main_since, self.outage_until) > SOON
+        if not calm or self.state.phase is not Phase.RUNNING or self.state.main != self.main or self.inbox:
             return
-        level = self.state.runner.level
-        if (
-            level in (Level.GOOD, Level.SAFE)
-            and self.nature_of(self.state.main.id).good
-            and self.state.main == self.main
-        ):
-            raise Broken(f"{level.value} leads although main is good")
-
-    quiet_since: float = 0.0
-    outdated_since: float | None = None
-    withdrawn: tuple[str, ...] = ()
-    """What the PM took back."""
-
-
-LAUNCHES = (events.Preparing, events.LaunchReady, events.LaunchFailed)
-ANSWERS = (events.Started, events.Launched, events.RolledBack)
-"""Come in the phase that waits for them, and in no other."""
+        level = self.state.active.level
+        if level in (Level.GOOD, Level.SAFE) and self.nature_of(self.main.id).good:
+            raise Broken(f"{level.value} runs although main is good")
 
 
 def possible() -> set[tuple[str, str]]:
     """Phases and events that can meet; nothing happens to a watcher that has left."""
-    return {
+    begins = {(phase.value, "Started") for phase in (Phase.BOOTING, Phase.RUNNING, Phase.ENDING)}
+    return begins | {
         (phase.value, kind.__name__)
         for phase in Phase
         for kind in Event.__args__
@@ -550,17 +472,9 @@ def possible() -> set[tuple[str, str]]:
     }
 
 
-SOON = 1800.0
-UNHURRIED = 60.0
-"""For one that must be ended more than once."""
-MOST_FAILURES = 6
-"""Of a bad version before it is pinned: its tries, and those that a killed watcher could not note."""
-
-
 def play(seed: int, years: float, decide: Decide = decide) -> Play:
     """Raises Broken with the seed."""
     world = Play(seed, decide)
-    world.inbox.append(events.Started())
     try:
         while world.now < years * YEAR:
             world.step()

@@ -9,81 +9,67 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from infra.keep.active import Level, Runner
 from infra.keep.supervision.decide import events
 from infra.keep.supervision.decide.decision import decide
 from infra.keep.supervision.decide.events import Event
-from infra.keep.supervision.decide.state import Instant, Patience, Phase, State
-from infra.keep.watcher_file import BootRecord, Pin, SignalRequest, Version
+from infra.keep.watcher_file import BootRecord, Instant, Level, Outcome, Phase, Request, Runner, State, Strikes, Version
 
 PAGE = Path(__file__).parents[3] / "spec/TABLE_SUPERVISION.md"
 NOW = Instant(1000.0, 1_800_000_000.0)
-MAIN, OTHER = Version(commit="a" * 40, id="one"), Version(commit="b" * 40, id="two")
+MAIN, OTHER = Version("a" * 40, "one"), Version("b" * 40, "two")
 BOOT = "c" * 32
-BOOTED = BootRecord(id=BOOT, branch="main", commit=MAIN.commit, reason="start", started_at="t")
+BOOTED = BootRecord(boot_id=BOOT, branch="main", commit=MAIN.commit, reason="start", started_at="t")
+PIN = Strikes(version=MAIN.id, commit=MAIN.commit, branch="main", count=2, pinned=True, why="it died", at="t")
 
 
-def runner(level: Level) -> Runner:
-    return Runner(BOOT, "better" if level is Level.BRANCH else "main", MAIN.commit, 7, 1.0, level, MAIN.id)
+def runner(level: Level, pid: int = 7) -> Runner:
+    branch, version = "better" if level is Level.BRANCH else "main", "" if level is Level.SAFE else MAIN.id
+    return Runner(boot_id=BOOT, branch=branch, commit=MAIN.commit, level=level, version=version, pid=pid)
 
 
-def state(phase: Phase, level: Level = Level.MAIN) -> State:
-    alive = phase in (Phase.BOOTING, Phase.RUNNING, Phase.ENDING)
+def state(phase: Phase, level: Level = Level.MAIN, deadline: float | None = NOW.watch) -> State:
+    is_alive, outcome = phase in (Phase.BOOTING, Phase.RUNNING, Phase.ENDING), Outcome.BOOTING
     return State(
         phase=phase,
         since=Instant(990.0, NOW.wall - 10),
-        patience=Patience(60.0, 10.0, 600.0),
-        deadline=1000.0 if phase not in (Phase.STARTING, Phase.RUNNING) else None,
-        runner=runner(level) if alive else None,
+        deadline=deadline,
+        runner=runner(level) if is_alive else None,
         main=MAIN,
-        boots=(replace(BOOTED, outcome="success" if phase is Phase.RUNNING else "booting"),) if alive else (),
+        boots=(replace(BOOTED, outcome=Outcome.SUCCESS if phase is Phase.RUNNING else outcome),) if is_alive else (),
     )
 
 
+ATTEMPT = replace(state(Phase.STARTING, deadline=None), runner=runner(Level.MAIN, 0), boots=(BOOTED,))
 COLUMNS: tuple[tuple[str, State], ...] = (
-    ("starting", state(Phase.STARTING)),
-    ("starting, attempt recorded", replace(state(Phase.STARTING), attempt=runner(Level.MAIN), boots=(BOOTED,))),
-    ("preparing", replace(state(Phase.PREPARING), preparing="main")),
+    ("starting", state(Phase.STARTING, deadline=None)),
+    ("starting, attempt recorded", ATTEMPT),
     ("booting, a branch", state(Phase.BOOTING, Level.BRANCH)),
     ("booting, main", state(Phase.BOOTING)),
-    ("running, main", state(Phase.RUNNING)),
-    (
-        "running, last good",
-        replace(
-            state(Phase.RUNNING, Level.GOOD),
-            pins=(Pin(version="two", commit=OTHER.commit, branch="main", why="it died", at="t"),),
-        ),
-    ),
+    ("running, main", state(Phase.RUNNING, deadline=None)),
+    ("running, last good", replace(state(Phase.RUNNING, Level.GOOD, None), strikes=(PIN,), goods=(OTHER,))),
+    ("running, safe mode", replace(state(Phase.RUNNING, Level.SAFE, None), strikes=(PIN,))),
     ("ending", state(Phase.ENDING)),
     ("waiting", state(Phase.WAITING)),
 )
 ROWS: tuple[tuple[str, Event], ...] = (
-    ("the watcher starts, nobody lives", events.Started()),
-    ("the watcher starts, a runner serves", events.Started(runner(Level.MAIN), served=True)),
-    ("main was looked at", events.MainSeen(MAIN, "start")),
-    ("main cannot be read", events.LaunchFailed("main", "main could not be read")),
-    ("main moved to another version", events.MainSeen(OTHER)),
-    ("ready to launch", events.LaunchReady(runner(Level.MAIN), "start")),
-    ("launched", events.Launched(runner(Level.MAIN))),
-    ("main cannot be launched", events.LaunchFailed("main", "why")),
-    ("a preparation began", events.Preparing("b", 60.0)),
-    ("found unfit", events.LaunchFailed("better", "why", runner(Level.BRANCH))),
-    ("well", events.Probed(BOOT)),
-    ("not well", events.Probed(BOOT, "why")),
-    ("a limit is exceeded, or SIGSTOP", events.MustEnd(BOOT, "why")),
-    ("the runner died", events.Died(BOOT, "SIGKILL")),
+    ("the watcher starts", events.Started()),
+    ("main was seen, as it was", events.MainSeen(MAIN, ())),
+    ("main holds another version", events.MainSeen(OTHER, ())),
+    ("ready to launch", events.Ready(runner(Level.MAIN, 0), "start")),
+    ("launched", events.Launched(BOOT, 7)),
+    ("main cannot be launched", events.NotLaunched("main", "why")),
+    ("a branch is unfit", events.NotLaunched("better", "why", runner(Level.BRANCH))),
+    ("SUCCESS", events.Served(BOOT)),
+    ("a limit is exceeded, or a promise broken", events.MustEnd(BOOT, "why")),
+    ("the runner died", events.Died(BOOT, "exit status 1")),
     ("the mind has drifted", events.MindDrifted("why")),
     ("the mind is right again", events.MindDrifted("")),
-    ("bootstrap is asked for", events.Asked(SignalRequest(name="bootstrap", target="better", identity="1"))),
-    ("rollback is asked for", events.Asked(SignalRequest(name="rollback", target="main~1", identity="1"))),
-    ("a signal is refused", events.SignalRefused("why")),
+    ("bootstrap is asked for", events.Asked(Request(name="bootstrap", target="better", identity="1"))),
+    ("rollback is asked for", events.Asked(Request(name="rollback", target="main~1", identity="1"))),
     ("rolled back", events.RolledBack("main~1", OTHER.commit)),
     ("rollback failed", events.RolledBack("main~1", problem="why")),
     ("the PM says retry", events.RetryAsked()),
     ("something to tell", events.Observed("title", "text")),
-    ("the seal is not proved", events.SealFailed("why", BOOT)),
-    ("the seal is broken", events.SealFailed("why")),
-    ("an outage is over", events.OutageOver("the disk was full")),
     ("time is up", events.TimeIsUp()),
     ("stop", events.StopAsked()),
 )

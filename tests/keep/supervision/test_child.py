@@ -44,6 +44,7 @@ def test_what_it_said_and_how_it_ended_are_known(children: list[Child]) -> None:
     assert (child.end(), child.said()) == (3, b"done\n")
 
 
+@pytest.mark.fault("F59")
 def test_one_that_says_too_much_is_killed(children: list[Child]) -> None:
     """The memory that its output takes has a bound."""
     child = started(children, WRITES_FOR_EVER, 1 << 12)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
 from msgspec.structs import replace
 
-from infra.keep import watcher_file
-from infra.keep.active import Level, Runner
-from infra.keep.running_code import running_code
-from infra.keep.services.backoff import delay_seconds, worth_reporting
 from infra.keep.supervision import memory
 from infra.keep.supervision.decide import succession
 from infra.keep.supervision.decide.decision import decide
@@ -23,557 +20,498 @@ from infra.keep.supervision.decide.events import (
     Event,
     Launch,
     Launched,
-    LaunchFailed,
-    LaunchReady,
     Leave,
-    LookAtMain,
     MainSeen,
-    Preparing,
-    Probed,
+    MustEnd,
+    NotLaunched,
+    Observed,
+    Ready,
     RetryAsked,
     RollBack,
     RolledBack,
-    SealFailed,
-    SignalRefused,
+    Served,
+    Start,
     Started,
-    StartRunner,
     StopAsked,
-    Sweep,
     Tell,
     TimeIsUp,
 )
-from infra.keep.supervision.decide.state import BOOTSTRAP, Instant, Patience, Phase, State
-from infra.keep.supervision.reports import Reports
-from infra.keep.watcher_file import BootRecord, Pin, SignalRequest, Version, VersionFailures
-from infra.shared.paths import Paths
+from infra.keep.watcher_file import (
+    BootRecord,
+    Instant,
+    Level,
+    Outcome,
+    Patience,
+    Phase,
+    Request,
+    Runner,
+    State,
+    Strikes,
+    Version,
+)
+from infra.shared.boot import ENDED, FAILED
 
-PATIENCE = Patience(boot=60.0, grace=10.0)
+BOOT = "a" * 32
+OLD, NEW = Version("c" * 40, "old"), Version("d" * 40, "new")
 
 
 def at(seconds: float) -> Instant:
     return Instant(seconds, 1_700_000_000.0 + seconds)
 
 
-def a_runner(**overrides: object) -> Runner:
-    runner = Runner(boot_id="a" * 32, branch="main", commit="c" * 40, pid=100, started=5.0)
+def a_runner(**overrides: Any) -> Runner:
+    runner = Runner(boot_id=BOOT, branch="main", commit=OLD.commit, pid=100, version=OLD.id, made_for=OLD.id)
     return replace(runner, **overrides)
 
 
-def a_state(**overrides: object) -> State:
-    runner = a_runner()
+def a_state(**overrides: Any) -> State:
+    """Main serves."""
     boot = BootRecord(
-        id=runner.boot_id, branch="main", commit=runner.commit, reason="start", started_at="t", outcome="success"
+        boot_id=BOOT, branch="main", commit=OLD.commit, reason="start", started_at="t", outcome=Outcome.SUCCESS
     )
-    state = State(phase=Phase.RUNNING, since=at(0), patience=PATIENCE, runner=runner, boots=(boot,))
+    state = State(phase=Phase.RUNNING, since=at(0), main=OLD, runner=a_runner(), boots=(boot,))
     return replace(state, **overrides)
 
 
-def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> SignalRequest:
-    return SignalRequest(name=name, target=target, identity=identity)
+def booting(**overrides: Any) -> State:
+    state = a_state(phase=Phase.BOOTING, deadline=60.0)
+    return replace(state, **{"boots": (replace(state.boots[0], outcome=Outcome.BOOTING),), **overrides})
+
+
+def a_request(name: str = "bootstrap", target: str = "better", identity: str = "1:1:1") -> Request:
+    return Request(name=name, target=target, identity=identity)
+
+
+def a_pin(version: Version = OLD, branch: str = "main", count: int = 2, pinned: bool = True) -> Strikes:
+    return Strikes(
+        version=version.id, commit=version.commit, branch=branch, count=count, pinned=pinned, why="it died", at="t"
+    )
 
 
 def kinds(actions: list[Action]) -> list[type]:
     return [type(action) for action in actions]
 
 
+def of_branch(name: str = "better", **overrides: Any) -> Runner:
+    return a_runner(branch=name, level=Level.BRANCH, version=f"branch-{name}", **overrides)
+
+
+# A launch.
+
+
 def test_start_with_nobody_launches_main() -> None:
-    """No agent process is found: main is launched after a sweep (seed 001)."""
-    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(), at(0))
-    assert actions == [Sweep(), LookAtMain("start")]
+    """No agent process is found: main is launched (seed 001)."""
+    state, actions = decide(State(main=OLD), Started(), at(0))
+    assert actions == [Launch("main", Level.MAIN, "start", OLD, OLD.id)]
     assert state.phase is Phase.STARTING
 
 
 def test_start_with_a_remembered_request_carries_it_out() -> None:
-    """A request that an earlier watcher had claimed is not lost."""
-    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
-    assert decide(remembered, Started(), at(0))[1] == [Sweep(), Launch("better", "bootstrap")]
+    """A request that an earlier watcher had claimed is not lost, and who signalled is not blamed."""
+    for state in (State(main=OLD, request=a_request()), a_state(request=a_request()), booting(request=a_request())):
+        after, actions = decide(state, Started(), at(0))
+        assert actions == [Launch("better", Level.BRANCH, "bootstrap", made_for=OLD.id)]
+        assert (after.strikes, after.failures, after.runner) == ((), 0, None)
+        assert [boot.outcome for boot in after.boots] == [Outcome.LEFT] * len(after.boots)
 
 
-@pytest.mark.parametrize(("served", "phase"), [(True, Phase.RUNNING), (False, Phase.BOOTING)])
-def test_start_with_a_living_runner_adopts_it(served: bool, phase: Phase) -> None:
-    """A runner that outlived its watcher goes on."""
-    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), Started(a_runner(), served), at(0))
-    assert (state.phase, state.runner, actions) == (phase, a_runner(), [])
+def test_who_served_when_the_watcher_was_killed_is_not_blamed() -> None:
+    state, actions = decide(a_state(), Started(), at(0))
+    assert (kinds(actions), state.boots[0].outcome, state.strikes) == ([Launch], Outcome.DIED, ())
 
 
-def test_a_failure_is_on_the_disk_before_the_next_launch(tmp_path: Path) -> None:
-    """A watcher killed on the way to that launch remembers whom it blamed; a death that blames nobody may wait."""
-    places = Paths(*[str(tmp_path)] * 4)
-    log = structlog.get_logger("watcher")
-    kept = memory.WatcherMemory(places.watcher_state, Reports(places, log), log)
-    before = a_state(runner=a_runner(version="v"))
-    assert kept.keep(before, [], at(0), may_wait=True)
-    for outage in (True, False):
-        state, actions = decide(before, Died("a" * 32, "exit status 1", outage=outage), at(1))
-        assert kinds(actions)[:2] == [Sweep, LookAtMain]
-        assert kept.keep(state, actions, at(1), may_wait=True) is not outage
-    assert memory.load(places.watcher_state)[0].version_failures == (VersionFailures(version="v", count=1),)
+@pytest.mark.parametrize("pid", [0, 100])
+def test_a_boot_that_was_cut_short_is_a_failed_boot(pid: int) -> None:
+    """Nothing whose start takes the watcher down is started for ever; and its signal was carried out, once."""
+    branch = booting(runner=of_branch(pid=pid), phase=Phase.BOOTING if pid else Phase.STARTING)
+    state, actions = decide(branch, Started(), at(0))
+    assert (kinds(actions), state.boots[0].outcome) == ([Launch, Tell], Outcome.FAILED)
+    assert [pin.version for pin in state.pins] == ["branch-better"]
 
 
-def test_adopting_the_requested_branch_settles_the_request() -> None:
-    """A watcher killed between launching and noting it does not launch the branch twice."""
-    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request())
-    state, _ = decide(remembered, Started(a_runner(branch="better"), True, launched="better"), at(0))
-    assert (state.request, state.handled) == (None, "1:1:1")
-
-
-def test_a_hand_over_that_waits_outlives_the_watcher() -> None:
-    """Main asked for main and the watcher was killed: finding that main still alive is not the answer to it."""
-    remembered = State(Phase.STARTING, at(0), PATIENCE, request=a_request(target="main"))
-    state, _ = decide(remembered, Started(a_runner(), True), at(0))
-    assert (state.request, state.deadline) == (a_request(target="main"), 10.0)
-
-
-@pytest.mark.parametrize(("prepared", "left"), [("main", a_request()), ("better", None)])
-def test_a_preparation_that_lasts_too_long_fails_only_what_waits_for_it(
-    prepared: str, left: SignalRequest | None
-) -> None:
-    """A bootstrap that came while main was being looked at is carried out after all."""
-    state, _ = decide(State(Phase.STARTING, at(0), PATIENCE, request=a_request()), Preparing(prepared, 60.0), at(0))
-    assert (state.phase, state.deadline) == (Phase.PREPARING, 60.0)
-    state, actions = decide(state, TimeIsUp(), at(60))
-    assert state.request == left
-    assert actions[1] == (Launch("better", "bootstrap") if left else actions[1])
-    assert ("better" in str(state.troubles[-1].text)) is False
-
-
-def test_adopting_counts_the_service_from_its_start() -> None:
-    """A runner that had served for long under an earlier watcher has earned its fresh count."""
-    remembered = State(Phase.STARTING, at(0), PATIENCE, failures=7)
-    state, _ = decide(remembered, Started(a_runner(), True, age=700.0), at(0))
-    assert decide(state, Died("a" * 32, "SIGKILL"), at(1))[0].failures == 1
-
-
-def test_a_long_service_that_ends_with_a_hop_earns_a_fresh_count() -> None:
-    """The count is of failures in a row, and a long service is none."""
-    state, _ = decide(a_state(failures=7), Asked(a_request()), at(700))
-    assert decide(state, Died("a" * 32, "exit status 0"), at(701))[0].failures == 0
-    ending, _ = decide(state, TimeIsUp(), at(710))
-    assert ending.failures == 0
-    short, _ = decide(a_state(failures=7), Asked(a_request()), at(500))
-    assert decide(short, Died("a" * 32, "exit status 0"), at(501))[0].failures == 7
-
-
-def test_a_branch_whose_launch_takes_the_watcher_down_is_dropped_after_three_tries() -> None:
-    """A request that is never noted as carried out is not repeated for ever."""
-    boots: tuple[BootRecord, ...] = ()
-    for number in range(3):
-        state = State(Phase.STARTING, at(0), PATIENCE, request=a_request(), boots=boots)
-        state, actions = decide(state, Started(), at(0))
-        assert actions[:2] == [Sweep(), Launch("better", "bootstrap")]
-        spent = BootRecord(id=f"{number:032x}", branch="better", commit="c", reason="bootstrap", started_at="t")
-        boots = (*state.boots, spent)
-    state = State(Phase.STARTING, at(0), PATIENCE, request=a_request(), boots=boots)
-    state, actions = decide(state, Started(), at(0))
-    assert kinds(actions) == [Sweep, LookAtMain, Tell]
-    assert (state.request, state.handled) == (None, "1:1:1")
-
-
-def test_a_stop_that_comes_before_the_start_launches_nothing() -> None:
-    """SIGTERM while the watcher begins: it leaves at once, or ends the runner it found."""
-    state, actions = decide(State(Phase.STARTING, at(0), PATIENCE), StopAsked(), at(0))
-    assert actions == []
-    assert kinds(decide(state, Started(), at(0))[1]) == [Sweep, Leave]
-    assert kinds(decide(state, Started(a_runner(), True), at(0))[1]) == [End]
-
-
-def launched(state: State, runner: Runner, reason: str, now: Instant) -> State:
-    """The attempt is recorded, then made."""
-    state, actions = decide(state, LaunchReady(replace(runner, pid=0), reason), now)
-    assert actions == [StartRunner(replace(runner, pid=0))]
-    state, actions = decide(state, Launched(runner), now)
-    assert actions == []
-    return state
-
-
-def test_an_attempt_is_recorded_before_it_is_made() -> None:
-    """Its request stays until its process runs; one that cannot be made leaves no trace."""
+def test_an_attempt_is_written_down_before_it_is_made() -> None:
+    """Its signal is carried out with that, so that a watcher that is killed does not do it twice."""
     starting = a_state(phase=Phase.STARTING, runner=None, boots=(), request=a_request())
-    wanted = a_runner(branch="better", pid=0)
-    state, _ = decide(starting, LaunchReady(wanted, "bootstrap"), at(1))
-    file = memory.to_file(state, (), at(1))
-    assert file.code == running_code()
-    assert (file.boot_id, file.runner_pid, file.request, len(file.boots)) == ("a" * 32, 0, a_request(), 1)
-    assert decide(state, LaunchReady(a_runner(boot_id="b" * 32), "bootstrap"), at(1)) == (state, [])
-    assert decide(state, Launched(a_runner(boot_id="b" * 32)), at(1)) == (state, [])
-    failed, _ = decide(state, LaunchFailed("better", "no process"), at(1))
-    assert (failed.attempt, failed.boots, failed.request) == (None, (), None)
+    wanted = of_branch(pid=0)
+    state, actions = decide(starting, Ready(wanted, "bootstrap"), at(1))
+    assert actions == [Start(wanted)]
+    assert (state.runner, state.request, state.handled, len(state.boots)) == (wanted, None, "1:1:1", 1)
+    assert decide(state, Ready(replace(wanted, boot_id="b" * 32), "bootstrap"), at(1)) == (state, [])
+    assert decide(state, Launched("b" * 32, 7), at(1)) == (state, [])
+    failed, actions = decide(state, NotLaunched("better", "no process"), at(1))
+    assert (kinds(actions), failed.runner, failed.boots[0].outcome) == ([Launch, Tell], None, Outcome.FAILED)
+    state, actions = decide(state, Launched(BOOT, 100), at(1))
+    assert (state.phase, state.deadline, state.active.pid, actions) == (Phase.BOOTING, 61.0, 100, [])
+    assert state.hops == ((1.0, "better", OLD.id),)
 
 
-def test_launched_waits_for_success_until_the_boot_deadline() -> None:
-    """A launched runner is booting, and spends an attempt that is written down."""
-    state = launched(State(Phase.STARTING, at(1), PATIENCE), a_runner(), "start", at(1))
-    assert (state.phase, state.deadline, state.runner) == (Phase.BOOTING, 61.0, a_runner())
-    assert state.boots[-1].outcome == "booting"
+@pytest.mark.parametrize("asked", [Asked(a_request("rollback", "main~1", "2")), StopAsked()])
+def test_what_is_asked_for_between_the_attempt_and_its_pid_waits(asked: Event) -> None:
+    """The process that begins is ended as soon as it is known."""
+    state, actions = decide(a_state(phase=Phase.STARTING, runner=a_runner(pid=0)), asked, at(1))
+    assert actions == []
+    state, actions = decide(state, Launched(BOOT, 7), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
 
 
 def test_success_makes_it_running() -> None:
-    """SUCCESS of the current boot makes the runner running; what is due next is the end of its probation."""
-    state, actions = decide(a_state(phase=Phase.BOOTING, deadline=60.0), Probed("a" * 32), at(1))
+    """What is due next is the end of its probation."""
+    state, actions = decide(booting(), Served(BOOT), at(1))
     assert (state.phase, state.deadline, actions) == (Phase.RUNNING, 601.0, [])
-    branch = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(level=Level.BRANCH, branch="better"))
-    assert decide(branch, Probed("a" * 32), at(1))[0].deadline is None
+    assert state.boots[0].outcome is Outcome.SUCCESS
 
 
-@pytest.mark.parametrize("event", [Probed("b" * 32), Died("b" * 32, "exit status 1")])
+@pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1"), MustEnd("b" * 32, "why")])
 def test_news_of_another_boot_changes_nothing(event: Event) -> None:
     """A replayed line or a late death is about nobody."""
-    state = a_state(phase=Phase.BOOTING)
-    assert decide(state, event, at(1)) == (state, [])
+    assert decide(booting(), event, at(1)) == (booting(), [])
 
 
+@pytest.mark.fault("F06")
 def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_failed() -> None:
     """No SUCCESS in time: TERM, after the grace KILL, then the failure of that branch."""
-    state = a_state(phase=Phase.BOOTING, deadline=60.0, runner=a_runner(branch="better"))
-    state, actions = decide(state, TimeIsUp(), at(60))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
-    state, actions = decide(state, TimeIsUp(), at(70))
-    assert kinds(actions) == [End]
-    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(70.1))
-    assert kinds(actions) == [Sweep, LookAtMain, Tell]
-    assert isinstance(actions[1], LookAtMain)
-    assert "was not healthy within 60 s: it did not write SUCCESS" in actions[1].reason
-
-
-def test_time_is_not_up_before_the_deadline() -> None:
-    """A stale alarm changes nothing."""
-    state = a_state(phase=Phase.BOOTING, deadline=60.0)
+    state = booting(runner=of_branch())
     assert decide(state, TimeIsUp(), at(59.9)) == (state, [])
+    state, actions = decide(state, TimeIsUp(), at(60))
+    assert (state.phase, actions) == (Phase.ENDING, [End(of_branch())])
+    state, actions = decide(state, TimeIsUp(), at(70))
+    assert actions == [End(of_branch(), firmly=True)]
+    state, actions = decide(state, Died(BOOT, "SIGKILL"), at(70.1))
+    assert kinds(actions) == [Launch, Tell]
+    assert "did not write SUCCESS within 60 s" in str(actions[0])
+
+
+# Signals.
 
 
 def test_a_runner_that_signalled_and_left_is_followed_by_the_branch() -> None:
-    """The hop: the signal waits for the runner's exit, then the branch leads; nothing failed."""
+    """The hop: the signal waits for the runner's exit, then the branch is launched; nothing failed."""
     state, actions = decide(a_state(), Asked(a_request()), at(1))
     assert (actions, state.deadline) == ([], 11.0)
-    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
-    assert actions == [Sweep(), Launch("better", "bootstrap")]
-    assert (state.boots[0].outcome, state.failures) == ("left", 0)
-    state = launched(state, a_runner(boot_id="b" * 32, branch="better"), "bootstrap", at(3))
-    assert (state.request, state.handled) == (None, "1:1:1")
+    state, actions = decide(state, Died(BOOT, "exit status 0"), at(2))
+    assert actions == [Launch("better", Level.BRANCH, "bootstrap", made_for=OLD.id)]
+    assert (state.boots[0].outcome, state.failures) == (Outcome.LEFT, 0)
 
 
 def test_the_same_file_is_never_acted_on_twice() -> None:
     """A claim repeated after a crash has the same identity and changes nothing."""
-    state = a_state(handled="1:1:1")
-    assert decide(state, Asked(a_request()), at(1)) == (state, [])
+    for state in (a_state(handled="1:1:1"), a_state(request=a_request())):
+        assert decide(state, Asked(a_request()), at(1)) == (state, [])
 
 
+@pytest.mark.fault("F19")
 def test_a_later_signal_replaces_an_earlier_one_and_a_rollback_is_never_replaced_by_a_bootstrap() -> None:
     """The last wins; rollback beats bootstrap; what was dropped is written down."""
     state, _ = decide(a_state(), Asked(a_request()), at(1))
     state, _ = decide(state, Asked(a_request("rollback", "main~1", "2")), at(2))
-    assert state.request == a_request("rollback", "main~1", "2")
     state, _ = decide(state, Asked(a_request("bootstrap", "other", "3")), at(3))
     assert state.request == a_request("rollback", "main~1", "2")
-    assert [trouble.text.split(" was dropped")[0] for trouble in state.troubles] == [
-        "bootstrap better",
-        "bootstrap other",
-    ]
+    dropped = [trouble.text.split(" was dropped")[0] for trouble in state.troubles]
+    assert dropped == ["bootstrap better", "bootstrap other"]
 
 
-def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> None:
-    """A bad target is tried once, told, and main leads."""
-    state = a_state(phase=Phase.STARTING, runner=None, request=a_request())
-    state, actions = decide(state, LaunchFailed("better", "no clone"), at(1))
-    assert kinds(actions) == [Sweep, LookAtMain, Tell]
+def test_a_later_signal_takes_the_place_of_a_launch_under_way() -> None:
+    """Whatever is being prepared; the same branch once more changes nothing, so that a rehearsal cannot keep itself
+    from ending."""
+    starting = a_state(phase=Phase.STARTING, runner=None, request=a_request())
+    state, actions = decide(starting, Asked(a_request(target="best", identity="2")), at(1))
+    assert actions == [Launch("best", Level.BRANCH, "bootstrap", made_for=OLD.id)]
+    assert decide(starting, Asked(a_request("rollback", "main~1", "2")), at(1))[1] == [RollBack("main~1")]
+    state, actions = decide(starting, Asked(a_request(identity="2")), at(1))
+    assert (state.request, actions) == (a_request(), [])
+
+
+@pytest.mark.fault("F52")
+def test_a_signal_while_waiting_is_carried_out_at_once() -> None:
+    """The delay of a crash loop does not hold up a rollback."""
+    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
+    assert decide(waiting, Asked(a_request("rollback", "main~1")), at(1))[1] == [RollBack("main~1")]
+
+
+@pytest.mark.fault("F53")
+def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
+    """In a clone of its own if main is another now; the PM is told."""
+    state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
+    state = replace(state, boots=(replace(state.boots[0], version=OLD.id),))
+    for event, fresh in ((RolledBack("main~1", "d" * 40), True), (RolledBack("main~1", problem="no commit"), False)):
+        after, actions = decide(state, event, at(1))
+        assert kinds(actions) == [Launch, Tell]
+        assert isinstance(actions[0], Launch)
+        assert actions[0].fresh is fresh
+        assert (after.request, after.handled) == (None, "1:1:1")
+
+
+@pytest.mark.fault("F54")
+def test_a_branch_that_is_active_again_and_again_for_nothing_is_dropped() -> None:
+    """Six hops in ten minutes and main is what it was: the seventh is refused, and told. Another branch, or a main that
+    has become another version, may."""
+    hops = tuple((float(number), "better", OLD.id) for number in range(6))
+    ready = a_state(request=a_request(), hops=hops)
+    state, actions = decide(ready, Died(BOOT, "exit status 0"), at(100))
+    assert kinds(actions) == [Launch, Tell]
+    assert "active 6 times in 10 minutes" in str(actions[-1])
     assert (state.request, state.handled) == (None, "1:1:1")
+    for allowed, now in (
+        (replace(ready, request=a_request(target="other")), 100),
+        (replace(ready, main=NEW), 100),
+        (replace(ready, hops=hops[1:]), 100),
+        (ready, 700),
+    ):
+        assert kinds(decide(allowed, Died(BOOT, "exit status 0"), at(now))[1]) == [Launch]
+
+
+@pytest.mark.fault("F54")
+def test_rehearsals_that_signal_for_each_other_lead_nowhere() -> None:
+    """Each that is broken off counts as a hop, so that main runs again."""
+    state, actions = a_state(phase=Phase.STARTING, runner=None, request=a_request(target="one")), list[Action]()
+    for number in range(20):
+        other = a_request(target="one" if number % 2 else "two", identity=str(number))
+        state, actions = decide(state, Asked(other), at(number))
+        if kinds(actions) == [Launch, Tell]:
+            break
+    assert number == 2 * Patience().hops - 1
+    assert state.request is None
+
+
+# Ends.
 
 
 @pytest.mark.parametrize("phase", [Phase.BOOTING, Phase.RUNNING])
 def test_death_of_main_is_retried_at_once_then_later(phase: Phase) -> None:
     """The first death of main is answered at once, the next ones after 1, 2, 4 s."""
-    state, actions = decide(a_state(phase=phase), Died("a" * 32, "SIGKILL"), at(5))
-    assert kinds(actions) == [Sweep, LookAtMain, Tell]
-    state, actions = decide(a_state(phase=phase, failures=1), Died("a" * 32, "SIGKILL"), at(5))
-    assert (state.phase, kinds(actions)) == (Phase.WAITING, [Sweep, Tell])
-    assert state.deadline is not None
-    assert 6.0 <= state.deadline <= 6.1
-    state, actions = decide(state, TimeIsUp(), at(6.2))
-    assert kinds(actions) == [Sweep, LookAtMain]
+    state, actions = decide(a_state(phase=phase), Died(BOOT, "SIGKILL"), at(5))
+    assert kinds(actions) == [Launch, Tell]
+    state, actions = decide(a_state(phase=phase, failures=1), Died(BOOT, "SIGKILL"), at(5))
+    assert (state.phase, kinds(actions), state.deadline) == (Phase.WAITING, [Tell], 6.0)
+    assert kinds(decide(state, TimeIsUp(), at(6.2))[1]) == [Launch]
 
 
+@pytest.mark.fault("F04")
+def test_delays_grow_to_a_minute() -> None:
+    """0, 1, 2, 4 … 60 s, for ever."""
+    assert [succession.delay(n) for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 9999)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+@pytest.mark.fault("F01")
 def test_ten_healthy_minutes_earn_a_fresh_count() -> None:
-    """A death after 600 s of service counts as the first."""
-    state, _ = decide(a_state(failures=7), Died("a" * 32, "SIGKILL"), at(600))
-    assert state.failures == 1
+    """However they end: by a death, which counts as the first, or by a hop."""
+    assert decide(a_state(failures=7), Died(BOOT, "SIGKILL"), at(600))[0].failures == 1
+    for served, left in ((700, 0), (500, 7)):
+        state, _ = decide(a_state(failures=7), Asked(a_request()), at(served))
+        assert decide(state, Died(BOOT, "exit status 0"), at(served + 1))[0].failures == left
 
 
-def test_a_signal_while_waiting_is_carried_out_at_once() -> None:
-    """The delay of a crash loop does not hold up a rollback."""
-    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
-    assert decide(waiting, Asked(a_request("rollback", "main~1")), at(1))[1] == [Sweep(), RollBack("main~1")]
+def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> None:
+    """A bad target is tried once, told, and main runs."""
+    state = a_state(phase=Phase.STARTING, runner=None, request=a_request())
+    state, actions = decide(state, NotLaunched("better", "no clone"), at(1))
+    assert kinds(actions) == [Launch, Tell]
+    assert (state.request, state.handled) == (None, "1:1:1")
 
 
-def test_a_rollback_is_followed_by_main_whatever_came_of_it() -> None:
-    """Main leads after a rollback, done or refused, and the PM is told."""
-    state = a_state(phase=Phase.STARTING, runner=None, request=a_request("rollback", "main~1"))
-    for event in (RolledBack("main~1", "d" * 40), RolledBack("main~1", problem="no such commit")):
-        after, actions = decide(state, event, at(1))
-        assert kinds(actions) == [Sweep, LookAtMain, Tell]
-        assert after.request is None
-
-
-def test_a_refused_signal_is_told() -> None:
-    """The PM reads what was wrong with it; the runner is not touched."""
-    state, actions = decide(a_state(), SignalRefused("it is empty"), at(1))
-    assert kinds(actions) == [Tell]
-    assert state.phase is Phase.RUNNING
-
-
+@pytest.mark.fault("F51")
 def test_a_version_that_has_lived_is_not_blamed_for_what_others_do() -> None:
     """Killed from outside again and again it is started after growing delays, and never pinned; its own deaths count,
-    and so do those of a version that has not served its probation."""
-    good = Version(commit="c" * 40, id="good")
-    for known_good, outside, version_failures in (((good,), True, 0), ((good,), False, 1), ((), True, 1)):
-        booted = a_state(main=good, known_good=known_good, runner=a_runner(version="good"), failures=2)
-        state, _ = decide(booted, Died("a" * 32, "SIGKILL", served=True, outside=outside), at(30))
-        assert (state.phase, state.failures, len(state.version_failures)) == (Phase.WAITING, 3, version_failures)
-        assert ("the cause may be external" in state.troubles[-1].text) is not version_failures
-
-
-def test_a_long_service_is_known_when_somebody_ends_it() -> None:
-    """Though the moment at which its probation was over has not been looked at yet."""
-    state, _ = decide(a_state(runner=a_runner(version="good")), Died("a" * 32, "SIGKILL", outside=True), at(700))
-    assert (state.version_failures, [good.id for good in state.known_good]) == ((), ["good"])
+    and so do those of a version that has not served its probation. An outage is nobody's fault."""
+    for goods, outside, outage, blamed in (
+        ((OLD,), True, "", 0),
+        ((OLD,), False, "", 1),
+        ((), True, "", 1),
+        ((), False, "the disk was full", 0),
+    ):
+        died = Died(BOOT, "SIGKILL", served=True, from_outside=outside, outage=outage)
+        state, _ = decide(a_state(goods=goods, failures=2), died, at(30))
+        assert (state.phase, state.failures, len(state.strikes)) == (Phase.WAITING, 3, blamed)
+    state, _ = decide(a_state(), Died(BOOT, "SIGKILL", from_outside=True), at(700))
+    assert (state.strikes, state.goods) == ((), (OLD,)), "it had served its probation by then"
 
 
 def test_who_is_ended_for_a_failure_is_blamed_however_it_ends() -> None:
     """The watcher's own SIGKILL is nobody else's."""
-    good = Version(commit="c" * 40, id="good")
-    ending = a_state(
-        phase=Phase.ENDING, main=good, known_good=(good,), runner=a_runner(version="good"), failed="unwell"
-    )
-    assert decide(ending, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].version_failures
+    ending, actions = decide(a_state(goods=(OLD,)), MustEnd(BOOT, "a limit"), at(1))
+    assert kinds(actions) == [End]
+    assert decide(ending, Died(BOOT, "SIGKILL", from_outside=True), at(30))[0].strikes
 
 
-def test_safe_mode_that_somebody_kills_forgives_no_pin() -> None:
-    """Its code is the image's; that it was killed says nothing about what is pinned."""
-    safe = a_state(runner=a_runner(level=Level.SAFE))
-    assert decide(safe, Died("a" * 32, "SIGKILL", outside=True), at(30))[0].safe_mode_failures == 0
-    assert decide(safe, Died("a" * 32, "exit status 1"), at(30))[0].safe_mode_failures == 1
+def test_a_version_that_fails_too_often_is_pinned() -> None:
+    """A branch at the first failure, main at the second, what has ever served at the third; and what is next runs at
+    once."""
+    for runner, goods, tries in ((of_branch(), (), 1), (a_runner(), (), 2), (a_runner(), (OLD,), 3)):
+        state = State(main=OLD, goods=goods)
+        for number in range(tries):
+            assert state.pins == ()
+            state = replace(state, phase=Phase.BOOTING, runner=runner, since=at(number))
+            state, actions = decide(state, Died(BOOT, "exit status 1"), at(number))
+        assert [pin.version for pin in state.pins] == [runner.version]
+        assert kinds(actions) == [Launch, Tell]
 
 
-OLD, NEW = (Version(commit=letter * 40, id=f"{letter}-id", body=f"{letter}-body") for letter in "cd")
-
-
-@pytest.mark.parametrize("level", list(Level))
-def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level) -> None:
-    """Whatever leads: noticed when main moves, ended after its time, and no version is blamed. The deadline is that of
-    the first change, and goes when main is again what the runner was launched for."""
-    led = succession.launched_for(a_state(main=OLD), level)
-    before = a_state(main=OLD, runner=a_runner(level=level, version=OLD.id, launched_for=led), deadline=600.0)
-    state, actions = decide(before, MainSeen(NEW), at(1))
-    assert (state.phase, state.make_way_by, state.deadline, actions) == (Phase.RUNNING, 301.0, 301.0, [])
-    state, _ = decide(state, MainSeen(Version(commit="e" * 40, id="e-id", body="e-body")), at(100))
-    assert decide(state, MainSeen(OLD), at(150))[0].make_way_by is None
-    state, actions = decide(state, TimeIsUp(), at(301))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End, Tell])
-    assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
-    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(302))
-    assert (state.version_failures, state.failures, actions) == ((), 0, [Sweep(), LookAtMain("bootstrap")])
-
-
-def test_a_main_of_other_words_displaces_only_who_stands_in_for_it() -> None:
-    """Another SYSTEM.md is read by whoever leads at the next run; a report is nothing new to anybody."""
-    words, report = replace(OLD, commit="e" * 40, id="other words"), replace(OLD, commit="e" * 40)
-    for level, main, displaced in (
-        (Level.MAIN, words, False),
-        (Level.BRANCH, words, False),
-        (Level.SAFE, words, True),
-        (Level.GOOD, words, True),
-        (Level.SAFE, report, False),
-        (Level.MAIN, report, False),
+def test_what_runs_when_main_is_pinned() -> None:
+    """The newest good version that is not pinned itself, else safe mode; in a clone that is none of another level's."""
+    older = Version("e" * 40, "older")
+    for strikes, goods, level, version in (
+        ((), (OLD, older), Level.MAIN, OLD),
+        ((a_pin(),), (OLD, older), Level.GOOD, older),
+        ((a_pin(), a_pin(older)), (OLD, older), Level.SAFE, Version(OLD.commit)),
+        ((a_pin(count=1, pinned=False),), (), Level.MAIN, OLD),
     ):
-        led = succession.launched_for(a_state(main=OLD), level)
-        state = a_state(main=OLD, runner=a_runner(level=level, launched_for=led))
-        assert (decide(state, MainSeen(main), at(1))[0].make_way_by is not None) is displaced
+        launch = succession.of_main(a_state(runner=None, strikes=strikes, goods=goods), "why")
+        assert (launch.level, launch.version, launch.made_for) == (level, version, OLD.id)
+        assert launch.fresh is (level is not Level.MAIN)
+    branch = replace(a_state().boots[0], level=Level.BRANCH)
+    assert succession.of_main(a_state(boots=(branch,)), "").fresh
+    failed = replace(a_state().boots[0], outcome=Outcome.FAILED)
+    assert not succession.of_main(a_state(boots=(branch, failed)), "").fresh, "once"
 
 
-def test_who_makes_way_by_itself_is_not_told_of() -> None:
-    """And a boot during which main moves has its time from then on, whenever it serves."""
-    booting = a_state(phase=Phase.BOOTING, main=OLD, runner=a_runner(launched_for=OLD.body), deadline=60.0)
-    state, _ = decide(booting, MainSeen(NEW), at(1))
-    assert state.deadline == 60.0
-    state, _ = decide(state, Probed("a" * 32), at(2))
-    assert state.deadline == 301.0
-    state, _ = decide(state, Asked(a_request(target="main")), at(3))
-    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(4))
-    assert actions == [Sweep(), LookAtMain("bootstrap")]
-
-
-def test_a_memory_of_before_displaces_nobody() -> None:
-    """It does not say what its runner was launched for; the next launch will."""
-    text = '{"schema": "minifram.watcher/1", "branch": "main", "commit": "c", "boot_id": "b", "main": {"id": "c-id"}}'
-    file = watcher_file.decode(text.encode())
-    state = memory.from_file(file, PATIENCE, at(0))
-    assert (state.main.body, state.withdrawn, state.make_way_by) == ("", (), None)
-    state, _ = decide(state, Started(a_runner(launched_for=file.launched_for), True), at(0))
-    assert decide(state, MainSeen(replace(NEW, id="c-id")), at(1))[0].make_way_by is None
-
-
-def test_a_version_that_the_pm_took_back_does_not_stand_in_for_main() -> None:
-    """Not until the PM says retry, and then it does; one that stands in when it is taken back makes way."""
-    older, bad = Version(commit="e" * 40, id="older"), Version(commit="f" * 40, id="bad")
-    pin = Pin(version=bad.id, commit=bad.commit, branch="main", why="it died", at="t")
-    looked = a_state(phase=Phase.STARTING, runner=None, main=bad, known_good=(OLD, older), pins=(pin,))
-    for withdrawn, level, commit in (
-        ((), Level.GOOD, OLD.commit),
-        ((OLD.id,), Level.GOOD, older.commit),
-        ((older.id, OLD.id), Level.SAFE, bad.commit),
-    ):
-        state, actions = decide(looked, MainSeen(bad, "start", withdrawn), at(1))
-        assert [(each.level, each.commit) for each in actions if isinstance(each, Launch)] == [(level, commit)]
-    state, _ = decide(replace(state, phase=Phase.WAITING), RetryAsked(), at(2))
-    again = replace(state, phase=Phase.STARTING, pins=(pin,))
-    state, actions = decide(again, MainSeen(bad, "start", (older.id, OLD.id)), at(3))
-    assert [each.commit for each in actions if isinstance(each, Launch)] == [OLD.commit]
-    given_back, _ = decide(state, MainSeen(bad, withdrawn=()), at(4))
-    assert not succession.is_withdrawn(replace(given_back, withdrawn=(OLD.id,)), older.id)
-    assert succession.is_withdrawn(decide(given_back, MainSeen(bad, withdrawn=(OLD.id,)), at(5))[0], OLD.id)
-    runner = a_runner(level=Level.GOOD, version=OLD.id, launched_for=bad.id)
-    stands_in = a_state(main=bad, known_good=(OLD, older), pins=(pin,), runner=runner)
-    assert decide(stands_in, MainSeen(bad, withdrawn=(OLD.id,)), at(1))[0].make_way_by == 301.0
-    assert decide(stands_in, MainSeen(bad, withdrawn=None), at(1))[0].make_way_by is None
-
-
-def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
-    """A version that main is given again is tried again. What is pinned of versions that could stand in
-    stays."""
-    pins = tuple(
-        Pin(version=id, commit="c", branch=on, why="it died", at="t")
-        for id, on in ((OLD.id, "main"), ("stand-in", "main"), ("branch-1", "better"))
-    )
-    before = a_state(main=OLD, pins=pins, known_good=(Version(commit="e" * 40, id="stand-in"),))
-    moved, _ = decide(before, MainSeen(NEW), at(1))
-    assert [pin.version for pin in moved.pins] == ["stand-in"]
-    assert decide(before, MainSeen(replace(OLD, commit="e" * 40)), at(1))[0].pins == pins
-    assert decide(moved, MainSeen(before.known_good[0]), at(2))[0].pins == ()
-
-
-def test_safe_mode_is_called_safe_mode() -> None:
-    """Where nothing else is left, and when it fails itself."""
-    bad = Version(commit="c" * 40, id="bad")
-    booting = a_state(phase=Phase.BOOTING, main=bad, runner=a_runner(version="bad"), boots=())
-    state = replace(booting, version_failures=(VersionFailures(version="bad", count=1),))
-    _, actions = decide(state, Died("a" * 32, "exit status 1"), at(1))
-    assert "is pinned, safe mode is active" in str(actions[-1])
-    _, actions = decide(replace(booting, runner=a_runner(level=Level.SAFE)), Died("a" * 32, "exit status 1"), at(1))
+def test_safe_mode_that_fails_takes_all_pins_off() -> None:
+    """Nothing could run, so the machine is to blame; unless somebody killed it."""
+    safe = booting(runner=a_runner(level=Level.SAFE, version=""), strikes=(a_pin(),))
+    assert decide(safe, Died(BOOT, "SIGKILL", from_outside=True), at(30))[0].strikes == (a_pin(),)
+    state, actions = decide(safe, Died(BOOT, "exit status 1"), at(30))
+    assert state.strikes == ()
     assert "safe mode failed (1 in a row)" in str(actions[-1])
     assert "safe mode (in place of main@cccccccccccc) ended before SUCCESS" in str(actions[-1])
 
 
-def test_a_later_signal_ends_a_preparation() -> None:
-    """The later one wins, whatever is being prepared; the same branch once more changes nothing, so that a rehearsal
-    cannot keep itself from ending."""
-    preparing = a_state(phase=Phase.PREPARING, runner=None, preparing="better", request=a_request(), deadline=60.0)
-    state, actions = decide(preparing, Asked(a_request(target="best", identity="2:2:2")), at(1))
-    assert (state.request, actions) == (
-        a_request(target="best", identity="2:2:2"),
-        [Sweep(), Launch("best", BOOTSTRAP)],
+def test_six_hours_of_service_forget_failures() -> None:
+    """Not an hour: dying every hour is a way to be bad."""
+    for served, left in ((5 * 3600.0, 1), (6 * 3600.0, 0)):
+        state, _ = decide(a_state(strikes=(a_pin(count=1, pinned=False),), deadline=1.0), TimeIsUp(), at(served))
+        assert len(state.strikes) == left
+
+
+def test_only_what_main_holds_becomes_good() -> None:
+    """What the PM took back meanwhile does not come onto the list again."""
+    assert decide(a_state(deadline=600.0), TimeIsUp(), at(600))[0].goods == (OLD,)
+    assert decide(a_state(deadline=600.0, main=NEW), TimeIsUp(), at(600))[0].goods == ()
+
+
+# Main.
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level) -> None:
+    """Whatever runs: noticed when main moves, ended after its time, and no version is blamed. The deadline is that of
+    the first change, and goes when main is again what the runner was launched for."""
+    before = a_state(runner=a_runner(level=level), deadline=600.0)
+    state, actions = decide(before, MainSeen(NEW, ()), at(1))
+    assert (state.phase, state.make_way_by, state.deadline, actions) == (Phase.RUNNING, 301.0, 301.0, [])
+    state, _ = decide(state, MainSeen(Version("e" * 40, "e"), ()), at(100))
+    assert decide(state, MainSeen(OLD, ()), at(150))[0].make_way_by is None
+    state, actions = decide(state, TimeIsUp(), at(301))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End, Tell])
+    assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
+    state, actions = decide(state, Died(BOOT, "SIGKILL"), at(302))
+    assert (state.strikes, state.failures, kinds(actions)) == ((), 0, [Launch])
+
+
+def test_main_may_move_at_any_moment_of_a_launch() -> None:
+    """Before the attempt, or during a boot that lasts longer than the time to make way: it has its time."""
+    starting, _ = decide(a_state(phase=Phase.STARTING, runner=None), MainSeen(NEW, ()), at(1))
+    assert decide(starting, Ready(a_runner(pid=0), "start"), at(2))[0].make_way_by == 302.0
+    moved, _ = decide(booting(deadline=900.0), MainSeen(NEW, ()), at(1))
+    state, _ = decide(moved, Served(BOOT), at(400))
+    assert state.deadline == 301.0
+    assert decide(state, TimeIsUp(), at(400))[0].phase is Phase.ENDING
+    fresh, _ = decide(
+        replace(a_state(phase=Phase.STARTING, runner=None), make_way_by=5.0), Ready(a_runner(), ""), at(1)
     )
-    assert "bootstrap better was dropped: bootstrap best came after it" in state.troubles[-1].text
-    state, actions = decide(preparing, Asked(a_request("rollback", "main~1", "2:2:2")), at(1))
-    assert actions == [Sweep(), RollBack("main~1")]
-    state, actions = decide(preparing, Asked(a_request(identity="2:2:2")), at(1))
-    assert (state.phase, state.request, actions) == (Phase.PREPARING, a_request(), [])
+    assert fresh.make_way_by is None
 
 
-def test_rehearsals_that_signal_for_each_other_lead_nowhere() -> None:
-    """Each that is broken off counts as a hop, so that main leads again."""
-    state = a_state(phase=Phase.STARTING, runner=None, request=a_request(target="one", identity="0"))
-    actions: list[Action] = []
-    for number in range(1, 20):
-        name, other = ("one", "two") if number % 2 else ("two", "one")
-        state, _ = decide(state, Preparing(name, 60.0), at(number))
-        state, actions = decide(state, Asked(a_request(target=other, identity=str(number))), at(number))
-        if kinds(actions) == [Sweep, LookAtMain, Tell]:
-            break
-    assert "hopped too often" in str(actions[-1])
-    assert number == 2 * PATIENCE.hops
+def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
+    """A version that main is given again is tried again. What is pinned of versions that could stand in stays, and a
+    report moves main and changes nothing."""
+    stand_in = Version("e" * 40, "stand-in")
+    pins = (a_pin(), a_pin(stand_in), a_pin(Version("f" * 40, "branch-1"), "better"))
+    before = a_state(strikes=pins, goods=(stand_in,), failures=3)
+    moved, _ = decide(before, MainSeen(NEW, (stand_in,)), at(1))
+    assert ([pin.version for pin in moved.pins], moved.failures) == (["stand-in", "branch-1"], 0)
+    assert decide(before, MainSeen(replace(OLD, commit="e" * 40), (stand_in,)), at(1))[0].strikes == pins
+    assert decide(before, MainSeen(stand_in, (stand_in,)), at(2))[0].pins == pins[2:]
+    waiting = replace(before, phase=Phase.WAITING, runner=None)
+    assert kinds(decide(waiting, MainSeen(NEW, ()), at(1))[1]) == [Launch]
 
 
-def test_leaving_for_a_branch_that_has_no_clone_is_no_version_s_fault() -> None:
-    """The signal was refused, and whoever wrote it left all the same: a delay, and no pin; a crash is a crash."""
-    state, actions = decide(a_state(), SignalRefused("there is no clone", "1", may_leave=True), at(1))
-    assert (state.phase, kinds(actions)) == (Phase.RUNNING, [Tell])
-    young = replace(state, runner=a_runner(version="young"))
-    left, _ = decide(young, Died("a" * 32, "exit status 0", outside=True), at(2))
-    assert (left.version_failures, left.failures) == ((), 1)
-    assert decide(young, Died("a" * 32, "exit status 1"), at(2))[0].version_failures
+def test_what_is_newer_than_a_good_version_that_main_holds_again_was_taken_back() -> None:
+    """By whatever command or plain git; and what the PM took off the list is not on it any more."""
+    older = Version("e" * 40, "older")
+    state, _ = decide(a_state(goods=(NEW, OLD, older)), MainSeen(OLD, (NEW, OLD, older)), at(1))
+    assert state.goods == (OLD, older)
+    assert decide(a_state(goods=(OLD, older)), MainSeen(NEW, (older,)), at(1))[0].goods == (older,)
+
+
+def test_retry_tries_main_again() -> None:
+    """What stands in for it makes way, and a delay is over."""
+    pinned = a_state(strikes=(a_pin(),), failures=3, runner=a_runner(level=Level.GOOD))
+    state, actions = decide(pinned, RetryAsked(), at(1))
+    assert (state.strikes, state.failures, kinds(actions)) == ((), 0, [End])
+    _, actions = decide(state, Died(BOOT, "exit status 0"), at(2))
+    assert actions == [Launch("main", Level.MAIN, "restart: the PM requested it", OLD, OLD.id)]
+    waiting = replace(pinned, phase=Phase.WAITING, runner=None)
+    assert kinds(decide(waiting, RetryAsked(), at(1))[1]) == [Launch]
+    assert decide(a_state(), RetryAsked(), at(1)) == (a_state(), [])
+
+
+# The end of the watcher, and its memory.
 
 
 def test_stop_ends_the_runner_then_the_watcher() -> None:
-    """An orderly stop: TERM, death, sweep, leave; a pending request stays for the next start."""
-    state, actions = decide(a_state(request=a_request()), StopAsked(), at(1))
+    """TERM, death, leave; a pending request stays for the next start, a row of failures does not."""
+    state, actions = decide(a_state(request=a_request(), failures=7), StopAsked(), at(1))
     assert kinds(actions) == [End]
-    state, actions = decide(state, Died("a" * 32, "exit status 0"), at(2))
-    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
-    assert (state.request, state.boots[0].outcome) == (a_request(), "left")
+    state, actions = decide(state, Died(BOOT, "exit status 0"), at(2))
+    assert (state.phase, kinds(actions), state.failures) == (Phase.STOPPED, [Leave], 0)
+    assert (state.request, state.boots[0].outcome) == (a_request(), Outcome.LEFT)
+    assert kinds(decide(State(main=OLD), StopAsked(), at(0))[1]) == [Leave]
 
 
-def test_a_broken_seal_ends_everything_and_says_why() -> None:
-    """The runner goes first, the PM is told, and nothing is launched afterwards."""
-    state, actions = decide(a_state(), SealFailed("the canary was not rejected"), at(1))
-    assert kinds(actions) == [End, Tell]
-    assert "the canary was not rejected" in str(actions[-1])
-    assert decide(state, SealFailed("again"), at(2)) == (state, [])
-    state, actions = decide(state, Died("a" * 32, "SIGTERM"), at(3))
-    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave])
-    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
-    state, actions = decide(waiting, SealFailed("no canary"), at(1))
-    assert (state.phase, kinds(actions)) == (Phase.STOPPED, [Sweep, Leave, Tell])
+def test_something_to_tell_touches_nothing() -> None:
+    state, actions = decide(a_state(), Observed("a signal was refused", "it is empty"), at(1))
+    assert (kinds(actions), state.phase, state.troubles[-1].text) == ([Tell], Phase.RUNNING, "it is empty")
 
 
-def test_a_runner_that_keeps_the_seal_from_being_proved_is_ended_at_once() -> None:
-    """It counts as failed; of another boot, or of one that is being ended for a failure, nothing follows."""
-    state, actions = decide(a_state(), SealFailed("no port is left", "a" * 32), at(1))
-    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
-    assert decide(state, SealFailed("no port is left", "a" * 32), at(2)) == (state, [])
-    assert decide(a_state(), SealFailed("no port is left", "b" * 32), at(1)) == (a_state(), [])
-    state, actions = decide(state, Died("a" * 32, "SIGKILL"), at(3))
-    assert (state.phase, kinds(actions)) == (Phase.STARTING, [Sweep, LookAtMain, Tell])
-    assert "no port is left" in str(actions[-1])
+def test_a_watcher_begins_with_what_the_last_one_wrote(tmp_path: Path) -> None:
+    """But for what was on its clock; and who ran is not forgotten, so that it is known how it ended."""
+    path = str(tmp_path / "watcher.json")
+    kept = memory.WatcherMemory(path, structlog.get_logger())
+    written = a_state(
+        request=a_request(), goods=(OLD,), strikes=(a_pin(),), stopping=True, deadline=5.0, make_way_by=9.0
+    )
+    assert kept.keep(replace(written, hops=((1.0, "better", "x"),)), ())
+    found, problem = memory.load(path, Patience(boot=7.0))
+    same = replace(written, since=Instant(), deadline=None, make_way_by=None, stopping=False, code=found.code)
+    assert (found, problem) == (replace(same, patience=Patience(boot=7.0)), "")
+    assert found.code
 
 
-def test_a_launch_that_the_seal_forbids_is_the_last() -> None:
-    """With nothing of the cell's alive the seal was not proved: no failure of the version, and the end."""
-    starting = a_state(phase=Phase.STARTING, runner=None)
-    state, actions = decide(starting, SealFailed("no canary"), at(1))
-    assert kinds(actions) == [Tell]
-    state, actions = decide(state, LaunchFailed("better", "the seal does not hold"), at(1))
-    assert (state.phase, state.failures, kinds(actions)) == (Phase.STOPPED, 0, [Sweep, Leave])
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        (Died(BOOT, "exit status 1"), (FAILED, BOOT, OLD.commit, "failed")),
+        (Died(BOOT, "exit status 1", served=True), (ENDED, BOOT, OLD.commit, "died")),
+        (Served(BOOT), None),
+    ],
+)
+def test_how_each_attempt_ended_stands_in_the_boot_log(event: Event, said: tuple[str, str, str, str] | None) -> None:
+    """What a runner does not live to write, or cannot know."""
+    after, _ = decide(booting(), event, at(1))
+    lines = memory.boot_lines(booting(), event, after, at(1))
+    assert [(each.word, each.boot_id, each.commit, each.details["outcome"]) for each in lines] == (
+        [said] if said else []
+    )
 
 
-def test_a_branch_that_leads_again_and_again_for_nothing_is_dropped() -> None:
-    """Six hops in ten minutes and main is what it was: the seventh is refused, and told. Another branch, or a main that
-    has become another version, may."""
-    hops = tuple((float(number), "better", "") for number in range(6))
-    ready = a_state(phase=Phase.RUNNING, request=a_request(), hops=hops)
-    state, actions = decide(ready, Died("a" * 32, "exit status 0"), at(100))
-    assert kinds(actions) == [Sweep, LookAtMain, Tell]
-    assert "hopped too often" in str(actions[-1])
-    assert (state.request, state.handled) == (None, "1:1:1")
-    for allowed in (
-        replace(ready, request=a_request(target="other")),
-        replace(ready, main=Version(commit="e" * 40, id="new")),
-        replace(ready, hops=hops[1:]),
-    ):
-        assert kinds(decide(allowed, Died("a" * 32, "exit status 0"), at(100))[1]) == [Sweep, Launch]
-    assert kinds(decide(ready, Died("a" * 32, "exit status 0"), at(700))[1]) == [Sweep, Launch]
-    starting = a_state(phase=Phase.STARTING, runner=None)
-    state = launched(starting, a_runner(level=Level.BRANCH), "bootstrap", at(1))
-    assert state.hops == ((1.0, "main", ""),)
-
-
-def test_stop_ends_a_row_of_failures() -> None:
-    """Who stops and starts an agent that keeps failing sees it try at once."""
-    state, _ = decide(a_state(failures=7), StopAsked(), at(1))
-    state, _ = decide(state, Died("a" * 32, "SIGKILL"), at(2))
-    assert (state.phase, state.failures) == (Phase.STOPPED, 0)
-
-
-def test_delays_grow_to_a_minute_with_a_tenth_of_jitter() -> None:
-    """0, 1, 2, 4 … 60 s."""
-    assert [delay_seconds(n, "0000") for n in (1, 2, 3, 4, 5, 6, 7, 8, 9, 99)] == [0, 1, 2, 4, 8, 16, 32, 60, 60, 60]
-    assert delay_seconds(9, "ffff") == pytest.approx(66.0)
-    assert [n for n in range(20) if worth_reporting(n)] == [1, 2, 4, 8, 16]
+def test_a_refused_launch_stands_in_the_boot_log() -> None:
+    """Once, whether or not it was written down as an attempt; an answer to what was not asked does not."""
+    starting = a_state(phase=Phase.STARTING, runner=None, boots=())
+    for event in (NotLaunched("better", "unfit", of_branch(boot_id="")), NotLaunched("better", "no clone")):
+        after, _ = decide(starting, event, at(1))
+        (line,) = memory.boot_lines(starting, event, after, at(1))
+        assert (line.word, line.branch, line.boot_id) == (FAILED, "better", "0" * 32)
+        assert line.commit == (OLD.commit if event.guilty else "-")
+    assert memory.boot_lines(a_state(), event, decide(a_state(), event, at(1))[0], at(1)) == []
+    attempted, _ = decide(starting, Ready(of_branch(pid=0), "bootstrap"), at(1))
+    after, _ = decide(attempted, event, at(1))
+    assert [line.boot_id for line in memory.boot_lines(attempted, event, after, at(1))] == [BOOT]

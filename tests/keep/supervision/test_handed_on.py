@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from infra.shared.policy import Policy, Rule, from_text
+import msgspec
+
+from infra.shared.policy import Policy, Rule
 from tests.keep.supervision.agents import Agent, within
 
 
@@ -20,4 +22,6 @@ def test_the_policy_reaches_the_runner(make_agent: Callable[..., Agent]) -> None
     given = Path(agent.places.main_checkout) / "logs/given"
     text = within(30.0, lambda: given.read_text() if given.exists() else None, "what the runner was given")
 
-    assert from_text(json.loads(text)["policy"]) == Policy("ask", rules=(Rule("deny", commands=("rm *",)),))
+    assert msgspec.convert(json.loads(text)["policy"], Policy) == Policy(
+        "ask", rules=(Rule("deny", commands=("rm *",)),)
+    )

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.keep.supervision.versions import version_of
-from infra.keep.watcher_file import WatcherFile
+from infra.keep.code import version_of
+from infra.keep.watcher_file import Outcome, State
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.keep.supervision.agents import Agent, within
@@ -29,12 +29,16 @@ LONG = ("ends at once with status 0", "hangs")
 """Not healthy in time, as the one that forges another's SUCCESS."""
 
 
-def level(agent: Agent, name: str, commit: str = "") -> WatcherFile:
+def level(agent: Agent, name: str, commit: str = "") -> State:
     """The state once this level serves."""
 
-    def look() -> WatcherFile | None:
+    def look() -> State | None:
         state = agent.state()
-        return state if (state.phase, state.level) == ("running", name) and commit in ("", state.commit) else None
+        return (
+            state
+            if (state.phase, state.active.level) == ("running", name) and commit in ("", state.active.commit)
+            else None
+        )
 
     return within(30.0, look, f"{name} serving; now {agent.state()}")
 
@@ -44,10 +48,12 @@ def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
     agent = make_agent(GOOD, SETTINGS)
     agent.start()
     agent.serving()
-    good = within(30.0, lambda: agent.state().known_good, "a good version")
+    good = within(30.0, lambda: agent.state().goods, "a good version")
     return agent, good[0].commit
 
 
+@pytest.mark.fault("F04", "F27", "F29")
+@pytest.mark.attack("S20")
 @pytest.mark.parametrize("way", [pytest.param(way, marks=pytest.mark.long) if way in LONG else way for way in WAYS])
 def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, way: str) -> None:
     """Whatever is wrong with it: it is tried, pinned, and the PM reads why; main itself stays as the PM left it, until
@@ -59,7 +65,7 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     agent.ask(SignalName.BOOTSTRAP, "main")
     state = level(agent, "last good", good)
     assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
-    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, an earlier version is active")
+    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, last good is active")
     assert agent.git("ls-remote", "origin", "main").split()[0] != good
     assert agent.git("merge-base", "--is-ancestor", bad, "origin/main") == ""
 
@@ -68,7 +74,7 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent, w
     agent.commit(GOOD)
     mended = agent.push_main()
     agent.ask(SignalName.BOOTSTRAP, "main")
-    assert level(agent, "main").commit == mended
+    assert level(agent, "main").active.commit == mended
 
 
 def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(make_agent: MakeAgent) -> None:
@@ -82,14 +88,14 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     assert agent.watcher
     agent.watcher.kill()
     agent.watcher.wait()
-    first, begun = agent.state().boot_id, agent.log().count("watcher.started")
-    agent.start()
-    within(30.0, lambda: agent.log().count("watcher.started") > begun, "a second watcher")
-    assert level(agent, "last good", good).boot_id == first, "the runner outlived it"
-    agent.stop()
+    first = agent.state().active.boot_id
     failures = agent.log().count('"runner_level": "main"')
     agent.start()
-    within(30.0, lambda: agent.state().boot_id not in ("", first) and level(agent, "last good", good), "a fresh start")
+    within(
+        30.0,
+        lambda: agent.state().active.boot_id not in ("", first) and level(agent, "last good", good),
+        "a fresh start",
+    )
     assert agent.log().count('"runner_level": "main"') == failures, "a pinned version was led again"
     Git(agent.places.remote)("update-ref", "refs/minifram/retry", "refs/heads/main")
     within(30.0, lambda: not agent.state().pins, "no pins")
@@ -99,15 +105,16 @@ def test_a_pinned_main_stays_pinned_over_the_watcher_s_death_until_the_pm_asks(m
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
 
 
+@pytest.mark.fault("F01")
 def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAgent) -> None:
     """Three kill -9 from outside: it is started again each time, and nothing else leads in its place."""
     agent, _ = grown(make_agent)
     for _ in range(3):
         before = agent.state()
-        os.kill(before.runner_pid, signal.SIGKILL)
-        agent.serving(but=before.boot_id)
+        os.kill(before.active.pid, signal.SIGKILL)
+        agent.serving(but=before.active.boot_id)
     state = level(agent, "main")
-    assert (state.pins, state.version_failures) == ((), ())
+    assert (state.pins, state.strikes) == ((), ())
     assert [boot.outcome for boot in state.boots[-4:]] == ["died", "died", "died", "success"]
 
 
@@ -126,9 +133,9 @@ def test_a_main_of_the_pm_s_displaces_a_runner_that_ignores_it(make_agent: MakeA
     first = agent.serving()
     commit = push(agent, "two", GOOD)
     within(30.0, lambda: agent.state().make_way_by, "the time by which it is to be gone")
-    state = agent.serving(but=first.boot_id)
-    assert state.version == version_of(agent.git, commit).id
-    assert (state.version_failures, state.boots[0].outcome, state.make_way_by) == ((), "left", "")
+    state = agent.serving(but=first.active.boot_id)
+    assert state.active.version == version_of(agent.git, commit).id
+    assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), Outcome.LEFT, None)
     assert "did not make way for main, now at" in agent.told("was ended, main is active")
 
 
@@ -138,17 +145,20 @@ def test_a_version_that_the_pm_reverted_does_not_lead_again(make_agent: MakeAgen
     agent = make_agent(GOOD, settings)
     agent.start()
     first = agent.serving()
-    good = within(30.0, lambda: agent.state().known_good, "a good version")[0]
+    good = within(30.0, lambda: agent.state().goods, "a good version")[0]
     unwanted = push(agent, "two", GOOD)
-    agent.serving(but=first.boot_id)
-    within(30.0, lambda: len(agent.state().known_good) == 2, "two good versions")
+    agent.serving(but=first.active.boot_id)
+    within(30.0, lambda: len(agent.state().goods) == 2, "two good versions")
     agent.git("revert", "--no-edit", unwanted)
+    agent.push_main()
+    within(30.0, lambda: agent.state().goods == (good,), "the one that was taken back gone")
     push(agent, "three", "import no_such_module")
     state = level(agent, "last good")
-    assert state.version == good.id
-    assert state.withdrawn == (version_of(agent.git, unwanted).id,)
+    assert state.active.version == good.id
+    assert Git(agent.places.remote)("for-each-ref", "--format=%(objectname)", "refs/minifram/good") == good.commit
 
 
+@pytest.mark.fault("F38", "F52")
 def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:
     """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
     agent = make_agent("import no_such_module", SETTINGS)
@@ -159,6 +169,7 @@ def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -
     assert "no_such_module" in agent.comms()
 
 
+@pytest.mark.fault("F50")
 def test_a_bad_branch_is_not_led_twice(make_agent: MakeAgent) -> None:
     """The same version again is refused with the reason; the PM may allow it."""
     agent, _ = grown(make_agent)

@@ -6,48 +6,43 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
-from infra.keep.active import Level
 from infra.keep.supervision.decide import succession
 from infra.keep.supervision.decide.decision import decide
-from infra.keep.supervision.decide.events import End, Launch, LookAtMain, MainSeen, MindDrifted, Tell
-from infra.keep.supervision.decide.state import BOOTSTRAP, Phase
-from infra.keep.watcher_file import SAFE_LEVEL, SignalRequest, Version
+from infra.keep.supervision.decide.events import Died, End, Launch, MindDrifted, Tell
+from infra.keep.watcher_file import Level, Phase, Version
 from infra.shared.mind.layout import IDENTITY
 from infra.shared.people import Person
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from tests.keep.supervision.agents import Agent, within
-from tests.keep.supervision.test_decide import a_runner, a_state, at
+from tests.keep.supervision.test_decide import BOOT, a_request, a_runner, a_state, at, kinds
 
-MAIN = Version(commit="c" * 40, id="v", body="b")
+MAIN = Version("c" * 40, "v")
 
 
 def test_what_runs_makes_way_for_safe_mode_and_back() -> None:
     """Main or a branch is ended, the next launch is safe mode; when the mind is right, main is next again. Who runs
     already what has to run is left alone."""
     state, actions = decide(a_state(main=MAIN), MindDrifted("identity"), at(1))
-    assert (state.phase, [type(each) for each in actions]) == (Phase.ENDING, [End])
-    state, actions = decide(replace(state, runner=None, phase=Phase.STARTING), MainSeen(MAIN, "restart"), at(2))
-    (launch,) = actions
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
+    state, (launch,) = decide(state, Died(BOOT, "exit status 0"), at(2))
     assert isinstance(launch, Launch)
     assert launch.level is Level.SAFE
-    assert launch.reason == "restart; the mind has drifted: identity"
-
-    safe = replace(state, phase=Phase.RUNNING, request=None, runner=a_runner(level=Level.SAFE))
+    assert launch.reason == "restart: the mind has drifted; the mind has drifted: identity"
+    safe = a_state(main=MAIN, drifted="identity", runner=a_runner(level=Level.SAFE))
     assert decide(safe, MindDrifted("identity"), at(3)) == (safe, [])
     state, actions = decide(safe, MindDrifted(""), at(4))
-    assert [type(each) for each in actions] == [End]
-    assert succession.next_launch(state, "").level is Level.MAIN
+    assert kinds(actions) == [End]
+    assert succession.of_main(state, "").level is Level.MAIN
 
 
 def test_no_hop_while_the_mind_has_drifted() -> None:
     """The request is told to be dropped; safe mode is next."""
-    request = SignalRequest(name="bootstrap", target="better", identity="1")
-    state = a_state(main=MAIN, runner=None, request=request, drifted="identity")
-    state, actions = succession.next_up(state, BOOTSTRAP, at(1))
-    assert [type(each) for each in actions][1:] == [LookAtMain, Tell]
+    state = a_state(main=MAIN, runner=None, request=a_request(), drifted="identity")
+    state, actions = succession.next_up(state, "", at(1))
+    assert kinds(actions) == [Launch, Tell]
+    assert "better was not started, safe mode is active" in str(actions[-1])
     assert state.request is None
 
 
@@ -63,5 +58,5 @@ def test_a_spoiled_identity_is_met_by_safe_mode(make_agent: Callable[..., Agent]
 
     agent.start()
 
-    within(20, lambda: agent.state().level == SAFE_LEVEL, "safe mode")
+    within(20, lambda: agent.state().active.level is Level.SAFE, "safe mode")
     agent.told("boot/identity.md is not as the PM wrote it")

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 import structlog
 
+from infra.keep.repository.page_text import PageBounds
 from infra.keep.supervision.decide.events import Tell
-from infra.keep.supervision.decide.state import Instant
-from infra.keep.supervision.reports import DIFFERENT_NAMES, LONGEST_DELAY, MOST_KEPT, TOGETHER, Reports
+from infra.keep.supervision.reports import AGAIN_SECONDS, TOGETHER, Reports
+from infra.keep.watcher_file import Instant
+from infra.shared.paths import ARCHIVE
 from infra.shared.repository.git import Git
-from infra.shared.repository.page_text import ARCHIVE, PageBounds
 from infra.shared.repository.tip import read_file
 from tests.keep.supervision.agents import Agent
 
@@ -45,7 +46,7 @@ def test_what_waits_is_told_in_one_commit_and_in_order(agent: Agent) -> None:
     """A push each would take too long where many wait."""
     mine, before = reports(agent), commits(agent)
     for number in range(TOGETHER + 2):
-        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-", f"file:{number}"), at(0))
+        mine.add(Tell(f"x {number}", f"-number-{number}-"), at(0))
     mine.send(at(0))
     assert told(agent) == [str(number) for number in range(TOGETHER + 2)]
     assert (commits(agent), mine.untold) == (before + 2, ())
@@ -55,12 +56,12 @@ def test_after_a_death_only_what_was_not_told_is(agent: Agent) -> None:
     """The first watcher told some and did not live to note it; the second goes on with all that it had noted."""
     first = reports(agent)
     for number in range(3):
-        first.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
+        first.add(Tell(f"x {number}", f"-number-{number}-"), at(0))
     noted = first.untold
     first.send(at(0))
     second = reports(agent)
     second.take_up(noted)
-    second.add(Tell("watcher: x 3", "-number-3-", "file:3"), at(1))
+    second.add(Tell("x 3", "-number-3-"), at(1))
     second.send(at(1))
     assert told(agent) == ["0", "1", "2", "3"]
     before = commits(agent)
@@ -70,36 +71,17 @@ def test_after_a_death_only_what_was_not_told_is(agent: Agent) -> None:
     assert (commits(agent), third.untold) == (before, ())
 
 
-def test_a_repository_that_is_away_is_asked_again_after_a_growing_while(agent: Agent) -> None:
+def test_a_repository_that_is_away_is_asked_again_after_a_while(agent: Agent) -> None:
     """Nothing is lost, and no second is spent on an attempt that was made a moment ago."""
     mine = reports(agent)
-    mine.add(Tell("watcher: x", "-number-0-"), at(0))
+    mine.add(Tell("x", "-number-0-"), at(0))
     os.rename(agent.places.remote, f"{agent.places.remote}.away")
     mine.send(at(0))
     os.rename(f"{agent.places.remote}.away", agent.places.remote)
     mine.send(at(0.5))
     assert (told(agent), len(mine.untold)) == ([], 1)
-    mine.send(at(LONGEST_DELAY))
+    mine.send(at(AGAIN_SECONDS))
     assert (told(agent), mine.untold) == (["0"], ())
-
-
-def test_more_than_can_be_kept_is_said(agent: Agent) -> None:
-    """The oldest are kept, and the last one says that there is more in the log."""
-    mine = reports(agent)
-    for number in range(MOST_KEPT + 10):
-        mine.add(Tell(f"watcher: x {number}", f"-number-{number}-"), at(0))
-    mine.send(at(0))
-    assert told(agent) == [str(number) for number in range(MOST_KEPT)]
-    assert agent.comms().count("some reports are only in the log") == 1
-
-
-def test_the_same_signal_is_one_report(agent: Agent) -> None:
-    """However often it is found."""
-    mine = reports(agent)
-    for _ in range(2):
-        mine.add(Tell("watcher: x", "-number-0-", "file:0"), at(0))
-    mine.send(at(0))
-    assert told(agent) == ["0"]
 
 
 def test_the_same_trouble_is_counted(agent: Agent) -> None:
@@ -107,33 +89,21 @@ def test_the_same_trouble_is_counted(agent: Agent) -> None:
     mine, before = reports(agent), commits(agent)
     size = len(agent.comms())
     for number in range(500):
-        mine.add(Tell("watcher: a signal was refused", "its text is not a branch", f"file:{number}"), at(number / 20))
+        mine.add(Tell("a signal was refused", "its text is not a branch"), at(number / 20))
         mine.send(at(number / 20))
     assert commits(agent) - before == 9
     assert len(agent.comms()) - size < 2000
     assert "for the 256th time since 2023-11-14T22:13:20.000Z" in agent.comms()
-    mine.add(Tell("watcher: a signal was refused", "once more"), at(100_000))
+    mine.add(Tell("a signal was refused", "once more"), at(100_000))
     mine.send(at(100_000))
     assert agent.comms().count("once more") == 1, "after a quiet time it is news"
-
-
-def test_other_names_do_not_make_it_another_trouble(agent: Agent) -> None:
-    """The agent chooses what it asks for; a few names are told each, of many the number is."""
-    mine, before = reports(agent), commits(agent)
-    for number in range(300):
-        mine.add(
-            Tell(f"watcher: b{number} hopped too often, main is active again", "There is no clone of it."),
-            at(number / 10),
-        )
-        mine.send(at(number / 10))
-    assert commits(agent) - before == DIFFERENT_NAMES + 5
 
 
 def test_the_page_stays_short(agent: Agent) -> None:
     """However much is told, the page keeps its bounds, and the archive has the rest."""
     mine = Reports(agent.places, structlog.stdlib.get_logger(), PageBounds(5, 2000))
     for number in range(40):
-        mine.add(Tell(f"watcher: x {number}", f"-number-{number}- {'words ' * 30}"), at(number))
+        mine.add(Tell(f"x {number}", f"-number-{number}- {'words ' * 30}"), at(number))
     mine.send(at(40))
     assert len(agent.comms()) <= 2000
     assert agent.comms().count("-number-") == 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.settings_file import parse_settings, read_settings, settings_of_web_door
+from infra.keep.settings.check import parse_settings, read_settings, settings_of_web_door
 
 TEXT = """
 model: {name: a-name}

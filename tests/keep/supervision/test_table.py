@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.keep.supervision.decide.events import Event
-from infra.keep.supervision.decide.state import Phase
+from infra.keep.watcher_file import Phase
 from tests.keep.supervision import table
 
 

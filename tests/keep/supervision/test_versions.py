@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from infra.keep.supervision.versions import version_of
+from infra.keep.code import version_of
+from infra.keep.services.children import runner_command
 from infra.shared.repository.git import Git
 from tests.cell.runner.cell import PM
 
@@ -53,7 +53,6 @@ def test_whatever_the_runner_could_import_from_infra_is_another_version(git: Git
     after = commit(git, files)
     one, other = version_of(git, before), version_of(git, after)
     assert one.id != other.id
-    assert one.body != other.body
 
 
 def test_the_keeps_part_of_a_checkout_is_no_part_of_the_version(git: Git) -> None:
@@ -61,16 +60,13 @@ def test_the_keeps_part_of_a_checkout_is_no_part_of_the_version(git: Git) -> Non
     before = commit(git, {"infra/keep/__init__.py": "", "infra/watcher.py": ""})
     after = commit(git, {"infra/keep/limits/judge.py": "1 / 0\n", "infra/watcher.py": "1 / 0\n"})
     one, other = version_of(git, before), version_of(git, after)
-    assert (one.id, one.body) == (other.id, other.body)
-    third = version_of(git, commit(git, {"SYSTEM.md": "You are another.\n"}))
-    assert third.id != other.id
-    assert third.body == other.body
-    assert version_of(git, commit(git, {"infra/tools.py": ""})).body != other.body
+    assert one.id == other.id
+    assert version_of(git, commit(git, {"infra/tools.py": ""})).id != other.id
 
 
 def test_python_runs_a_package_in_the_place_of_the_runner(git: Git) -> None:
     """Why the name of a file does not say what runs."""
     commit(git, {"infra/runner/__init__.py": "", "infra/runner/__main__.py": "print('another')\n"})
-    words = [sys.executable, "-E", "-s", "-m", "infra.runner"]
+    words = runner_command(git.directory)
     done = subprocess.run(words, cwd=git.directory, capture_output=True, text=True, check=True)
     assert done.stdout == "another\n"

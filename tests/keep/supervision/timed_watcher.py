@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from infra.keep import arguments
-from infra.keep.limits.values import Bounds
+from infra.keep.limits.judge import Bounds
 from infra.keep.supervision.zones import Zones, plain_directories
 from infra.keep.timing import Timing
 from infra.watcher import watch
@@ -30,11 +30,12 @@ def timed_zones(argv: list[str]) -> Zones:
     if os.path.exists(f"{given.settings}.timing"):
         with open(f"{given.settings}.timing", encoding="utf-8") as file:
             timing = yaml.safe_load(file)
+    also = timing.pop("also", {})
     bounds = Bounds(**timing.pop("bounds", {}))
     path = f"{given.settings}{OF_THE_PM}"
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(settings, file)
-    return plain_directories(path, arguments.places(given))._replace(timing=Timing(**timing, bounds=bounds))
+    return plain_directories(path, arguments.places(given))._replace(also=also, timing=Timing(**timing, bounds=bounds))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ def came(body: bytes | str, content_type: str = "text/html", **others: Any) -> F
         body=raw,
         whole=True,
         sha256=hashlib.sha256(raw).hexdigest(),
-        size=len(raw),
     )._replace(**others)
 
 
@@ -41,10 +40,6 @@ def content_of(page: Fetched, raw: bool = False) -> Content:
     return read(PageBody(page.kind, page.body, page.charset, page.url, raw))
 
 
-def markdown(body: bytes | str, content_type: str = "text/html") -> str:
-    return normalised(content_of(came(body, content_type))).markdown
-
-
 def within(text: str) -> str:
     """What stands in the frame; fails unless there is one, whole, and nothing around it."""
     first, _, rest = text.partition("\n")
@@ -52,8 +47,3 @@ def within(text: str) -> str:
     assert first.startswith(OPENING), first
     assert last == CLOSING, last
     return inner
-
-
-def outside(page: Page) -> str:
-    """All that the cell shows of a page outside of its frame."""
-    return f"{page.status} {page.size}"

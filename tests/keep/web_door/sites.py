@@ -15,7 +15,7 @@ from infra.keep.web_door.fetch import Connections, Fetcher
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import failed
 from infra.keep.web_door.robots import Robots
-from infra.shared.addresses import Address
+from infra.shared.network import Address
 from infra.shared.policy import ALLOW, Policy, Rule
 
 HOME = "127.0.0.1"

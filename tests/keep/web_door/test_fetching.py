@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import hashlib
 import re
 import ssl
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.keep.web_door.fetch import MOST_REDIRECTS, Fetched, Fetcher, unpacked
+from infra.keep.web_door.fetch import MOST_REDIRECTS, Fetched, Fetcher
 from infra.keep.web_door.refusal import ANSWERED, WebRefusal
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.target import target_of
@@ -43,7 +42,6 @@ def test_a_page_and_what_is_told_of_it() -> None:
     assert came.body == b"text"
     assert came.whole
     assert came.kind == "html"
-    assert came.size == 4
     assert (came.status, came.content_type, came.charset) == (200, "text/html", "utf-8")
     assert came.url == f"http://site.example:{site.port}/a?q=%C3%BC"
     assert came.sha256 == hashlib.sha256(b"text").hexdigest()
@@ -51,6 +49,7 @@ def test_a_page_and_what_is_told_of_it() -> None:
     assert names.asked == ["site.example"]
 
 
+@pytest.mark.attack("S58")
 def test_a_redirect_is_judged_as_what_the_agent_named() -> None:
     """To an address, to names that mean one, to a scheme, by every kind of redirect; nothing is sent there."""
     means = {"site_example": HOME, "inner_example": "10.1.2.3", "both_example": "93.184.215.14,192.168.0.1"}
@@ -71,6 +70,7 @@ def _only_site() -> Policy:
     return Policy(rules=(Rule(ALLOW, domains=("site.example",)),))
 
 
+@pytest.mark.attack("S58")
 def test_what_the_rules_say_of_a_redirect() -> None:
     """A domain that the PM denies stays denied behind a redirect, and one that is asked about was not asked about."""
     rules = (*NAMED.rules, Rule(DENY, domains=("bad.example",), why="no"), Rule(ASK, domains=("other.example",)))
@@ -85,6 +85,7 @@ def test_what_the_rules_say_of_a_redirect() -> None:
     assert "not among web.allowed_domains" in refused(Site({}), "/", listed).message
 
 
+@pytest.mark.attack("S58")
 def test_a_name_that_changes_its_address() -> None:
     """Each connection has one look-up, and goes to what that gave; the next one is judged anew."""
     names = Names(site_example=HOME, turning_example=f"{HOME} 10.0.0.9")
@@ -102,8 +103,9 @@ def test_a_name_that_changes_its_address() -> None:
     assert names.asked == ["turning.example"] * 2
 
 
+@pytest.mark.attack("S59")
 def test_bodies_without_end() -> None:
-    """10 GB, and a few packed bytes that stand for 64 MB: the first part is read, and no more of it is kept or sent."""
+    """10 GB: the first part is read, and no more of it is kept or sent. What could unfold is not unpacked at all."""
     sent = 0
 
     async def endless(wire: Wire) -> None:
@@ -113,17 +115,12 @@ def test_bodies_without_end() -> None:
             await wire.say(b"x" * 65536)
             sent += 65536
 
-    packed = gzip.compress(bytes(64 * MIB), 1)
-    bomb = page(packed, "200 OK", "content-encoding: gzip", kind="text/plain")
-    site = Site({"/endless": endless, "/bomb": bomb})
-    by = fetcher()
-    came = fetched(site, "/endless", by)
+    came = fetched(Site({"/endless": endless}), "/endless", fetcher())
     assert (len(came.body), came.whole, "cut" in came.flags) == (MIB, False, True)
     assert sent < 64 * MIB
-    came = fetched(Site(site.pages), "/bomb", by)
-    assert (len(came.body), came.whole) == (MIB, False)
 
 
+@pytest.mark.attack("S59")
 def test_time_is_bounded_for_the_whole() -> None:
     """One byte a minute, a head that never ends, and redirects that each take their time."""
 
@@ -145,6 +142,7 @@ def test_time_is_bounded_for_the_whole() -> None:
         assert (error.type, error.retriable) == ("tool_timeout", True), path
 
 
+@pytest.mark.attack("S59")
 def test_redirects_without_end() -> None:
     site = Site({"/": redirect("/")})
     error = refused(site, "/", fetcher())
@@ -153,6 +151,7 @@ def test_redirects_without_end() -> None:
     assert len(site.asked) == MOST_REDIRECTS + 1
 
 
+@pytest.mark.attack("S59")
 def test_certificates(tmp_path: Path) -> None:
     """The name counts, not the address: a certificate of another name, and one that nobody trusts, are refused."""
     ours, theirs = certificate(tmp_path, "site.example"), certificate(tmp_path, "other.example")
@@ -165,10 +164,6 @@ def test_certificates(tmp_path: Path) -> None:
         error = refused(site, "/", mine, scheme="https")
         assert (error.type, error.retriable, site.asked) == ("execution_error", False, [])
         assert "does not prove who it is" in error.message
-
-
-def _packed(body: bytes, kind: str) -> Act:
-    return page(body, "200 OK", f"content-encoding: {kind}")
 
 
 def _flood(wire_says: bytes) -> Act:
@@ -193,12 +188,11 @@ BROKEN: dict[str, Act] = {
     "long headers": _flood(b"x: " + b"y" * 8000 + b"\r\n"),
     "many headers": _flood(b"x: y\r\n" * 1000),
     "one endless header": _flood(b"y" * 8000),
-    "no gzip": _packed(b"text that is not packed", "gzip"),
-    "a coding nobody asked for": _packed(b"text", "br"),
-    "two codings": _packed(gzip.compress(b"text"), "gzip, gzip"),
+    "a coding nobody asked for": page(b"text", "200 OK", "content-encoding: br"),
 }
 
 
+@pytest.mark.attack("S59")
 def test_broken_answers() -> None:
     by = fetcher()
     for name, act in BROKEN.items():
@@ -218,39 +212,17 @@ def test_nobody_is_there() -> None:
 
 
 @each_row(
-    "came, coding, text, whole",
-    [
-        (gzip.compress(b"text" * 20), "gzip", b"text" * 20, True),
-        (gzip.compress(b"text" * 20), "x-gzip", b"text" * 20, True),
-        (gzip.compress(bytes(MIB)), "gzip", bytes(100), False),
-        (gzip.compress(b"text") * 2, "gzip", b"text", False),
-        (gzip.compress(b"text")[:-4], "gzip", b"text", False),
-        (b"", "gzip", b"", True),
-        (b"x" * 101, "identity", b"x" * 100, False),
-        (b"x" * 100, "", b"x" * 100, True),
-    ],
-)
-def test_packed_pages(came: bytes, coding: str, text: bytes, whole: bool) -> None:
-    """No more than its bound, whatever the packed bytes stand for; what breaks off is told as cut."""
-    assert unpacked(came, coding, 100) == (text, whole)
-
-
-@each_row(
     "kind, body, read",
     [
-        *((f"application/{kind}", b"words", True) for kind in ("ld+json", "sql", "x-javascript", "octet-stream")),
-        ("image/png", bytes(500_000), False),
-        ("", b"<!doctype html><p>a", True),
+        ("image/png", b"words", False),
         ("application/octet-stream", b"\x7fELF\x02\x01" + bytes(5000), False),
         ("application/octet-stream", b"%PDF-1.4", True),
-        ("application/zip", b"PK\x03\x04", False),
     ],
 )
 def test_what_is_read_is_what_the_worker_takes_for_text(kind: str, body: bytes, read: bool) -> None:
-    """Where a header does not say what a body is, its beginning does, and of no text no more than that is taken."""
+    """Where a header does not say what a body is, its beginning does; what is no text is dropped."""
     came = fetched(Site({"/": page(body, kind=kind)}), "/", fetcher())
     assert (came.body, came.kind != "other", "not_read" in came.flags) == (body if read else b"", read, not read)
-    assert came.size == len(body)
 
 
 def test_robots(tmp_path: Path) -> None:

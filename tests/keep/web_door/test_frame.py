@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
 import unicodedata
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.web_door.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal, one_line
-from infra.keep.web_door.page import page_of
-from infra.keep.web_door.text import Content
-from infra.shared.web import Link
-from tests.keep.web_door.came import CLOSING, NONCE, OPENING, came, within
+from infra.keep.web_door.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal
+from tests.keep.web_door.came import CLOSING, NONCE, came, within
 from tests.keep.web_door.came import given as as_given
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -36,7 +32,7 @@ _TEXTS = st.lists(_LOOKS | any_text(max_size=9), max_size=30).map("".join)
 @given(_TEXTS, st.booleans())
 def test_nothing_ends_the_frame(text: str, marked: bool) -> None:
     """One beginning, one end, and within no bracket of theirs and no words like theirs."""
-    whole = framed(normal(text)[0], ORIGIN, NONCE, marked=marked)
+    whole = framed(normal(text), ORIGIN, NONCE, marked=marked)
     inner = within(whole)
     assert whole.count("⟦") == whole.count("⟧") == 2
     folded = unicodedata.normalize("NFKC", inner).casefold()
@@ -44,18 +40,6 @@ def test_nothing_ends_the_frame(text: str, marked: bool) -> None:
         assert f"web {nonce}" not in folded
     if marked:
         assert all(line.startswith(LINE_MARK) for line in inner.split("\n"))
-
-
-@given(_TEXTS, _TEXTS, _TEXTS, st.integers(200, 400))
-def test_a_page_stands_in_its_frame_with_all_that_belongs_to_it(title: str, text: str, link: str, most: int) -> None:
-    """Title, text, links and what a worker says that it left out."""
-    content = Content(one_line(title, 300), normal(text)[0], (Link(one_line(link, 200), "http://a/b"),), (title,))
-    page = page_of(came(""), content, most, NONCE)
-    within(page.text)
-    assert page.text.count(CLOSING) == page.text.count(OPENING) == 1
-    assert not page.whole or page.whole.count(CLOSING) == 1
-    for other in (page.title, page.cut, *(each.text for each in page.links)):
-        assert not set("⟦⟧") & set(other)
 
 
 @each_row(
@@ -85,26 +69,19 @@ def test_a_line_that_is_spelled_anew_grows_no_further() -> None:
 
 
 @each_row(
-    "text, shown, count",
+    "text, shown",
     [
-        ("a\u200bb\u202ec\ufeffd\u2066e\u00adf", "abcdef", 5),
-        ("a\x00b\x1b[31mc\x07", "ab[31mc", 3),
-        ("\U000e0041\U000e0042a\ufe0f", "a", 3),
-        ("a\r\nb\rc\n\n\n\n \n\nd\te", "a\nb\nc\n\nd\te", 0),
-        ("über 中文 ❤ العربية", "über 中文 ❤ العربية", 0),
-        ("  a  ", "a", 0),
+        ("a\u200bb\u202ec\ufeffd\u2066e\u00adf", "abcdef"),
+        ("a\x00b\x1b[31mc\x07", "ab[31mc"),
+        ("\U000e0041\U000e0042a\ufe0f", "a"),
+        ("a\r\nb\rc\n\n\n\n \n\nd\te", "a\nb\nc\n\nd\te"),
+        ("über 中文 ❤ العربية", "über 中文 ❤ العربية"),
+        ("  a  ", "a"),
     ],
 )
-def test_characters_that_show_nothing_are_taken_out_and_counted(text: str, shown: str, count: int) -> None:
+def test_characters_that_show_nothing_are_taken_out(text: str, shown: str) -> None:
     """Control, bidirectional and invisible ones."""
-    assert normal(text) == (shown, count)
-
-
-@given(any_text())
-def test_what_is_left_shows(text: str) -> None:
-    """A second time, nothing is found."""
-    left, _ = normal(text)
-    assert normal(left) == (left, 0)
+    assert normal(text) == shown
 
 
 def test_a_long_page_is_shown_from_its_beginning_and_kept_whole() -> None:
@@ -146,19 +123,3 @@ def test_a_secret_in_a_page_is_redacted() -> None:
     key = "sk-ant-api03-" + "Zq8Lm2Xv7Rt4Kp9Wn3Yc6Hb1Jd5Gf0Sa" * 2 + "Tz7Qw5Er3Ty1Ui9Op2As4Df6GhAA"
     page = as_given(came(f"<title>{key}</title><p>{key}</p><a href='/?k={key}'>{key}</a>"), max_chars=200)
     assert key not in str(page)
-
-
-def test_time_grows_with_the_length() -> None:
-    """Of what is nearest to a look-alike, too."""
-    for piece in ("web ", "⟦web 0123456", "web:\n", "<|", "\u200b", " \n", "[[", f"{WIDE} 0123456789ab\n"):
-        short, long = (_seconds(piece * size) for size in (10_000, 40_000))
-        assert long < 9 * short + 0.05, piece
-
-
-def _seconds(text: str) -> float:
-    tries = []
-    for _ in range(2):
-        began = time.process_time()
-        framed(normal(text)[0], ORIGIN, NONCE, marked=True)
-        tries.append(time.process_time() - began)
-    return min(tries)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
 import http.server
-import io
 import json
 import os
 import signal
@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import psutil
 import pytest
 import structlog
 
-from infra.keep.services.services import Services, doors, outage
+from infra.keep.cut_logs import OLDER
+from infra.keep.services.doors import Services, doors, outage
+from infra.shared.door import connect
 from infra.shared.paths import Paths
-from infra.shared.safe_files import OLDER
-from infra.shared.sockets import connect
 from infra.shared.web import Fetch
 from tests.keep.supervision.agents import within
 
 SECONDS = 30.0
+BODY = b"<title>A page</title><p>words of the page"
 WEBHOOK = "https://example.org/a-key-by-itself"
 
 
@@ -38,12 +38,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.asked.append(self.path)
         if self.path.startswith("/slow"):
             self.go_on.wait(SECONDS)
-        body = b"<title>A page</title><p>words of the page"
         self.send_response(404 if self.path == "/robots.txt" else 200)
         self.send_header("content-type", "text/html")
-        self.send_header("content-length", str(len(body)))
+        self.send_header("content-length", str(len(BODY)))
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(BODY)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -54,8 +53,9 @@ class World:
 
     def __init__(self, folder: Path, site: str) -> None:
         self.site = site
-        self.places = Paths(*(str(folder / name) for name in ("bot", "remote", "run", "var")))
-        for place in self.places:
+        places = [str(folder / name) for name in ("bot", "remote", "run", "var")]
+        self.places = Paths(*places)
+        for place in places:
             os.mkdir(place)
         settings = folder / "minifram.yaml"
         settings.write_text(
@@ -135,17 +135,18 @@ def world(tmp_path: Path) -> Iterator[World]:
             server.shutdown()
 
 
+@pytest.mark.attack("S60")
 def test_a_life(world: World) -> None:
     """No process before the first request; a line before the answer; killed in the middle of a request, another stands
     in its place, and who waits in the queue meets that one; none of it is an outage."""
     now = time.monotonic()
     assert (world.pid, outage(world.services, world.places, now, now)) == (0, "")
     page = answer(world.ask("/a"))
-    assert (page["title"], page["url"]) == ("A page", f"{world.site}/a")
+    assert "Title: A page" in page["text"]
     (line,) = world.trace()
     assert (line["status"], line["run_id"], line["step_id"], line["tool_name"]) == ("ok", "R1", "3", "fetch_page")
     assert (line["url"], line["origin"], line["uid"]) == (f"{world.site}/a", world.site, os.getuid())
-    assert line["artifacts"] == [f"sha256:{page['sha256']}"]
+    assert line["artifacts"] == [f"sha256:{hashlib.sha256(BODY).hexdigest()}"]
     first = world.pid
     given = Path(f"/proc/{first}/fd/0").read_text()
     assert "127.0.0.1" in given
@@ -166,13 +167,7 @@ def test_a_life(world: World) -> None:
     assert [each["status"] for each in world.trace()] == ["ok", "ok", "error"]
 
 
-def test_a_caller_who_leaves(world: World) -> None:
-    """Its page is given up, and is on record all the same, but not as served."""
-    world.ask("/slow").close()
-    line = within(SECONDS, lambda: next(iter(world.trace()), None), "a line")
-    assert (line["status"], line["policy_flags"]) == ("error", ["caller_gone"])
-
-
+@pytest.mark.attack("S60")
 def test_nothing_is_served_without_its_line(world: World) -> None:
     """The trace on a full disk: the answer is an error that says so."""
     os.unlink(world.places.web_trace) if os.path.exists(world.places.web_trace) else None
@@ -182,6 +177,7 @@ def test_nothing_is_served_without_its_line(world: World) -> None:
     assert "cannot be recorded" in failure["message"]
 
 
+@pytest.mark.attack("S60")
 def test_many_at_once(world: World) -> None:
     """Slow pages of one caller do not keep out another's; all are served in the end."""
     slow = [world.ask(f"/slow{number}") for number in range(12)]
@@ -192,6 +188,7 @@ def test_many_at_once(world: World) -> None:
     assert len({line["args_hash"] for line in world.trace()}) == 13
 
 
+@pytest.mark.attack("S60")
 @pytest.mark.heavy
 def test_a_stopped_door(world: World) -> None:
     """SIGSTOP: it is replaced, and who waits meets the next one."""
@@ -200,7 +197,7 @@ def test_a_stopped_door(world: World) -> None:
     os.kill(stopped, signal.SIGSTOP)
     assert answer(world.ask("/b"))["status"] == 200
     assert world.pid != stopped
-    assert "was stopped (SIGSTOP), and is replaced" in world.services.news()[0]
+    assert "it had promised 25 s" in world.services.news()[0]
 
 
 def test_pip_wakes_it_too(world: World) -> None:
@@ -225,54 +222,13 @@ def test_a_long_trace_is_moved_before_the_next_door_starts(world: World) -> None
     assert Path(f"{trace}{OLDER}").read_bytes().count(b"}\n") == 2
 
 
-def test_a_door_that_is_stopped(world: World) -> None:
-    """What was under way is on record, and its caller is told; so is nobody who asked for nothing."""
-    with world.ask("/slow") as caught:
-        within(SECONDS, lambda: "/slow" in _Handler.asked or None, "the request at the site")
+def test_what_is_given_up_is_on_record(world: World) -> None:
+    """The page of a caller who leaves, and all that a door that is stopped had under way, whose callers are told."""
+    world.ask("/slow").close()
+    line = within(SECONDS, lambda: next(iter(world.trace()), None), "a line")
+    assert (line["status"], line["policy_flags"]) == ("error", ["caller_gone"])
+    with world.ask("/slower") as caught:
+        within(SECONDS, lambda: "/slower" in _Handler.asked or None, "the request at the site")
         os.kill(world.pid, signal.SIGTERM)
         assert "is being stopped" in answer(caught)["message"]
-    (line,) = world.trace()
-    assert (line["status"], line["error_code"]) == ("error", "tool_unavailable")
-
-
-def test_a_trace_that_is_moved_away_is_begun_anew(world: World) -> None:
-    """By a new door: what the old one records, nobody reads."""
-    assert answer(world.ask("/a"))["status"] == 200
-    first = world.pid
-    os.rename(world.places.web_trace, f"{world.places.web_trace}.moved")
-    within(SECONDS, lambda: not psutil.pid_exists(first) or None, "the old door's end")
-    assert answer(world.ask("/b"))["status"] == 200
-    assert [line["url"] for line in world.trace()] == [f"{world.site}/b"]
-
-
-def test_a_socket_that_cannot_be_opened(tmp_path: Path) -> None:
-    """Is tried again by the clock; that somebody waits at the other one wakes nobody until then."""
-    places = Paths(*(str(tmp_path / name) for name in ("bot", "remote", "run", "var")))
-    for place in places:
-        os.mkdir(place)
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    service = doors("", places, package_port=port)[2]
-    services = Services([service], places, 1 << 20, structlog.wrap_logger(structlog.PrintLogger(io.StringIO())))
-    services.tend(0.0)
-    assert len(services.pidfds()) == 2
-    assert services.next_due() is None
-    os.unlink(places.web_socket)
-    os.mkdir(places.web_socket)
-    with socket.create_connection(("127.0.0.1", port)):
-        for now in (1.0, 2.0, 3.0):
-            services.tend(now)
-        assert services.pidfds() == []
-        assert services.next_due() == service.due > 3.0
-    services.end(1.0)
-
-
-def test_its_socket_comes_back(world: World) -> None:
-    """Somebody removed it before anybody asked."""
-    os.unlink(world.places.web_socket)
-    world.listens()
-    assert answer(world.ask("/a"))["status"] == 200
-    others = [child for child in psutil.Process(world.pid).children() if "worker" in " ".join(child.cmdline())]
-    assert len(others) == 1  # the parser has a process of its own
-    score = Path(f"/proc/{others[0].pid}/oom_score_adj")
-    within(SECONDS, lambda: score.read_text() == "1000\n" or None, "that no page takes the runner's memory")
+    assert [each["error_code"] for each in world.trace()] == ["execution_error", "tool_unavailable"]

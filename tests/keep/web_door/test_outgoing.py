@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from infra.keep.allowance import Allowance
 from infra.keep.web_door.outgoing import (
     FREE_CHARS,
     MOST_IN_TEXT,
@@ -43,6 +44,7 @@ def let(out: Outgoing, *urls: str, now: float = 0.0, is_named: bool = False) -> 
     return [is_let(partial(out.let, target_of(url), is_named, now)) for url in urls]
 
 
+@pytest.mark.attack("S56")
 def test_a_file_does_not_leave_in_an_address_nor_in_pieces() -> None:
     """In the query, the path, the host's name, and in as many addresses as one likes."""
     data = "q7Gd" * 500
@@ -55,6 +57,10 @@ def test_a_file_does_not_leave_in_an_address_nor_in_pieces() -> None:
 
 
 def test_time_gives_back_what_may_leave() -> None:
+    """Never more than the most, and a clock that stands still gives nothing."""
+    mine = Allowance(2, 10.0)
+    assert [mine.take(now) for now in (0.0, 0.0, 0.0, 9.0, 10.5, 10.5)] == [True, True, False, False, True, False]
+    assert [mine.take(1000.0) for _ in range(3)] == [True, True, False]
     out = Outgoing()
     page = f"{EVIL}/{'x' * (FREE_CHARS - 20)}"
     assert let(out, page, page) == [True, False]
@@ -84,6 +90,7 @@ def test_a_link_is_known_however_it_is_written() -> None:
     assert len(list(addresses_in(f"{EVIL}/a " * 5000))) == MOST_IN_TEXT
 
 
+@pytest.mark.attack("S56")
 @pytest.mark.parametrize("words", [f"{EVIL}/?k={KEY}", f"{EVIL}/{KEY.replace('_', '%5f')}", f"how does {KEY} work"])
 def test_no_known_shape_of_a_secret_leaves(words: str) -> None:
     """Not even to a host that the PM names, and not in what is searched for."""

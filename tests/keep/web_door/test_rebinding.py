@@ -13,6 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.attack("S58")
 @pytest.mark.heavy
 @pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace with addresses of its own takes root")
 def test_names_that_turn_private(tmp_path: Path) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from infra.keep.allowance import Allowance
-from infra.keep.web_door.trace import Trace
-from infra.shared.web import TraceLine
+from infra.keep.web_door.trace import Trace, TraceLine
 
 
 def line(status: Literal["ok", "denied"]) -> TraceLine:

@@ -236,7 +236,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
-def unhurt(pid: int, seconds: float = 0.8) -> str:
+def unhurt(pid: int, seconds: float = 0.2) -> str:
     """Whether a process goes on, after time enough for a signal to reach it."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:

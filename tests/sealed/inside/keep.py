@@ -4,7 +4,7 @@ It does what the seal does, gives up NET_ADMIN and SETPCAP, has the agent try it
 prints one JSON object: `{"seal": …, "cell": …, "agent": …, "keep": …, "fared": "well"}`.
 
     python3.11 -m inside.keep              all of it
-    python3.11 -m inside.keep attempts     only the agent's attempts
+    python3.11 -m inside.keep S06 S07      only the agent's attempts, of these lines
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def main() -> None:
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, lambda number, _: received.append(number))
     seen: dict[str, object] = {}
-    attempts_alone = sys.argv[1:] == ["attempts"]
-    if not attempts_alone:
+    lines = sys.argv[1:]
+    if not lines:
         seen["seal"] = _rows("inside.work", "seal", as_agent=False)
     add_table()  # so that there is something to flush
     _give_up()
     door = subprocess.Popen(["sleep", "600"], env={"SECRET": "sk-of-the-keep"}, start_new_session=True)
     keep = [f"--keep={pid}" for pid in (1, door.pid)]
-    seen["agent"] = _rows("inside.attempts", *keep, as_agent=True)
-    if not attempts_alone:
+    seen["agent"] = _rows("inside.attempts", *keep, *(("--only", *lines) if lines else ()), as_agent=True)
+    if not lines:
         seen["keep"] = _rows("inside.attempts", *keep, "--only", *LINES_FOR_THE_KEEP, as_agent=False)
         seen["cell"] = _rows("inside.work", "cell", as_agent=True)
     seen["fared"] = "well" if state(door.pid) == "S" and not received else f"door {state(door.pid)}, signals {received}"

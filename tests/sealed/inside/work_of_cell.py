@@ -18,7 +18,6 @@ import struct
 import tempfile
 import threading
 import urllib.request
-import zipfile
 from collections.abc import Callable
 from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
@@ -31,25 +30,6 @@ CELL: dict[str, Work] = {}
 def _here(act: Callable[[Path], object]) -> None:
     with tempfile.TemporaryDirectory(dir=os.environ["HOME"]) as folder:
         act(Path(folder))
-
-
-@register(CELL, "a virtual environment, and pip installs a local wheel")
-def _pip() -> None:
-    def act(folder: Path) -> None:
-        wheel = folder / "tiny-1.0-py3-none-any.whl"
-        with zipfile.ZipFile(wheel, "w") as file:
-            info = "tiny-1.0.dist-info"
-            file.writestr("tiny.py", "word = 'tiny'\n")
-            file.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-            file.writestr(
-                f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            file.writestr(f"{info}/RECORD", "tiny.py,,\n")
-        shell(f"python3.11 -m venv {folder}/v; {folder}/v/bin/pip install -q --no-index {wheel}")
-        if shell(f"{folder}/v/bin/python -c 'import tiny; print(tiny.word)'") != "tiny\n":
-            raise RuntimeError("not installed")
-
-    _here(act)
 
 
 @register(CELL, "git: init, commit, clone, push, gc")

@@ -65,6 +65,7 @@ def test_a_newborn_repository_is_in_order(remote: Path) -> None:
     assert list(problems(str(remote))) == []
 
 
+@pytest.mark.attack("S23")
 @pytest.mark.parametrize(("plant", "words"), PLANTS.values(), ids=PLANTS)
 def test_what_was_planted_is_named(remote: Path, plant: Callable[[Path], object], words: str) -> None:
     """Each thing by its name, and without waiting or following."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
+from infra.cell.mind.history import History
 from infra.cell.mind.notes import NOTE, NoteDetails
+from infra.cell.mind.statements import key_of
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import EventContext, EventMetadata, Execution, MindEvent, Outcomes, name_of
-from infra.shared.mind.layout import EVENTS
+from infra.shared.mind.event import EventContext, EventLine, EventMetadata, Execution, MindEvent, Outcomes, name_of
 
 DAY = 86_400.0
 START = 1_767_571_200.0
@@ -28,28 +31,29 @@ class Said(NamedTuple):
     shown: tuple[str, ...] = ()
 
 
-def events_of(said: Sequence[Said]) -> list[tuple[str, MindEvent]]:
-    """In this order, each with its place."""
-    return [(f"{EVENTS}/{name_of(timestamp(each.at))}:{seq}", event_of(each, seq)) for seq, each in enumerate(said, 1)]
+def history_of(said: Sequence[Said]) -> History:
+    """Of events in this order."""
+    history = History()
+    for seq, each in enumerate(said, 1):
+        history.add(EventLine(name_of(timestamp(each.at)), seq, event_of(each, seq)))
+    return history
 
 
 def event_of(said: Said, seq: int) -> MindEvent:
-    check = "test -e x" if said.how in ("check", "failed") else ""
+    check = f"grep -q '{said.statement}' x" if said.how in ("check", "failed") else ""
     details = NoteDetails(
         said.subject,
         said.statement,
         check,
         {"check": 0, "failed": 1}.get(said.how),
-        "as I say" if said.how == "directive" else "",
-        said.how == "directive",
-        "it was shown" if said.how == "recall" else "",
-        1 if said.how == "check" else None,
-    ).plain()
+        f"I say {said.task or 'so'}" if said.how == "directive" else "",
+    )
+    shown = (key_of(said.subject, said.statement),) if said.how == "recall" else said.shown
     metadata = EventMetadata(
         tool=NOTE,
         status="ok",
         origins=("a.example",) if said.how == "page" else (),
-        details=details | ({"shown": list(said.shown)} if said.shown else {}),
+        details=msgspec.to_builtins(details) | ({"shown": list(shown)} if shown else {}),
     )
     context = EventContext(task_id=said.task or None)
     at = timestamp(said.at)

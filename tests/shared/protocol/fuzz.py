@@ -10,9 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from infra.cell.protocol.framing import NotTaken, Words
-from infra.cell.protocol.read import Requested, read
-from infra.cell.protocol.shapes import ERROR_TYPES, OPERATIONS, Operation
+import msgspec
+
+from infra.cell.protocol.operations import OPERATIONS, Operation
+from infra.cell.protocol.read import NotTaken, Requested, Words, read
 
 TEXTS = (
     *(
@@ -39,12 +40,13 @@ TEXTS = (
     *("\t", ",]", "<<<<<<< SEARCH\n", "null", "\\u0041", "\\", '"', "a, \n]", "```block A\nx\n```"),
 )
 VALUES: dict[str, tuple[Any, ...]] = {
-    "text": TEXTS,
     "path": ("a.py", "src/b.md", "./c", ".signal/bootstrap", "a b"),
-    "seconds": (1, 2.5),
-    "lines": (0, 7),
+    "cwd": ("src", "."),
+    "timeout": (1, 2.5),
+    "offset": (0, 7),
+    "limit": (1, 2),
     "count": (1, 2),
-    "flag": (True, False),
+    "replace": (True, False),
 }
 PIECES = (
     *(
@@ -110,10 +112,10 @@ def whole(chance: random.Random) -> Whole:
     for number in range(chance.randint(1, 4)):
         kind = chance.choice(list(OPERATIONS))
         operation: dict[str, Any] = {"type": kind}
-        for field in OPERATIONS[kind]:
+        for field in msgspec.structs.fields(OPERATIONS[kind])[1:]:
             if field.required or chance.random() < 0.3:
-                operation[field.name] = chance.choice(VALUES[field.kind])
-            if field.kind == "text" and chance.random() < 0.15:
+                operation[field.name] = chance.choice(VALUES.get(field.name, TEXTS))
+            if VALUES.get(field.name, TEXTS) is TEXTS and chance.random() < 0.15:
                 blocks.append(f"`````block B{number}{field.name}\n{operation[field.name]}\n`````\n")
                 operation[field.name] = {"block": f"B{number}{field.name}"}
         if chance.random() < 0.2:
@@ -177,8 +179,8 @@ def problem(text: str, is_beginning: bool) -> str:
         return ""
     if not isinstance(found, Requested):
         return f"it is read as {found!r}"
-    if not all(isinstance(item, Operation) or item.error.type in ERROR_TYPES for item in found.items):
-        return "an operation is refused for no known kind of reason"
+    if not all(isinstance(item, Operation) or item.message for item in found.items):
+        return "an operation is refused for no reason"
     if is_beginning:
         return "the beginning of a list is carried out"
     if not any(isinstance(item, Operation) for item in found.items):
@@ -228,9 +230,9 @@ def _is(value: Any, found: Requested, text: str) -> bool:
             if not isinstance(element, dict) or element.get("type") != item.type:
                 return False
             said = {name: each for name, each in element.items() if name not in ("type", "id") and each is not None}
-            if said.keys() != item.fields.keys():
+            if said.keys() != item.given().keys():
                 return False
-            if not all(_same(said[name], each, text) for name, each in item.fields.items()):
+            if not all(_same(said[name], each, text) for name, each in item.given().items()):
                 return False
     return True
 
@@ -239,4 +241,4 @@ def _same(said: Any, taken: Any, text: str) -> bool:
     if isinstance(said, dict):
         stands = said.keys() == {"block"} and rf"{re.escape(said['block'])}[ \t\r]*\n{re.escape(taken)}"
         return bool(stands and re.search(stands, text))
-    return type(said) is type(taken) and bool(said == taken)
+    return isinstance(said, bool) is isinstance(taken, bool) and bool(said == taken)

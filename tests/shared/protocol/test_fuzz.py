@@ -17,8 +17,10 @@ def examine(seed: int, count: int) -> None:
     assert wrong == []
 
 
-def test_twenty_thousand_replies() -> None:
-    examine(1, 20_000)
+@pytest.mark.attack("S51")
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.heavy)])
+def test_thousands_of_replies(count: int) -> None:
+    examine(1, count)
 
 
 @pytest.mark.long
@@ -82,6 +84,7 @@ def seconds(text: str) -> float:
 
 
 @pytest.mark.parametrize("frame", ["{}", "[{}", '[{{"type": "shell", "command": "{}', "I look.\n```json\n{}\n```"])
+@pytest.mark.heavy
 def test_the_time_to_read_grows_with_the_size_alone(frame: str) -> None:
     """Eight times as much takes eight times as long, not sixty-four times, whatever is repeated."""
     slow = {}

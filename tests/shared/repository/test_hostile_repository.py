@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.repository.bare_tip import BareTip, rollback_commit
 from infra.shared.people import AGENT
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.merge import merge_commit
-from infra.shared.repository.tip import BareTip, advance, edit_file, read_file, rollback_commit
+from infra.shared.repository.tip import advance, edit_file, read_file
 from tests.shared.repository.history import bare_repository, commit, contents, plain
 
 
@@ -125,6 +126,7 @@ WAYS_IN: dict[str, tuple[Callable[[Trap], None], str]] = {
 }
 
 
+@pytest.mark.attack("S21")
 @pytest.mark.parametrize("way", WAYS_IN)
 def test_a_program_that_the_repository_names_does_not_run(trap: Trap, way: str) -> None:
     """Hooks, monitors, editors, drivers, signers, transports: git runs it, our git does not."""
@@ -226,6 +228,7 @@ def test_replaced_objects_are_seen_as_they_are(tmp_path: Path) -> None:
     assert git("rev-list", "--count", second) == "2"
 
 
+@pytest.mark.attack("S22")
 def test_caches_beside_the_objects_are_not_believed(tmp_path: Path) -> None:
     """A commit-graph whose checksum is right can give a commit another tree."""
     git = bare_repository(tmp_path / "r")

@@ -11,10 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+from infra.cell.clone_tip import CloneTip
+from infra.keep.repository.bare_tip import BareTip
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.git_environment import SAFE_SETTINGS
-from infra.shared.repository.tip import ATTEMPTS, BareTip, CloneTip, Tip, TipBusy, advance, edit_file, read_file
+from infra.shared.repository.tip import ATTEMPTS, Tip, TipBusy, advance, edit_file, read_file
 from tests.shared.repository.history import bare_repository, commit, contents, parents, plain
 
 
@@ -252,7 +254,9 @@ WRITER = """
 import sys
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-from infra.shared.repository.tip import BareTip, CloneTip, TipBusy, advance, edit_file
+from infra.keep.repository.bare_tip import BareTip
+from infra.cell.clone_tip import CloneTip
+from infra.shared.repository.tip import TipBusy, advance, edit_file
 side, directory, name, rounds = sys.argv[1:]
 git = Git(directory, AGENT)
 tip = BareTip(git) if side == "bare" else CloneTip(git)
@@ -297,6 +301,7 @@ def race(tmp_path: Path, sides: str, rounds: int) -> None:
     check_nothing_is_lost(bare, len(places), rounds)
 
 
+@pytest.mark.heavy
 def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     """Four processes on one file of one branch: every line of each, in its order, one commit each."""
     race(tmp_path, "bare clone clone bare", 4)
@@ -334,6 +339,7 @@ exec git-upload-pack "$@"
             CloneTip(clone).look()
 
 
+@pytest.mark.heavy
 def test_two_in_one_clone_lose_nothing(tmp_path: Path) -> None:
     """The agent may fetch in the very clone from which the runner reports."""
     bare = bare_repository(tmp_path / "remote.git")

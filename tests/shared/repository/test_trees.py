@@ -7,16 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.repository.bare_tip import rollback_commit
 from infra.shared.repository.git import Git, GitError
-from infra.shared.repository.tip import (
-    commit_tree,
-    edit_file,
-    file_at,
-    read_file,
-    resolve_object,
-    rollback_commit,
-    tree_with,
-)
+from infra.shared.repository.tip import commit_tree, edit_file, file_at, read_file, tree_with
 from tests.shared.repository.history import (
     COMMIT,
     EXECUTABLE,
@@ -173,17 +166,6 @@ def test_paths_are_set_and_removed(git: Git) -> None:
     assert tree_with(git, tree, {}) == tree
 
 
-def test_names_are_resolved_or_none(git: Git) -> None:
-    """A path of a commit, a tree, an object; trouble is an error."""
-    at = commit(git, MIXED)
-    assert resolve_object(git, f"{at}:COMMS.md") == listing(git, at)["COMMS.md"][1]
-    assert resolve_object(git, f"{at}:deep") == plain(git.directory, "rev-parse", f"{at}:deep").stdout.strip()
-    for name in (f"{at}:none", "none", "none:COMMS.md", f"{at}^{{blob}}", "--all"):
-        assert resolve_object(git, name) is None, name
-    with pytest.raises(GitError):
-        resolve_object(Git("/"), "main")
-
-
 @pytest.mark.parametrize("message", ["subject\n\nbody\n", "", "a\0b", "\ud800 \udcff", "-m x", "#hash", "é" * 5000])
 def test_any_words_can_be_a_message(git: Git, message: str) -> None:
     """Titles hold the model's words; a commit is never refused for them."""
@@ -215,6 +197,7 @@ def test_a_rollback_has_the_old_tree_and_the_present_page(git: Git) -> None:
     assert listing(git, again) == listing(git, new)
 
 
+@pytest.mark.heavy
 def test_every_kind_of_ref_can_be_rolled_back_to(git: Git) -> None:
     """Ancestors, tags of both kinds, short and full sha, another branch."""
     old = commit(git, {"COMMS.md": "0", "a": "old"})

@@ -4,8 +4,6 @@ Text may come in pieces of any size; no more than the limit is ever held."""
 
 from __future__ import annotations
 
-import re
-
 
 class HeadAndTail:
     """The first and the last characters of a text that is fed in pieces."""
@@ -32,16 +30,6 @@ class HeadAndTail:
     @property
     def left_out(self) -> int:
         return self._total - len(self._head) - len(self._tail)
-
-
-_NOTE = re.compile(r"\n\[… \d+ of \d+ characters left out here …\]\n")
-
-
-def was_clipped(text: str) -> bool:
-    """It has the note, also where JSON has written it as part of a string."""
-    if "characters left out here" not in text:
-        return False
-    return bool(_NOTE.search(text.replace("\\n", "\n").replace("\\u2026", "…")))
 
 
 def clip(text: str, limit: int) -> str:

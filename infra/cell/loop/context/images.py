@@ -12,19 +12,17 @@ from typing import Any
 
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.context.spill import Spill
+from infra.cell.media_types import media_type_of
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
-    MOST_IMAGES,
     MOST_IMAGES_CHARS,
     Block,
     Completion,
     Image,
-    Message,
     Request,
     Text,
     ToolResult,
     images_of,
-    media_type_of,
     without_images,
 )
 from infra.shared.paths import OUTPUTS
@@ -32,8 +30,7 @@ from infra.shared.safe_files import whole_file
 
 IMAGE = "image"
 """The fact of a result that an image belongs to it."""
-MOST_FAULTS = 2
-"""In a row: some servers call an image that they cannot read an error of their own, which otherwise passes."""
+MOST_SHOWN = 10
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _KEPT = re.compile(rf"{OUTPUTS}/[0-9a-f]{{16}}\.({'|'.join(ENDINGS.values())})")
 
@@ -73,28 +70,6 @@ def shown_by(facts: Mapping[str, Any]) -> tuple[Image, ...]:
     return ()
 
 
-def without_the_oldest(messages: Sequence[Message]) -> list[Message]:
-    """The messages as they are; or, with more images than a request may have, with half of those, the last ones."""
-    images = [image for message in messages for block in message.content for image in images_of(block)]
-    if _fit(images, 1):
-        return list(messages)
-    dropped = next(count for count in range(len(images) + 1) if _fit(images[count:], 2))
-    made = []
-    for message in messages:
-        content = []
-        for block in message.content:
-            here = len(images_of(block))
-            content.append(without_images(block) if here and dropped > 0 else block)
-            dropped -= here
-        made.append(message._replace(content=tuple(content)))
-    return made
-
-
-def _fit(images: Sequence[Image], share: int) -> bool:
-    chars = sum(-(-image.size // 3) * 4 for image in images)
-    return len(images) <= MOST_IMAGES // share and chars <= MOST_IMAGES_CHARS // share
-
-
 class Loader:
     """Requests whose images are in files of `checkout`, as the door takes them. Those of the last request stay in
     memory."""
@@ -102,69 +77,52 @@ class Loader:
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
         self._last: dict[KeptImage, Image | Text] = {}
-        self._taken: set[KeptImage] = set()
-        """A provider has answered to these."""
-        self._faults = 0
-        """So many requests in a row ended as `provider_error`."""
+        self._refused = frozenset[Image]()
+        """Words from now on: else no request of this conversation would ever be answered again."""
 
     def loaded(self, complete: Callable[[Request], Completion]) -> Callable[[Request], Completion]:
-        """`complete` for such requests. An image that a provider refuses becomes words; else no request of this
-        conversation would ever be answered again."""
+        """`complete` for such requests, once more without images where a provider refuses the request."""
 
         def completed(request: Request) -> Completion:
-            images = {image for image in request.images if isinstance(image, KeptImage)}
-            self._last = {image: self._last.get(image) or _loaded(image, self._checkout) for image in images}
+            shown = frozenset(_newest(request.images)) - self._refused
             try:
-                completion = complete(self._made(request))
+                return complete(self._made(request, shown))
             except ModelFailure as failure:
-                completion = self._answered_in_words(complete, request, failure)
-            self._taken |= images
-            self._faults = 0
+                if failure.type != "invalid_request" or not shown:
+                    raise
+            completion = complete(self._made(request, frozenset()))
+            self._refused |= shown
             return completion
 
         return completed
 
-    def _answered_in_words(
-        self, complete: Callable[[Request], Completion], request: Request, failure: ModelFailure
-    ) -> Completion:
-        """The answer to the request without the images that were never answered to, which then stay words; else without
-        any, since the model that answers now may be another, which takes none. Raises ModelFailure."""
-        shown = self._last
-        every = tuple(image for image, found in shown.items() if isinstance(found, Image))
-        fresh = tuple(image for image in every if image not in self._taken)
-        self._faults = self._faults + 1 if failure.type == "provider_error" else 0
-        if failure.type != "invalid_request" and self._faults < MOST_FAULTS:
-            raise failure
-        for gone in dict.fromkeys(filter(None, (fresh, every))):
-            self._last = shown | {image: Text(f"{_named(image)}, refused: {failure.message}]") for image in gone}
-            try:
-                completion = complete(self._made(request))
-            except ModelFailure as again:
-                failure = again
-            else:
-                self._last = self._last if gone == fresh else shown
-                return completion
-        self._last = shown
-        raise failure
-
-    def _made(self, request: Request) -> Request:
-        if not self._last:
+    def _made(self, request: Request, shown: frozenset[Image]) -> Request:
+        if not request.images:
             return request
+        kept = [image for image in shown if isinstance(image, KeptImage)]
+        self._last = {image: self._last.get(image) or _loaded(image, self._checkout) for image in kept}
         said = (
-            message._replace(content=tuple(self._block(block) for block in message.content))
+            message._replace(content=tuple(self._block(block, shown) for block in message.content))
             for message in request.messages
         )
         return request._replace(messages=tuple(said))
 
-    def _block(self, block: Block) -> Block:
-        match block:
-            case KeptImage():
-                return self._last[block]
-            case ToolResult(images=(_, *_) as images):
-                found = [self._last[image] if isinstance(image, KeptImage) else image for image in images]
-                words = "\n".join([block.content, *(each.text for each in found if isinstance(each, Text))])
-                return block._replace(content=words, images=tuple(each for each in found if isinstance(each, Image)))
-        return block
+    def _block(self, block: Block, shown: frozenset[Image]) -> Block:
+        found = [
+            self._last[image] if isinstance(image, KeptImage) else image for image in images_of(block) if image in shown
+        ]
+        if not found or not isinstance(block, ToolResult):
+            return found[0] if found else without_images(block)
+        words = "\n".join([block.content, *(each.text for each in found if isinstance(each, Text))])
+        return block._replace(content=words, images=tuple(each for each in found if isinstance(each, Image)))
+
+
+def _newest(images: Sequence[Image]) -> Sequence[Image]:
+    """As many of the last as a request may have; older ones are words."""
+    newest = images[-MOST_SHOWN:]
+    while sum(-(-image.size // 3) * 4 for image in newest) > MOST_IMAGES_CHARS:
+        newest = newest[1:]
+    return newest
 
 
 def _loaded(image: KeptImage, checkout: str) -> Image | Text:
@@ -176,12 +134,8 @@ def _loaded(image: KeptImage, checkout: str) -> Image | Text:
     except OSError:
         content = b""
     if _digest(content) != image.sha256 or media_type_of(content) != image.media_type:
-        return Text(f"{_named(image)}, not kept any more]")
+        return Text(f"[image: {image.media_type}, {image.length} bytes, not kept any more]")
     return Image(image.media_type, base64.b64encode(content).decode())
-
-
-def _named(image: KeptImage) -> str:
-    return f"[image: {image.media_type}, {image.length} bytes"
 
 
 def _digest(content: bytes) -> str:

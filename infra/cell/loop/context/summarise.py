@@ -22,7 +22,6 @@ WHAT = (
     "branches matter. Be exact with names, paths and numbers. At most two pages."
 )
 COMPACT = f"This conversation is too long: everything but its opening and its last steps is dropped. {WHAT}"
-HAND_OVER = f"This conversation has no room left: a new one begins, which knows nothing of this one. {WHAT}"
 AGAIN = (
     "You were asked this before, and the reply {problem}. This is the last attempt: text only, no tool call, one page."
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-VARIABLE, PACKAGES = "MINIFRAM_REPORT", "MINIFRAM_PACKAGES"
+VARIABLE, PACKAGES, ONLY = "MINIFRAM_REPORT", "MINIFRAM_PACKAGES", "MINIFRAM_ONLY"
 TEXT_CHARS = 3000
 
 
@@ -22,6 +22,14 @@ if os.environ.get(PACKAGES):
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # the controller of pytest-xdist hears of everything
         config.pluginmanager.register(_Reporter(int(os.environ.pop(VARIABLE))))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if ONLY in os.environ:
+        with open(os.environ[ONLY], encoding="utf-8") as file:
+            wanted = set(json.load(file))
+        items[:] = [item for item in items if item.nodeid in wanted]
 
 
 def _text(report: pytest.TestReport | pytest.CollectReport) -> str:
@@ -41,7 +49,8 @@ class _Reporter:
         self._out.flush()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        self._tell_collected([item.nodeid for item in session.items])
+        marks = (("heavy " if item.get_closest_marker("heavy") else "") for item in session.items)
+        self._tell_collected([f"{mark}{item.nodeid}" for mark, item in zip(marks, session.items, strict=True)])
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:

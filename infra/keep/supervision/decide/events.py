@@ -1,36 +1,23 @@
-"""What can happen to the watcher, by subject, and what it can do about it: values and nothing else."""
+"""What can happen to the watcher, and what it can do about it: values and nothing else."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.keep.active import Level, Runner
-from infra.keep.supervision.decide.state import State
-from infra.keep.watcher_file import SignalRequest, Version
+from infra.keep.watcher_file import Level, Request, Runner, State, Version
 
 
-# Boot: from a launch to the end of its runner.
 class Started(NamedTuple):
-    """The watcher begins; `found` is a runner of an earlier watcher that still lives."""
-
-    found: Runner | None = None
-    served: bool = False
-    """`found` had already said SUCCESS."""
-    age: float = 0.0
-    """Seconds since `found` was started."""
-    launched: str = ""
-    """The branch that an earlier watcher launched, and was killed before it could record the process."""
+    """The watcher begins, and no process of the cell is alive."""
 
 
-class Preparing(NamedTuple):
-    """The launch needs another process first, which has begun and may take so many seconds."""
-
-    branch: str
-    seconds: float
+class MainSeen(NamedTuple):
+    main: Version
+    goods: tuple[Version, ...]
 
 
-class LaunchReady(NamedTuple):
-    """Ready to start. The attempt is recorded first, so that a crash in between does not hide it."""
+class Ready(NamedTuple):
+    """A launch is prepared: to be written down, then made."""
 
     runner: Runner
     """As it will be, without its pid."""
@@ -38,19 +25,29 @@ class LaunchReady(NamedTuple):
 
 
 class Launched(NamedTuple):
-    runner: Runner
+    boot_id: str
+    pid: int
 
 
-class LaunchFailed(NamedTuple):
-    """Also when main could not be read."""
-
+class NotLaunched(NamedTuple):
     branch: str
     why: str
     guilty: Runner | None = None
-    """The version that could not be launched, when it is at fault and no outage."""
+    """The version at fault; None for an outage."""
     transcript: str = ""
-    commit: str = ""
-    """Of what was to be launched, when it is known."""
+
+
+class Served(NamedTuple):
+    """SUCCESS stands in its boot log."""
+
+    boot_id: str
+
+
+class MustEnd(NamedTuple):
+    """This boot exceeded a limit, or broke the promise of its heartbeat."""
+
+    boot_id: str
+    why: str
 
 
 class Died(NamedTuple):
@@ -60,86 +57,20 @@ class Died(NamedTuple):
     last_words: str = ""
     """The end of its error log."""
     served: bool = False
-    """It had said SUCCESS, whether or not it was probed since."""
-    outage: bool = False
-    """Something that every runner depends on was missing: no version is at fault."""
-    outside: bool = False
-    """Nothing shows that it ended of itself: a signal from elsewhere ended it, or nobody saw how (`SPEC_BOOT`). A
-    version that has served its probation is not blamed for that."""
+    """SUCCESS stands in its boot log, whether or not that was seen before."""
+    outage: str = ""
+    """What every runner depends on and was missing: no version is at fault."""
+    from_outside: bool = False
+    """Nothing shows that it ended of itself. A version that has served its probation is not blamed for that."""
 
 
-# Health.
-class Probed(NamedTuple):
-    """The runner was asked whether it works; the first good answer ends its boot."""
-
-    boot_id: str
-    problem: str = ""
-    """Empty when the runner is well."""
-
-
-class OutageOver(NamedTuple):
-    """The outage during which the last runner failed is over."""
-
-    what: str
-
-
-# Limits.
-class MustEnd(NamedTuple):
-    """This boot exceeded a limit in two samples in a row, or is stopped by SIGSTOP: no busy machine is the cause."""
-
-    boot_id: str
-    why: str
-
-
-class Observed(NamedTuple):
-    """Something to report to the PM."""
-
-    title: str
-    text: str
-
-
-# The mind.
-class MindDrifted(NamedTuple):
-    """Files of the mind that are the PM's alone are not as the PM wrote them, and the PM wants safe mode for that."""
-
-    why: str
-    """Empty when they are right again."""
-
-
-# Signals.
 class Asked(NamedTuple):
-    request: SignalRequest
-
-
-class SignalRefused(NamedTuple):
-    why: str
-    identity: str = ""
-    """Of the refused file, which is found again when a watcher is killed before it could delete it."""
-    may_leave: bool = False
-    """Its writer may take it for accepted, and exit: that is no fault of the version."""
-
-
-# Seal.
-class SealFailed(NamedTuple):
-    """The check that the cell is sealed failed."""
-
-    why: str
-    boot_id: str = ""
-    """The boot that ran meanwhile, and may have caused it; empty when nothing of the cell ran: the seal is broken."""
-
-
-# Main.
-class MainSeen(NamedTuple):
-    """What main holds."""
-
-    main: Version
-    reason: str = ""
-    """The reason given in LookAtMain, when this answers it; empty when main moved by itself."""
-    withdrawn: tuple[str, ...] | None = None
-    """Ids of versions that the PM has rolled back from or rejected; None when that is not known now."""
+    request: Request
 
 
 class RolledBack(NamedTuple):
+    """Main, as it is now, was seen before."""
+
     target: str
     commit: str = ""
     problem: str = ""
@@ -147,10 +78,24 @@ class RolledBack(NamedTuple):
 
 
 class RetryAsked(NamedTuple):
-    """The PM says that pinned versions may be tried again."""
+    """By the PM: every version may be tried again."""
 
 
-# The watcher itself.
+class MindDrifted(NamedTuple):
+    """Files of the mind that are the PM's alone are not as the PM wrote them; empty: they are right again."""
+
+    why: str
+
+
+class Observed(NamedTuple):
+    """Something to tell the PM."""
+
+    title: str
+    text: str
+    about: str = ""
+    """Names what can be seen twice, and is told once."""
+
+
 class TimeIsUp(NamedTuple):
     """The state's deadline has passed."""
 
@@ -159,35 +104,25 @@ class StopAsked(NamedTuple):
     pass
 
 
-BootEvent = Started | Preparing | LaunchReady | Launched | LaunchFailed | Died
-MainEvent = MainSeen | RolledBack | RetryAsked
-Measured = Probed | OutageOver | MustEnd | Observed
-Event = BootEvent | Measured | MindDrifted | Asked | SignalRefused | SealFailed | MainEvent | TimeIsUp | StopAsked
-
-
-# Actions.
-class LookAtMain(NamedTuple):
-    """For a launch; answered by MainSeen, or LaunchFailed."""
-
-    reason: str
+Seen = MainSeen | Asked | RolledBack | RetryAsked | MindDrifted | Observed | TimeIsUp | StopAsked
+Event = Started | Ready | Launched | NotLaunched | Served | MustEnd | Died | Seen
 
 
 class Launch(NamedTuple):
-    """Prepare a launch; answered by LaunchReady or LaunchFailed, perhaps after Preparing."""
+    """End what is left of the cell and prepare this; answered by Ready or NotLaunched. The next one replaces it."""
 
     branch: str
+    level: Level
     reason: str
-    level: Level = Level.BRANCH
-    commit: str = ""
-    """The commit of main to run; empty for a branch, which is launched as its clone is."""
-    instead_of: str = ""
-    """The commit of main that this launch replaces."""
-    launched_for: str = ""
-    """See `Runner`."""
+    version: Version = Version()
+    """Of main; empty for a branch, which runs what the shared repository has."""
+    made_for: str = ""
+    fresh: bool = False
+    """Main gets a new clone: something else has run meanwhile."""
 
 
-class StartRunner(NamedTuple):
-    """Start the process that was prepared; answered by Launched or LaunchFailed."""
+class Start(NamedTuple):
+    """What was prepared; answered by Launched or NotLaunched."""
 
     runner: Runner
 
@@ -198,12 +133,8 @@ class End(NamedTuple):
     """With SIGKILL; before that it is asked with SIGTERM."""
 
 
-class Sweep(NamedTuple):
-    """End every process that a runner or a preparation left behind, and drop a launch that is being prepared."""
-
-
 class RollBack(NamedTuple):
-    """Answered by RolledBack."""
+    """End what is left of the cell and roll main back; answered by RolledBack."""
 
     target: str
 
@@ -214,12 +145,11 @@ class Tell(NamedTuple):
     title: str
     text: str
     about: str = ""
-    """Names a subject that can be seen twice, and is reported once."""
 
 
 class Leave(NamedTuple):
     """End the watcher; no runner is alive."""
 
 
-Action = LookAtMain | Launch | StartRunner | End | Sweep | RollBack | Tell | Leave
+Action = Launch | Start | End | RollBack | Tell | Leave
 Decision = tuple[State, list[Action]]

@@ -1,0 +1,210 @@
+"""What of the mind stands before a run: the files that `boot/context_policy.md` names as results of `read_file`, and
+what a search for the words of the work found as one of `recall`. So it is in the transcript, and a resume needs no
+files.
+
+The budget has one rule: a file takes at most half of what is left, and what the search found takes the rest. What does
+not fit is cut behind a note: of ALWAYS its end, of all others its older sections, then all but the heads of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Final
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import Event
+from infra.cell.loop.registry import Tool
+from infra.cell.mind.profile import Citations
+from infra.cell.mind.recall import (
+    RECALL,
+    REFERENCE,
+    SHOWN_CHARS,
+    Hit,
+    files_of,
+    recall_tool,
+    says,
+    search,
+    shown,
+    words_of,
+)
+from infra.shared.clock import timestamp
+from infra.shared.mind import layout
+from infra.shared.mind.sections import sections
+
+if TYPE_CHECKING:
+    from infra.cell.mind.mind import MindContext
+
+BYTES_PER_TOKEN: Final = 3
+"""As `cell/loop/context/tokens` counts before a provider has counted."""
+FRAME_BYTES: Final = 200
+"""A call and the frame of its result."""
+HEAD_CHARS: Final = 240
+"""Of a section that is cut to its head."""
+PM_OWN: Final = (layout.IDENTITY, layout.PRINCIPLES, layout.INVARIANTS)
+"""Placed whatever the policy says."""
+TIERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ALWAYS": (*PM_OWN, layout.SKILLS_INDEX),
+    "HIGH": (f"{layout.DAILY}/*.md", "skills/*/*/SKILL.md"),
+    "MEDIUM": (layout.LONG_TERM, layout.BELIEFS, f"{layout.WEEKLY}/*.md"),
+}
+"""The policy of a mind without one: paths, and patterns of which the last file is meant."""
+_LINE = re.compile(r"## +(\w+)|[-*] +`?/?(?:agent/)?([\w.*/-]+)")
+Reads = tuple[tuple[ToolCall, ToolResult], ...]
+
+
+def policy_of(text: str) -> tuple[Mapping[str, tuple[str, ...]], str]:
+    """Paths and patterns by tier, and what is wrong: below `## ALWAYS`, `## HIGH` and `## MEDIUM` each bullet begins
+    with one. Other bullets and headings are for readers; of a tier that names nothing the built-in policy holds."""
+    found, tier = dict[str, list[str]](), list[str]()
+    for match in filter(None, map(_LINE.match, text.splitlines())):
+        if match[1]:
+            tier = found.setdefault(match[1], [])
+        else:
+            tier.append(match[2])
+    missing = ", ".join(f"## {tier}" for tier in TIERS if not found.get(tier))
+    tiers = {tier: tuple(found.get(tier) or paths) for tier, paths in TIERS.items()}
+    tiers["ALWAYS"] = tuple(dict.fromkeys((*PM_OWN, *tiers["ALWAYS"])))
+    problem = (
+        f"{layout.CONTEXT_POLICY}: expected a path in each bullet below {missing}; the built-in policy is used there"
+    )
+    return tiers, problem if missing else ""
+
+
+def chosen(patterns: Sequence[str], files: Mapping[str, str], words: str) -> list[str]:
+    """The files that are meant, each once: of a pattern the last that says something, of SKILL.md those that the words
+    name and no page may have written."""
+    found, paths = list[str](), sorted(files, reverse=True)
+    for pattern in patterns:
+        there = [path for path in paths if path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)]
+        if pattern.endswith("SKILL.md"):
+            proven = [path for path in there if layout.is_below(path, (layout.CORE, layout.LEARNED))]
+            found += [path for path in proven if f" {_joined(path.split('/')[-2])} " in f" {_joined(words)} "]
+        else:
+            found += next(([path] for path in there if said(files[path])), [])
+    return list(dict.fromkeys(found))
+
+
+def _joined(words: str) -> str:
+    return re.sub(r"[\W_]+", " ", words.casefold()).strip()
+
+
+def said(text: str) -> str:
+    """Without sections that hold nothing; empty for a file that says nothing."""
+    head, *others = sections(text)
+    kept = "".join(each.text for each in others if says(each.body))
+    return head.text + kept if kept or says(head.text) else ""
+
+
+def fit(path: str, text: str, room: int, from_beginning: bool) -> str:
+    """The text in so many bytes, behind a note when it is cut; empty when that has no room."""
+    if _size(text) <= room:
+        return text
+    head, *others = (each.text for each in sections(text))
+    for how, texts in (("whole", others), ("by their heads alone", [_head_of(each) for each in others])):
+        note = f"[{{}} of {len(texts)} sections {how}, for want of room; {path} has all]\n"
+        kept, left = list[str](), room - _size(note) - 5 - _size(head)
+        while texts and not from_beginning and (left := left - _size(texts[-1])) >= 0:
+            kept.insert(0, texts.pop())
+        if kept:
+            return head + note.format(len(kept)) + "".join(kept)
+    note = f"[!! CUT for want of room: read the whole of {path} before you act]\n"
+    return note + text.encode()[: room - _size(note)].decode(errors="ignore") if room > _size(note) else ""
+
+
+def _head_of(text: str) -> str:
+    """The heading of a section and the beginning of what stands below."""
+    return text if len(text) <= HEAD_CHARS else f"{text[:HEAD_CHARS].rsplit(None, 1)[0]} …\n\n"
+
+
+def fit_hits(hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
+    """What has room, and those hits: beliefs before narrative, recent before old, each whole or by its head."""
+    kept, room = dict[Hit, str](), room - _size(REFERENCE)
+    rank = {"belief": 3, "memory": 2, "skill": 1}
+    for hit in sorted(hits, key=lambda hit: (bool(hit.score), rank.get(hit.kind, 0), hit.day), reverse=True):
+        for most_chars in (SHOWN_CHARS, HEAD_CHARS):
+            text = f"\n\n{shown(hit, most_chars)}"
+            if hit not in kept and _size(text) <= room:
+                kept[hit], room = text, room - _size(text)
+    return REFERENCE + "".join(kept[hit] for hit in hits if hit in kept), [hit for hit in hits if hit in kept]
+
+
+def _size(text: str) -> int:
+    return len(text.encode(errors="replace"))
+
+
+def _read(root: str, path: str, text: str, is_cut: bool) -> tuple[ToolCall, ToolResult]:
+    """The agent knows the mind as `/agent`, where that is it."""
+    path = f"{layout.ROOT if os.path.realpath(layout.ROOT) == os.path.realpath(root) else root}/{path}"
+    facts = {"path": path, "lines": text.count("\n") + (text[-1:] != "\n")} | ({"truncated": True} if is_cut else {})
+    return ToolCall("", "read_file", {"path": path}), ToolResult(text, facts=facts)
+
+
+def as_operations(reads: Reads) -> Reads:
+    """For a model without tools, which has no `recall` but a program of the shell."""
+    return tuple(
+        (
+            ToolCall("", "bash", {"command": f"minifram-mind recall {call.args['words']}"}),
+            ToolResult(got.payload, facts={"stderr": "", "exit": 0}),
+        )
+        if call.name == RECALL
+        else (call, got)
+        for call, got in reads
+    )
+
+
+class RecallOfRun:
+    """What one run is shown of the mind. None of its methods raises, but Interrupted."""
+
+    def __init__(self, context: MindContext) -> None:
+        self._context = context
+        self.citations = Citations()
+
+    def opening(self, words: str) -> tuple[Reads, Reads]:
+        """What is placed: first what is the same before most runs, as a provider's cache holds what stands at the
+        beginning."""
+        try:
+            return self._opened(words)
+        except Exception as error:  # a run without its memory is better than none
+            self._context.note("mind.not_placed", error=f"{type(error).__name__}: {error}")
+            return (), ()
+
+    def _opened(self, words: str) -> tuple[Reads, Reads]:
+        context, root = self._context, self._context.places.mind
+        every, problems = files_of(root)
+        files, asked = dict(every), " ".join(words_of(words))
+        tiers, problem = policy_of(files.get(layout.CONTEXT_POLICY, ""))
+        for each in filter(None, (problem, *problems[:10])):
+            context.note("mind.problem", problem=each)
+        budget = room = context.thresholds.context_tokens * BYTES_PER_TOKEN
+        reads, texts, cut = {tier: Reads() for tier in TIERS}, dict[str, str](), list[str]()
+        for tier in ("ALWAYS", "HIGH"):
+            for path in chosen(tiers[tier], files, words):
+                text = said(files.pop(path))
+                fitted = fit(path, text, room // 2 - FRAME_BYTES, tier == "ALWAYS")
+                cut += [path] if fitted != text else []
+                if fitted:
+                    room -= FRAME_BYTES + _size(fitted)
+                    reads[tier] += (_read(root, path, fitted, fitted != text),)
+                    texts |= {f"{path}#{each.id}": each.text for each in sections(fitted)[1:]} or {path: fitted}
+        searched = [(path, files[path]) for path in chosen(tiers["MEDIUM"], files, words)]
+        hits = search(searched, asked, today=timestamp(context.now())[:10])
+        text, kept = fit_hits(hits, room - FRAME_BYTES - _size(asked))
+        cut += [hit.where for hit in hits if hit not in kept]
+        if kept:
+            room -= FRAME_BYTES + _size(asked) + _size(text)
+            reads["MEDIUM"] = ((ToolCall("", RECALL, {"words": asked}), ToolResult(text)),)
+        self.citations.shown |= texts
+        self._found(kept)
+        context.note("mind.placed", tokens=-(-(budget - room) // BYTES_PER_TOKEN), cut=cut[:20])
+        return reads["ALWAYS"], (*reads["HIGH"], *reads["MEDIUM"])
+
+    def tools(self) -> tuple[Tool, ...]:
+        return (recall_tool(self._context.places.mind, self._context.now, self._found),)
+
+    def record(self, event: Event) -> None:
+        self.citations.seen(event)
+
+    def _found(self, hits: Sequence[Hit]) -> None:
+        self.citations.shown |= {hit.where: f"{hit.heading}\n{hit.text}" for hit in hits}

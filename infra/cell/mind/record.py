@@ -1,0 +1,311 @@
+"""Writes events, from what the loop did; the model has no part in it.
+
+The keep has the log. The events of a step are sent to it together; what it does not take waits in this process and goes
+with the next step's, and when it takes none for a minute, the run ends."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, RunResult, Told
+from infra.cell.loop.registry import Position
+from infra.cell.loop.ways import News
+from infra.cell.mind.answers import is_completed
+from infra.cell.mind.history import ENTRIES, LogEntry
+from infra.cell.mind.notes import NOTE
+from infra.cell.run_states import RunState
+from infra.shared.conversation import EXPLORATION, MAINTENANCE, TASK, Completion
+from infra.shared.door import encoded
+from infra.shared.mind.event import (
+    Command,
+    EventContext,
+    EventMetadata,
+    EventType,
+    Execution,
+    MindEvent,
+    ModifiedFile,
+    Outcomes,
+)
+from infra.shared.requests import MAX_BYTES, MAX_EVENTS
+from infra.shared.secret_shapes import redacted, redacted_and_cut
+
+if TYPE_CHECKING:
+    from infra.cell.mind.mind import MindContext
+
+MOST_BYTES: Final = MAX_BYTES // 2
+"""Of one request, before the keep's own words in it."""
+MOST_WAITING, SECONDS = 10_000, 60.0
+"""Events that wait; and so long a run goes on while nobody takes its events."""
+HOPS, WEB, CHANGES = ("bootstrap", "rollback"), ("fetch_page", "web_search"), ("write_file", "edit_file", "delete_file")
+COMMAND_CHARS, SAID_CHARS, WORDS_CHARS, ARGUMENT_CHARS = 4000, 1000, 400, 300
+MOST_LISTED, MOST_SHOWN = 50, 500
+_SAYS_WHICH = frozenset(["path", "url", "query", "words", "kind", "since", "branch", "ref", "subject", "statement"])
+_PUSH = re.compile(r"\bgit\b[^\n;|&]{0,200}\bpush\b")
+_SKILL = re.compile(r"(?:^|/)skills/((?:core|learned|candidates)/[A-Za-z0-9_.-]{1,80})(?:/SKILL)?\.md")
+_VERSION = re.compile(r"^\s{0,4}[Vv]ersion:\s*[\"']?([0-9A-Za-z.+-]{1,40})", re.MULTILINE)
+_TYPES: Final[dict[str, EventType]] = {
+    "promoted": "note",
+    "trial": "skill_execution",
+    "moved": "self_modification",
+    "drafted": "self_modification",
+    "duty": "task_update",
+}
+"""Of events with an entry of the history."""
+
+
+class Outbox:
+    """Of one mind, in this process."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._waiting = list[bytes]()
+        self._monotonic = monotonic
+        self._since: float | None = None
+        """When the first send failed of those that failed one behind the other."""
+
+    def put(self, event: MindEvent) -> None:
+        """Details that JSON cannot hold, or that are too long, are left out, and the event says so."""
+        try:
+            line = encoded(event)
+            why = f"they have {len(line)} bytes" if len(line) > MOST_BYTES else ""
+            msgspec.json.decode(line)
+        except (ValueError, RecursionError) as error:
+            why = str(error)[:WORDS_CHARS]
+        if why:
+            metadata = msgspec.structs.replace(event.metadata, details={"left_out": why})
+            line = encoded(msgspec.structs.replace(event, metadata=metadata))
+        self._waiting = [*self._waiting[1 - MOST_WAITING :], line]
+
+    def send(self, record: Callable[[Sequence[dict[str, Any]]], object]) -> None:
+        """All that waits. Raises OSError when some of it still waits."""
+        try:
+            while self._waiting:
+                most, size = 0, 0
+                while most < min(MAX_EVENTS, len(self._waiting)) and size <= MOST_BYTES:
+                    size += len(self._waiting[most])
+                    most += size <= MOST_BYTES or not most
+                record([msgspec.json.decode(line) for line in self._waiting[:most]])
+                del self._waiting[:most]
+        except OSError:
+            self._since = self._monotonic() if self._since is None else self._since
+            raise
+        self._since = None
+
+    @property
+    def is_late(self) -> bool:
+        return self._since is not None and self._monotonic() - self._since > SECONDS
+
+
+@functools.cache
+def outbox_of(root: str) -> Outbox:
+    """Of the mind at `root`: a run's events and its duties' go one behind the other."""
+    return Outbox()
+
+
+def tell(context: MindContext, *entries: LogEntry, words: str = "") -> None:
+    """Raises OSError when the keep does not take them now: then they go with the next events."""
+    outbox = outbox_of(context.places.mind)
+    for entry in entries:
+        key = next(key for key, kind in ENTRIES.items() if isinstance(entry, kind))
+        metadata = EventMetadata(label=MAINTENANCE, tool=key, status="ok", details={key: msgspec.to_builtins(entry)})
+        outbox.put(MindEvent(_TYPES[key], outcomes=Outcomes(observations=words), metadata=metadata))
+    outbox.send(context.record)
+
+
+class Recorder:
+    """Of one run. No method raises but `record`, and that NotRecorded alone."""
+
+    def __init__(self, context: MindContext, position: Position, shown: Callable[[], Sequence[str]] = tuple) -> None:
+        """`shown`: ids of what was placed before the run."""
+        self._context, self._position, self._shown = context, position, shown
+        self._outbox = outbox_of(context.places.mind)
+        self._begins = ""
+        """How the run's first event calls its beginning; empty behind it."""
+        self._words, self._ids, self._label = "", tuple[str, ...](), TASK
+        self._model, self._context_tokens, self._intent, self._skill = "", 0, "", ""
+        self._tokens = dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0)
+        self._usd, self._spend = 0.0, 0.0
+        """Of the whole run; of the exploration budget since the event before."""
+
+    def begin(self, words: str, ids: Sequence[str] = (), resumed: bool = False, label: str = TASK) -> None:
+        """The PM's words that the run is about, and the ids of its directives or tasks."""
+        self._words, self._ids, self._label = words, tuple(ids[:MOST_LISTED]), label
+        self._begins = "went on" if resumed else "began"
+
+    def record(self, event: Event) -> None:
+        """Raises NotRecorded."""
+        if isinstance(event, Entered) and event.state is not RunState.PLAN:
+            return
+        if self._begins:  # a resumed run may begin with an act that was cut short
+            status, self._begins = self._begins, ""
+            self._state(status, self._words, shown=list(self._shown()[:MOST_SHOWN]))
+        match event:
+            case Entered():
+                self._send()
+            case Answered(_, completion):
+                self._answered(completion)
+            case Told(steered=News(pm=words)) if words:
+                self._state("said", words)
+            case Acted():
+                self._acted(event)
+
+    def end(self, result: RunResult, **details: Any) -> None:
+        """The run is over, and the keep has its events; those that it does not take wait for the next run."""
+        if self._begins:
+            return
+        completed = self._ids if is_completed(result) and not self._label.startswith(EXPLORATION) else ()
+        facts = {"failure": str(result.failure or ""), "completed": list(completed), "usd": round(self._usd, 9)}
+        self._state(result.reason.value, result.text, steps=result.steps, tokens=self._tokens, **facts, **details)
+        try:
+            self._send()
+        except NotRecorded as problem:
+            self._context.note("mind.end_not_recorded", error=str(problem))
+
+    def _send(self) -> None:
+        try:
+            self._outbox.send(self._context.record)
+        except OSError as error:
+            self._context.note("mind.events_wait", error=str(error))
+            if self._outbox.is_late:
+                raise NotRecorded(
+                    f"the keep takes no events: {error}. What is not on record is not done: the PM looks at doors.log "
+                    "(minifram doctor)"
+                ) from error
+
+    def _answered(self, completion: Completion) -> None:
+        used = completion.usage
+        self._model = completion.model
+        self._context_tokens = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
+        self._intent = intent_of(completion.text)
+        for name in self._tokens:
+            self._tokens[name] += getattr(used, f"{name}_tokens")
+        self._usd += completion.usd
+        self._spend += completion.usd if self._label.startswith(EXPLORATION) else 0.0
+
+    def _acted(self, event: Acted) -> None:
+        call, result = event.call, event.result
+        checkout = self._context.places.main_checkout
+        left = () if call.name in CHANGES else tuple(_short(path) for path in result.artifacts[:MOST_LISTED])
+        outcomes = Outcomes(_changed(call, result, checkout), left, _observed(call, result))
+        made = MindEvent(
+            _type(call, result),
+            EventContext(self._ids[0] if self._ids else None, self._skill or None, self._intent),
+            _executed(call, result, event.seconds, checkout),
+            outcomes,
+            self._metadata(_details(call, result), _short(call.name), result.status),
+            self._position.run,
+            f"{event.step}.{event.number}",
+        )
+        self._put(made)
+        self._skill = skill_read(call, result) or self._skill
+
+    def _state(self, status: str, words: str, **details: Any) -> None:
+        """The run is in another state."""
+        metadata = self._metadata({"directives": list(self._ids)} | details, "", status)
+        about = EventContext(self._ids[0] if self._ids else None, self._skill or None)
+        said = Outcomes(observations=redacted_and_cut(words, SAID_CHARS))
+        self._put(MindEvent("task_update", about, Execution(), said, metadata, self._position.run))
+
+    def _metadata(self, details: dict[str, Any], tool: str, status: str) -> EventMetadata:
+        return EventMetadata(
+            llm_model=self._model,
+            context_tokens=self._context_tokens,
+            curiosity_spend=self._spend,
+            label=self._label,
+            tool=tool,
+            status=status,
+            details=details,
+        )
+
+    def _put(self, event: MindEvent) -> None:
+        self._outbox.put(event)
+        self._spend = 0.0
+
+
+def skill_read(call: ToolCall, result: ToolResult) -> str:
+    """`learned/NAME@1.0.0` of a skill whose text the act has read, as far as that is to be seen; empty for none."""
+    if call.name not in ("read_file", "bash") or not result.ok:
+        return ""
+    named = {found[1] for each in call.args.values() if isinstance(each, str) for found in _SKILL.finditer(each)}
+    version = _VERSION.search(result.payload[:4000])
+    return f"{named.pop()}{f'@{version[1]}' if version else ''}" if len(named) == 1 else ""
+
+
+def intent_of(words: str) -> str:
+    """The first line of what the model says beside its acts; empty where that is a list of operations."""
+    line = next((line.strip() for line in redacted(words).splitlines() if line.strip()), "")
+    return "" if line.startswith(("[", "{", "`", "<", "\ufeff")) else line[:ARGUMENT_CHARS]
+
+
+def _type(call: ToolCall, result: ToolResult) -> EventType:
+    if not result.ok:
+        return "error"
+    if call.name in (NOTE, "recall"):
+        return "note"
+    pushes = call.name == "bash" and _PUSH.search(str(call.args.get("command", ""))[: 16 * COMMAND_CHARS])
+    is_own = call.name in HOPS or (pushes and result.facts.get("exit") == 0)
+    return "self_modification" if is_own else "skill_execution"
+
+
+def _executed(call: ToolCall, result: ToolResult, seconds: float, checkout: str) -> Execution:
+    commands: tuple[Command, ...] = ()
+    script = call.args.get("command" if call.name == "bash" else "check")
+    if call.name in ("bash", NOTE) and isinstance(script, str) and script:
+        cwd = os.path.join(checkout, str(call.args.get("cwd", ""))).rstrip("/")
+        commands = (Command("bash", ("-c", redacted_and_cut(script, COMMAND_CHARS)), _short(cwd)),)
+    status = result.facts.get("exit")
+    return Execution(commands, (status,) if commands and isinstance(status, int) else (), round(seconds * 1000))
+
+
+def _changed(call: ToolCall, result: ToolResult, checkout: str) -> tuple[ModifiedFile, ...]:
+    if call.name not in CHANGES or not result.ok:
+        return ()
+    paths = [os.path.normpath(os.path.join(checkout, path)) for path in result.artifacts[:MOST_LISTED]]
+    return tuple(ModifiedFile(_short(path), _hash_after(path)) for path in paths)
+
+
+def _hash_after(path: str) -> str:
+    """Of the file as it is now."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(descriptor, "rb") as file:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}" if is_file else "unreadable"
+    except OSError as error:
+        return "deleted" if isinstance(error, FileNotFoundError) else "unreadable"
+
+
+def _observed(call: ToolCall, result: ToolResult) -> str:
+    """What was seen, briefly. Of a page of the web nothing: what strangers wrote is no observation."""
+    if not result.ok:
+        return redacted_and_cut(result.payload, WORDS_CHARS)
+    if call.name in WEB:
+        return _short(result.payload.partition("\n")[0])
+    shown = "" if call.name in ("read_file", NOTE, "recall") else redacted(result.payload).strip()
+    return shown if len(shown) <= WORDS_CHARS else f"…{shown[1 - WORDS_CHARS :]}"
+
+
+def _details(call: ToolCall, result: ToolResult) -> dict[str, Any]:
+    note, recalled = result.facts.get(NOTE), result.facts.get("recall")
+    if call.name == NOTE and isinstance(note, Mapping):
+        return dict(note)
+    named = {name: call.args[name] for name in call.args.keys() & _SAYS_WHICH}
+    given: dict[str, Any] = {name: _short(value) for name, value in named.items() if isinstance(value, str)}
+    found = recalled if isinstance(recalled, Mapping) else result.facts
+    for name in ("shown", "statements"):  # what was shown and is not told of would count as found out
+        if isinstance(shown := found.get(name), list | tuple):
+            given[name] = [_short(str(each)) for each in shown[:MOST_SHOWN]]
+    return given
+
+
+def _short(text: str) -> str:
+    return redacted_and_cut(text, ARGUMENT_CHARS)

@@ -1,0 +1,104 @@
+"""Commands that runs repeated with success, and the draft of a skill of them. Pure.
+
+A draft is a candidate like any other: it has no test of its own yet, so the gate holds it until it is given one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from infra.cell.mind.history import History, Run
+from infra.shared.text import one_line
+
+LEAST_COMMANDS, MOST_COMMANDS = 3, 8
+MOST_COMMAND_CHARS: Final = 300
+_VARIES = re.compile(r"\"[^\"]*\"|'[^']*'|\b[0-9a-f]{7,64}\b|\b\d+\b")
+"""What is another in each run: texts, commits, numbers."""
+_LOOKS = frozenset(
+    ("cat", "cd", "echo", "file", "find", "grep", "head", "ls", "pwd", "rg", "sed", "tail", "wc", "which"),
+)
+"""Programs that make nothing: what is between them is the procedure."""
+_DRAFT: Final = """\
+---
+name: {name}
+description: Commands that {runs} runs gave one after the other with success ({programs}).
+version: 0.1.0
+status: candidate
+---
+
+# Skill: {name}
+
+## Purpose
+
+Drafted by code from events. Say here what it is for, or remove the folder.
+
+## Procedure
+
+{steps}
+
+## Failure modes & recovery
+
+- A command ends with another status than 0: stop, and look at what it says.
+
+## Notes
+
+Texts and numbers are those of the last run. Its events:
+
+{events}
+"""
+
+
+class _Done(NamedTuple):
+    command: str
+    same: str
+    """The command without what varies."""
+    place: str
+
+
+def drafts(history: History, since: str, successes: int) -> dict[str, str]:
+    """By their names: of commands that ended well, one after the other, in so many runs that ended well and had not
+    read the web; the longest first."""
+    found = dict[tuple[str, ...], dict[str, list[_Done]]]()
+    for run in history.runs.values():
+        if run.succeeded and not run.origins and run.began >= since:
+            for stretch in _stretches(run):
+                for size in range(LEAST_COMMANDS, MOST_COMMANDS + 1):
+                    for start in range(len(stretch) - size + 1):
+                        part = stretch[start : start + size]
+                        found.setdefault(tuple(done.same for done in part), {})[run.name] = part
+    often = [same for same, runs in found.items() if len(runs) >= successes and len(set(same)) > 1]
+    kept, made = list[str](), dict[str, str]()
+    for same in sorted(often, key=lambda same: (-len(same), same)):
+        words = "\n".join(("", *same, ""))
+        if not any(words in longer for longer in kept):
+            kept.append(words)
+            made |= _draft(same, list(found[same].values()))
+    return made
+
+
+def _stretches(run: Run) -> Iterator[list[_Done]]:
+    """What looks is passed over; what fails ends a stretch."""
+    stretch = list[_Done]()
+    for place, event in run.commands:
+        codes = event.execution.exit_codes
+        for at, each in enumerate(event.execution.commands):
+            command = one_line(each.args[1] if each.args[:1] == ("-c",) and len(each.args) > 1 else each.cmd)
+            if at >= len(codes) or codes[at] != 0 or "`" in command or not 0 < len(command) <= MOST_COMMAND_CHARS:
+                yield stretch
+                stretch = []
+            elif command.split()[0] not in _LOOKS:
+                stretch.append(_Done(command, _VARIES.sub("…", command), place))
+    yield stretch
+
+
+def _draft(same: tuple[str, ...], runs: list[list[_Done]]) -> dict[str, str]:
+    last = runs[-1]
+    programs = dict.fromkeys(done.command.split()[0].rpartition("/")[2] for done in last)
+    words = re.sub(r"[^a-z0-9]+", "-", "-".join(programs).lower())[:40].strip("-")
+    name = f"{words or 'procedure'}-{hashlib.sha256(chr(10).join(same).encode(errors='replace')).hexdigest()[:6]}"
+    steps = "\n".join(f"{number}. `{done.command}`" for number, done in enumerate(last, 1))
+    events = "\n".join(dict.fromkeys(f"- {done.place}" for done in last))
+    text = _DRAFT.format(name=name, runs=len(runs), programs=", ".join(programs)[:80], steps=steps, events=events)
+    return {name: text}

@@ -1,0 +1,110 @@
+"""What the policy says of one call, from what can be seen in it. Pure.
+
+In patterns `*` stands for any characters, `/` among them, `?` for one, `[ab]` and `[!ab]` for one of a set. In doubt a
+rule that forbids or asks matches, and one that allows does not: small and capital letters are the same for the first
+alone."""
+
+from __future__ import annotations
+
+import fnmatch
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from infra.cell.policy.commands import Script, forms, read
+from infra.cell.policy.hosts import hosts_in
+from infra.shared.network import address_of, host_matches, is_private
+from infra.shared.policy import ALLOW, DENY, EXECUTE, Policy, Rule
+
+PRIVATE = "private_address"
+FILE_TOOLS = frozenset(("read_file", "write_file", "edit_file", "delete_file"))
+"""What they are given becomes a file's name or its content, and no connection."""
+_ALSO = {"edit_file": "write_file", "delete_file": "write_file"}
+"""A rule that names the second forbids, or asks about, the first as well; it allows an edit, and no deletion."""
+
+
+class File(NamedTuple):
+    """The names of a file as patterns meet them: absolute, and from the checkout when it lies there."""
+
+    real: tuple[str, ...] = ()
+    """With all links followed."""
+    seeming: tuple[str, ...] = ()
+
+
+class Call:
+    """What can be seen in a call."""
+
+    def __init__(self, tool: str, effect: str, given: Mapping[str, Any], file: File | None = None) -> None:
+        self.tool, self.effect, self.file = tool, effect, file or File()
+        self.command = ""
+        self.script: Script | None = None
+        if effect == EXECUTE and isinstance(given.get("command"), str):
+            self.command, cwd = given["command"], given.get("cwd")
+            # In another directory the same words may be other programs.
+            there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd not in ("", ".") else ""
+            self.script = read(there + self.command)
+        self.hosts = hosts_in(dict(given), self.script)
+
+
+class Decision(NamedTuple):
+    do: str
+    why: str
+    flags: tuple[str, ...]
+
+
+def decide(policy: Policy, call: Call) -> Decision:
+    """The first rule that matches, else the default; but a private address is denied where no rule names it."""
+    numbered = enumerate(policy.rules, 1)
+    number, rule = next(
+        ((number, rule) for number, rule in numbered if _matches(rule, call)), (0, Rule(policy.default))
+    )
+    if rule.do != DENY and policy.private_networks == DENY and call.tool not in FILE_TOOLS:
+        for host in sorted(call.hosts):
+            if (address := address_of(host)) and is_private(address) and not host_matches(rule.domains, host):
+                why = f"{host[:80]} is an address of a private network (policy.private_networks)"
+                return Decision(DENY, why, (PRIVATE,))
+    where = f"rule {number} of policy.rules" if number else "policy.default"
+    return Decision(rule.do, f"{where}: {rule.why}" if rule.why else where, (f"rule {number}",) if number else ())
+
+
+def _matches(rule: Rule, call: Call) -> bool:
+    """Every condition that is given is met."""
+    also = _ALSO.get(call.tool) in rule.tools and (rule.do != ALLOW or call.tool != "delete_file")
+    return (
+        (not rule.tools or call.tool in rule.tools or also)
+        and (not rule.effects or call.effect in rule.effects)
+        and (not rule.commands or _command_matches(rule, call))
+        and (not rule.paths or _path_matches(rule, call.file))
+        and (not rule.domains or _domain_matches(rule, call.hosts))
+    )
+
+
+def _command_matches(rule: Rule, call: Call) -> bool:
+    """To forbid, the whole text or one command is enough; to allow, each command with its redirections must match."""
+    script = call.script
+    if script is None or not script.plain:
+        return script is not None and rule.do != ALLOW
+    if rule.do != ALLOW:
+        found = {" ".join(call.command.split()), *(form for command in script.commands for form in forms(command))}
+        return any(_is_like(rule.commands, form, fold=True) for form in found)
+    whole = [" ".join((*words, *files)) for words, files in zip(script.commands, script.redirections, strict=True)]
+    return bool(whole) and all(_is_like(rule.commands, each, fold=False) for each in whole)
+
+
+def _path_matches(rule: Rule, file: File) -> bool:
+    """A pattern matches the path or a directory above it."""
+    fold = rule.do != ALLOW
+    paths = [path.split("/") for path in (*file.real, *(file.seeming if fold else ()))]
+    above = ["/".join(parts[: count + 1]) for parts in paths for count in range(len(parts))]
+    return any(_is_like([pattern.removesuffix("/") for pattern in rule.paths], each, fold) for each in above)
+
+
+def _domain_matches(rule: Rule, hosts: frozenset[str]) -> bool:
+    named = [host_matches(rule.domains, host) for host in hosts]
+    return bool(named) and all(named) if rule.do == ALLOW else any(named)
+
+
+def _is_like(patterns: Iterable[str], text: str, fold: bool) -> bool:
+    if fold:
+        patterns, text = (pattern.casefold() for pattern in patterns), text.casefold()
+    return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)

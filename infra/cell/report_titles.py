@@ -1,0 +1,52 @@
+"""Titles of a runner's reports."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from infra.shared.branches import version
+from infra.shared.text import first_line
+
+
+def done(branch: str, commit: str, directive: str) -> str:
+    return f"{version(branch, commit)} done: {first_line(directive)}"
+
+
+def stopped(branch: str, commit: str, directive: str, why: str) -> str:
+    """A run that the model did not end itself; its directive stays open."""
+    return f"{version(branch, commit)} stopped ({why}): {first_line(directive)}"
+
+
+def validated(branch: str, commit: str, evidence: str) -> str:
+    return f"{version(branch, commit)} validated: {evidence}"
+
+
+def not_validated(branch: str, commit: str, why: str) -> str:
+    return f"{version(branch, commit)} not validated: {why}"
+
+
+def merged(branch: str, commit: str, into: str) -> str:
+    return f"{version(branch, commit)} merged into main as {into[:12]}"
+
+
+def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | None:
+    """The heading of the newest report of a failure of exactly this commit; None when there is none."""
+    name = version(branch, commit)
+    for report in reversed(reports):
+        heading = report.partition("\n")[0]
+        if f" {name} not validated: " in heading or (f" watcher: {branch} failed" in heading and name in report):
+            return heading.removeprefix("### ")
+    return None
+
+
+def about(ids: Sequence[str]) -> str:
+    """The first line of a report that ends a run, by which `minifram tell --wait` finds it: a long report is cut behind
+    it, and the keep's record stands below."""
+    return f"Directive: {', '.join(ids)}"
+
+
+def is_about(report: str, id: str) -> bool:
+    """Whether the report ends a run on this directive."""
+    first = next((line for line in report.split("\n")[1:] if line.strip()), "")
+    mark, _, ids = first.rstrip().partition(": ")
+    return mark == "Directive" and id in ids.split(", ")

@@ -1,0 +1,104 @@
+"""Reads `minifram.yaml`: YAML text to a value of the schema, or every problem in it, one line each."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Any, Literal, cast, get_args, get_origin
+
+import msgspec
+from msgspec import Meta
+
+from infra.keep.settings.schema import Settings
+from infra.shared.text import cut
+from infra.shared.yaml_words import words_of
+
+
+class SettingsError(ValueError):
+    """A settings file that cannot be understood; a line for each problem: the key, what was found and expected."""
+
+
+def read_settings(path: str) -> Settings:
+    """Settings from a file. Raises SettingsError, also when it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_settings(file.read(), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
+
+
+def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
+    """Settings from YAML text. Raises SettingsError with all that is wrong."""
+    problems: list[str] = []
+    try:
+        settings = checked(words_of(text), Settings, "", problems)
+    except ValueError as error:
+        raise SettingsError(f"{source} cannot be understood: {error}") from None
+    if problems:
+        raise SettingsError("\n".join(f"{source}: {problem}" for problem in problems))
+    return cast(Settings, settings)
+
+
+def settings_of_web_door(path: str) -> bytes:
+    """As much of the PM's settings as it works with: the rest may hold a key. Raises OSError."""
+    try:
+        settings = read_settings(path)
+    except SettingsError as error:
+        raise OSError(str(error)) from None
+    return msgspec.json.encode({"policy": settings.policy, "web": settings.web})  # JSON is YAML
+
+
+def checked(raw: Any, kind: Any, where: str, problems: list[str]) -> Any:
+    """`raw` as one of `kind`; all that is wrong with it is added to `problems`. Entries of lists count from 1, as rules
+    do wherever they are named."""
+    base, metas = (get_args(kind)[0], kind.__metadata__) if get_origin(kind) is Annotated else (kind, ())
+    origin, inner = get_origin(base), get_args(base)
+    if isinstance(base, type) and issubclass(base, msgspec.Struct):
+        return _struct({} if raw is None else raw, base, where, problems)
+    if origin is Literal and raw not in inner:
+        problems.append(f"{where} is {_shown(raw)}; expected one of {', '.join(inner)}")
+        return None
+    if origin in (tuple, dict) and raw is None:
+        return origin()
+    try:
+        value = msgspec.convert(raw, Annotated[_OUTSIDE.get(origin, base), Meta(), *metas], strict=False)
+    except msgspec.ValidationError as error:
+        told = next((f"expected {meta.description}" for meta in metas if meta.description), str(error))
+        problems.append(f"{where} is {_shown(raw)}; {told[:1].lower()}{told[1:]}")
+        return None
+    if origin is tuple:
+        return tuple(checked(each, inner[0], f"{where}.{number}", problems) for number, each in enumerate(value, 1))
+    if origin is dict:
+        return {key: checked(each, inner[1], f"{where}.{key}", problems) for key, each in value.items()}
+    for meta in metas:
+        if meta.extra and value is not None and (told := meta.extra["problem_with"](value)):
+            problems.append(f"{where}: {told}")
+    return value
+
+
+_OUTSIDE: dict[Any, Any] = {tuple: list, dict: dict}
+"""What a value is looked at as before what it holds is."""
+
+
+def _struct(raw: Any, kind: type[msgspec.Struct], where: str, problems: list[str]) -> Any:
+    if not isinstance(raw, dict):
+        problems.append(f"{where or 'the file'} must be a mapping of keys to values, found {_shown(raw)}")
+        return None
+    fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    above, before, values = f"{where}." if where else "", len(problems), {}
+    for key, value in raw.items():
+        if key in fields:
+            values[key] = checked(value, fields[key].type, f"{above}{key}", problems)
+        else:
+            near = difflib.get_close_matches(str(key), fields, n=1)
+            hint = f"did you mean {above}{near[0]}?" if near else f"known here: {', '.join(fields)}"
+            problems.append(f"unknown key {above}{key}; {hint}")
+    problems += [f"{above}{name} is missing" for name, field in fields.items() if field.required and name not in raw]
+    try:
+        return kind(**values) if len(problems) == before else None
+    except ValueError as error:  # what it says of several keys together
+        problems += [f"{above}{line}" for line in str(error).splitlines()]
+        return None
+
+
+def _shown(raw: Any) -> str:
+    return "nothing" if raw is None else cut(repr(raw), 80)

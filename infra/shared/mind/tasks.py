@@ -1,0 +1,171 @@
+"""`tasks/inbox.md`: the PM's tasks, each a block of YAML between two lines `---`, and the Markdown below it. Pure.
+
+A block that is not as expected is named and passed over; nothing else in the file is stopped by it. Only the PM adds
+and changes blocks; the agent takes them out when they are done."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+from collections.abc import Iterable
+from typing import Annotated, Final, Literal, NamedTuple, get_args
+
+import msgspec
+
+from infra.shared.mind.layout import INBOX
+from infra.shared.mind.sections import Problem, front_matter
+
+Priority = Literal["high", "medium", "low"]
+Deadline = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
+TASK_ID: Final = re.compile(r"TASK-[0-9]{1,9}")
+MOST_BYTES: Final = 1 << 20
+"""Of the file: a larger one is not read."""
+MOST_TASKS: Final = 1000
+SOON_SECONDS: Final = 86_400.0
+"""A task whose deadline is this near goes up a level."""
+DESCRIPTION, CRITERIA = "# Task description", "## Success criteria"
+_BEGINS = re.compile(r"^---[ \t\r]*\n(?=(?:(?!---|[ \t\r]*\n)[^\n]*\n){0,40}?[\"']?task_id[\"']?[ \t]*:)", re.MULTILINE)
+"""A block's first line: its keys follow at once. Other lines `---` divide its text."""
+_STRAY = re.compile(r"^task_id[ \t]*:", re.MULTILINE)
+_BROKEN = re.compile(r"^(?:<{7}|={7}$|>{7})|[\0\ud800-\udfff]", re.MULTILINE)
+_REMARK = re.compile(r"^((?:task_id|priority|deadline)[ \t]*:[^#\n]*?)[ \t]+#.*$", re.MULTILINE)
+_CRITERIA = re.compile(r"^##[ \t]+success criteria[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
+_DESCRIPTION = re.compile(r"\A\s*#[ \t]+task description[ \t\r]*(?:\n|\Z)", re.IGNORECASE)
+
+
+class TaskHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The keys of a block."""
+
+    task_id: Annotated[str, msgspec.Meta(pattern=rf"\A{TASK_ID.pattern}\Z")]
+    priority: Priority
+    deadline: Deadline | None = None
+    context: str = ""
+
+
+class Task(TaskHead, frozen=True, kw_only=True):
+    description: str = ""
+    criteria: str = ""
+    text: str = ""
+    """All of the block, as it stands in the file."""
+
+    @property
+    def digest(self) -> str:
+        """Another one means that the PM has changed the block."""
+        return hashlib.sha256(self.text.strip().encode(errors="surrogateescape")).hexdigest()[:16]
+
+    @property
+    def words(self) -> str:
+        """The task as it is put to the model."""
+        parts = (("", self.description), ("Context:\n\n", self.context), ("Success criteria:\n\n", self.criteria))
+        return "\n\n".join(f"{name}{text}" for name, text in parts if text)
+
+    @property
+    def until(self) -> str:
+        """The deadline as `2026-02-10T00:00:00Z`; empty for none."""
+        return msgspec.to_builtins(self.deadline).replace("+00:00", "Z") if self.deadline else ""
+
+
+class Inbox(NamedTuple):
+    tasks: tuple[Task, ...] = ()
+    """The sound ones, in the order of the file."""
+    problems: tuple[Problem, ...] = ()
+
+    def find(self, id: str) -> Task | None:
+        return next((task for task in self.tasks if task.task_id == id), None)
+
+
+def inbox_of(text: str) -> Inbox:
+    """What stands in the file; never raises. Bytes that are not UTF-8 are expected as lone surrogates."""
+    tasks, problems = dict[str, Task](), list[Problem]()
+    starts = [found.start() for found in _BEGINS.finditer(text)]
+    if stray := _STRAY.search(text, 0, starts[0] if starts else len(text)):
+        line = text.count("\n", 0, stray.start()) + 1
+        problems.append(Problem(INBOX, line, "task_id: expected in a block that begins with a line '---'"))
+    for start, block in zip(starts[:MOST_TASKS], _blocks(text, starts), strict=False):
+        try:
+            task = _task(block)
+            if task.task_id in tasks:
+                raise ValueError("a task before it has this id, and that one counts; give this one another id")
+            tasks[task.task_id] = task
+        except ValueError as error:
+            id = TASK_ID.search(block.partition("\n---")[0])
+            line = text.count("\n", 0, start) + 1
+            problems.append(Problem(INBOX, line, f"{f'{id[0]}: ' if id else ''}{error}"))
+    if len(starts) > MOST_TASKS:
+        problems.append(Problem(INBOX, 1, f"over {MOST_TASKS} tasks; those behind wait"))
+    return Inbox(tuple(tasks.values()), tuple(problems))
+
+
+def block_texts(text: str) -> list[str]:
+    """Each block, sound or not, without blank lines at its end: read without YAML."""
+    return [block.strip() for block in _blocks(text, [found.start() for found in _BEGINS.finditer(text)])]
+
+
+def order(tasks: Iterable[Task], now: float) -> list[Task]:
+    """By priority and then by deadline; what is due within a day, or was, goes up a level."""
+
+    def urgency(task: Task) -> tuple[int, float]:
+        at = task.deadline.timestamp() if task.deadline else float("inf")
+        return max(0, get_args(Priority).index(task.priority) - (at <= now + SOON_SECONDS)), at
+
+    return sorted(tasks, key=urgency)
+
+
+def task_text(task: Task) -> str:
+    """The block. Raises ValueError for a task that would not read back as it is."""
+    # A first line that begins with spaces would be taken for the measure of all.
+    context = [f"context: |{2 if task.context[:1].isspace() else ''}"] if task.context else []
+    context += [f"  {line}".rstrip() for line in task.context.split("\n")] if task.context else []
+    until = [f"deadline: {task.until}"] if task.until else []
+    head = ["---", f"task_id: {task.task_id}", f"priority: {task.priority}", *until, *context, "---", ""]
+    criteria = ["", CRITERIA, task.criteria] if task.criteria else []
+    text = "\n".join([*head, DESCRIPTION, task.description, *criteria]) + "\n"
+    read = inbox_of(text)
+    if read.problems or [msgspec.structs.replace(each, text=task.text) for each in read.tasks] != [task]:
+        why = "".join(f" ({each.what})" for each in read.problems)
+        raise ValueError(
+            f"these words would not read back as one task{why}: a block of '---', headings of the format and what no "
+            "text holds cannot stand in them; say it in other words"
+        )
+    return text
+
+
+def with_task(inbox: str, block: str) -> str:
+    """With a block at the end; all that was there stays byte for byte."""
+    gap = "" if not inbox or inbox.endswith("\n\n") else "\n" if inbox.endswith("\n") else "\n\n"
+    return f"{inbox}{gap}{block}"
+
+
+def without_task(inbox: str, task: Task) -> str:
+    """Without this block; all others stay byte for byte."""
+    return inbox.replace(task.text, "", 1)
+
+
+def ids_in(text: str) -> set[str]:
+    """Every id that a text mentions, in whatever way."""
+    return set(TASK_ID.findall(text))
+
+
+def next_id(used: Iterable[str]) -> str:
+    """One above the highest that was ever used."""
+    return f"TASK-{max((int(id.partition('-')[2]) for id in used), default=0) + 1:03}"
+
+
+def _blocks(text: str, starts: list[int]) -> list[str]:
+    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=False)]
+
+
+def _task(block: str) -> Task:
+    """Raises ValueError that names every fault."""
+    if _BROKEN.search(block):
+        raise ValueError("it holds conflict markers of git, or bytes that are no text")
+    keys, rule, rest = block.partition("\n---")
+    head, body = front_matter(_REMARK.sub(r"\1", keys) + rule + rest, TaskHead)
+    body = "\n".join(line.rstrip("\r") for line in body.split("\n"))
+    found = _CRITERIA.search(body)
+    description = _DESCRIPTION.sub("", body[: found.start()] if found else body).strip()
+    if not description:
+        raise ValueError(f"there is no description; expected '{DESCRIPTION}' and words below it")
+    fields = msgspec.structs.asdict(head) | {"context": head.context.rstrip()}
+    return Task(**fields, description=description, criteria=body[found.end() :].strip() if found else "", text=block)

@@ -1,0 +1,93 @@
+"""The fold over the log of events: what it keeps, and what it passes over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Promoted, Trial
+from infra.cell.mind.record import tell
+from infra.shared.mind.event import name_of
+from infra.shared.safe_files import Below
+from tests.cell.mind.one_mind import OneMind
+
+DAY = "2026-01-31"
+SKILL = "learned/csv-sum@1.0.0"
+
+
+def raw(
+    seq: int, type: str = "skill_execution", tool: str = "bash", run: str = "r1", day: str = DAY, **more: Any
+) -> str:
+    """A line of the log; `more` may hold `details`, `skill` and what else `metadata` has."""
+    skill, metadata = more.pop("skill", None), {"tool": tool, **more}
+    event = {"event_type": type, "context": {"triggering_skill": skill}, "metadata": metadata, "run_id": run}
+    return json.dumps({**event, "timestamp": f"{day}T10:00:00.000Z", "seq": seq}) + "\n"
+
+
+def end(seq: int, status: str, run: str = "r1", day: str = DAY, **details: Any) -> str:
+    return raw(seq, "task_update", "", run, day, status=status, details={"steps": 3, **details})
+
+
+def history_of(tmp_path: Path, *lines: str) -> History:
+    for line in lines:
+        day = json.loads(line)["timestamp"] if line.startswith("{") else DAY
+        with (tmp_path / name_of(day)).open("a") as file:
+            file.write(line)
+    history = History()
+    history.read(Below(str(tmp_path)))
+    return history
+
+
+def test_a_run_is_told_by_its_events(tmp_path: Path) -> None:
+    begun = raw(1, "task_update", "", status="began", details={"directives": ["TASK-001"], "shown": ["a.md#B-000001"]})
+    ended = end(5, "max_steps", loaded={"a.md": 12}, cited=["a.md"], tokens={"input": 7}, usd=0.5, completed=[])
+    acts = (raw(2, skill=SKILL), raw(3, "note", "note", origins=["a.example"]), raw(4, skill=SKILL))
+    found = history_of(tmp_path, begun, *acts, ended)
+    run = found.runs["r1"]
+    assert (run.end, run.succeeded, run.loaded, run.cited) == ("max_steps", False, {"a.md": 12}, ("a.md",))
+    assert [(use.run, use.seq) for use in found.uses[SKILL]] == [(run, 2)]
+    assert [(note.tainted, note.shown) for note in found.notes] == [(True, frozenset(run.shown))]
+    assert found.counts["skill_failures", SKILL] == found.counts["runs", "max_steps"] == 1
+    assert (found.counts["tokens", "input"], found.counts["usd", "task"], found.last_seq) == (7, 0.5, 5)
+
+
+def test_facts_are_told_and_read_again(tmp_path: Path) -> None:
+    mind = OneMind(str(tmp_path), 1e9)
+    facts = (
+        Promoted("item", "k", "L-000001", 3),
+        Trial("self_test", SKILL, "h", False),
+        Moved("a", "b"),
+        Drafted("csv-sum", "h", ("a.example",)),
+        DutyStep("daily_summary", DAY, "done"),
+    )
+    tell(mind.context(), *facts)
+    history = History()
+    history.read(Below(mind.places.events))
+    found = (*history.promoted, *history.trials[SKILL], *history.moved, *history.drafted["csv-sum"])
+    assert tuple(told.fact for told in (*found, *history.duties["daily_summary"])) == facts
+    assert history.origins_of("csv-sum") == ("a.example",)
+    assert history.counts["skill_failures", SKILL] == history.counts["promoted", "item"] == 1
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    history = history_of(tmp_path, raw(1), raw(2))
+    with (tmp_path / name_of(DAY)).open("a") as file:
+        file.write(raw(3) + raw(4)[:40])  # the keep writes at this moment
+    (tmp_path / name_of("2026-02-01")).write_text(raw(5, day="2026-02-01"))
+    history.read(Below(str(tmp_path)))
+    history.read(Below(str(tmp_path)))
+    assert history.counts["events",] == 4
+
+
+def test_what_is_wrong_costs_its_line_alone(tmp_path: Path) -> None:
+    huge = raw(2, details={"promoted": {"what": "item", "key": "k", "seq": 10**30}})
+    wrong = [raw(3, details={"trial": 1}), end(4, "completed", usd="x", tokens={"input": -1}, loaded=[]), "torn\n"]
+    found = history_of(tmp_path, raw(1), huge, *wrong, raw(6))
+    assert (found.counts["events",], found.counts["unreadable",], found.promoted, found.trials) == (5, 1, [], {})
+
+
+def test_old_runs_are_forgotten_and_facts_are_not(tmp_path: Path) -> None:
+    old = (raw(1, "note", "note", skill=SKILL), raw(2, details={"moved": {"skill": "a", "to": "b"}}))
+    found = history_of(tmp_path, *old, raw(3, run="r2", day="2026-07-01"))
+    assert (list(found.runs), len(found.notes), len(found.moved), len(found.uses[SKILL])) == (["r2"], 0, 1, 1)

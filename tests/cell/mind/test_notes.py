@@ -1,0 +1,168 @@
+"""The tool `note`: what it refuses, what it finds out by itself, which checks bear out a statement, and what the
+policy sees of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.loop.interruption import Interruption
+from infra.cell.loop.registry import Verdict
+from infra.cell.loop.toolbox import Toolbox
+from infra.cell.mind.notes import NOTE, details_of, names, note_tool, pm_words, said_in
+from infra.cell.policy.gate import gate_of
+from infra.shared import comms
+from infra.shared.people import Person
+from infra.shared.policy import Do, Policy, Rule
+from infra.shared.repository.git import Git
+from tests.cell.loop.waiting import gone, wait_for
+from tests.shared.rows import each_row
+
+
+def _said_by(quote: str) -> str:
+    return said_in(quote, (("D-1", "Deploys run from the branch release only."),))
+
+
+class Noting:
+    """A run that notes in a checkout of its own."""
+
+    def __init__(self, checkout: Path | str, policy: Policy | None = None) -> None:
+        tool = note_tool(str(checkout), Interruption(), _said_by, seconds=5.0)
+        gate = gate_of(policy, str(checkout), lambda *_: Verdict(False, "asked")) if policy else None
+        self._toolbox = Toolbox([tool], gate)
+
+    def __call__(self, subject: str, statement: str, **more: str) -> ToolResult:
+        return self._toolbox.call(ToolCall("1", NOTE, {"subject": subject, "statement": statement, **more}))
+
+
+def found(result: ToolResult) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = result.facts[NOTE]
+    assert details_of(facts) is not None
+    return facts
+
+
+def test_a_check_is_run_and_its_status_stands_in_the_facts(tmp_path: Path) -> None:
+    (tmp_path / "config").write_text("port=8080\n")
+    note = Noting(tmp_path)
+    good = note("port", "the port is 8080", check="grep -q 8080 config")
+    assert good.ok
+    assert good.payload == "noted: borne out by its check"
+    assert "by your word alone" in note("port", "the port is 8080", check="test -d /").payload
+    assert found(good)["exit_status"] == 0
+    bad = note("port", "the port is 9090", check="echo looked; grep -q 9090 config")
+    assert bad.ok
+    assert "looked" in bad.payload
+    assert "counts for nothing" in bad.payload
+    assert found(bad)["exit_status"] == 1 == bad.facts["exit"]
+
+
+def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None:
+    tool = note_tool(str(tmp_path), Interruption(), str, seconds=0.2)
+    call = ToolCall("1", NOTE, {"subject": "a", "statement": "b", "check": "sh -c 'echo $$ > pid; sleep 60' & wait"})
+    result = Toolbox([tool]).call(call)
+    assert "exit_status" not in found(result)
+    assert "counts for nothing" in result.payload
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: gone(pid), "the end of what the check started")
+
+
+def test_a_quote_stands_in_the_words_of_the_pm(tmp_path: Path) -> None:
+    """Blanks make no difference; words of the model's do not stand there."""
+    note = Noting(tmp_path)
+    assert note("deploys", "they run from release", quote="from the branch\n release only").ok
+    refused = note("deploys", "they run by night", quote="deploys run by night")
+    assert (refused.status, refused.detail) == ("failed", "refused")
+    assert "letter by letter" in refused.shown
+
+
+@each_row(
+    "given, words",
+    [
+        ({"subject": " ", "statement": "x"}, r"matching regex '\\w' - at `$.subject`"),
+        ({"subject": "x", "statement": "..."}, "at `$.statement`"),
+        ({"subject": "x" * 81, "statement": "x"}, "length <= 80 - at `$.subject`"),
+        ({"subject": "x", "statement": "x" * 401}, "length <= 400"),
+        ({"subject": "x", "statement": "y", "check": "a" * 1001}, "length <= 1000"),
+        ({"subject": "x", "statement": "y", "check": "true"}, "shows nothing"),
+        ({"subject": "x", "statement": "y", "check": "grep y /agent/memory/beliefs.md"}, "no evidence of itself"),
+        ({"subject": "x", "statement": "y", "check": "ls \0"}, "at `$.check`"),
+        ({"subject": "x", "statement": "y", "quote": "release"}, "stands in no directive"),
+    ],
+)
+def test_what_cannot_be_a_note_is_refused_with_what_to_do(given: dict[str, str], words: str) -> None:
+    refused = Noting("/")(**given)
+    assert not refused.ok
+    assert words in refused.payload
+    assert refused.hint
+
+
+@each_row(
+    "subject, statement, check, is_enough",
+    [
+        ("port", "The port is 8080.", "grep -q 8080 config", True),
+        ("port", "it listens on port 8080", "grep -qx port=8080 config", True),
+        ("tool version", "the tool here is version 2.39.5", "sh version.sh | grep -qF 2.39.5", True),
+        ("API key", "the API key is read from the variable FOO_KEY", "grep -rq FOO_KEY src", True),
+        ("tests", "make test runs pytest", "grep -q pytest Makefile", True),
+        ("documentation", "the documentation is built with sphinx", "make -n docs | grep sphinx-build", True),
+        ("handlers", "The handlers lie in src/handlers", "test -d src/handlers", True),
+        ("web handler", "the web handler is src/handlers/web.py", "ls src/handlers/web.py", True),
+        ("linting", "the project uses ruff, set up in pyproject.toml", "grep -q tool.ruff pyproject.toml", True),
+        ("line length", "lines have at most 120 characters", "grep -q 'line-length = 120' pyproject.toml", True),
+        ("retries", "a call is tried 3 times", "test $(sed -n 's/retries: //p' config) -eq 3", True),
+        ("timeout", "requests end after 30 s", "cd src && grep -rqw 30 .", True),
+        ("bash", "bash is installed", "command -v bash", True),
+        ("log level", "it logs with log_level=debug", "grep -q log_level=debug config", True),
+        ("python files", "src holds 2 python files", "test $(find src -name '*.py' | wc -l) = 2", True),
+        ("deploys", "deploys run at night", "grep -q . README.md", False),
+        ("deploys", "deploys run at night", "test -d src", False),
+        ("deploys", "README.md says that deploys run at night", "test -e README.md", False),
+        ("src", "src holds the billing code", "test -d src", False),
+        ("src", "src holds 12 handlers", "ls src/handlers", False),
+        ("ports", "they are 8080 and 9090", "grep -q 8080 config", False),
+        ("bash", "bash is 9.0 here", "bash -c :", False),
+        ("releases", "releases are cut from the branch stable", "ls -la", False),
+        ("port", "The port is 8080.", "! nc -z host 18080", False),
+    ],
+)
+def test_a_check_names_what_the_statement_says(subject: str, statement: str, check: str, is_enough: bool) -> None:
+    assert names(subject, statement, check) is is_enough
+
+
+def test_a_quote_is_looked_up_in_the_page_and_in_all_that_ever_stood_in_the_inbox(tmp_path: Path) -> None:
+    git = Git(str(tmp_path), Person("PM", "pm@example.invalid"))
+    git("init", "--quiet", "--template=", "--initial-branch=mind")
+    (tmp_path / "tasks").mkdir()
+    for text in ("---\ntask_id: TASK-1\npriority: low\n---\nPort\n 8080 it is.\n", "", "task_id: TASK-2\nAlso so.\n"):
+        (tmp_path / "tasks/inbox.md").write_text(text)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "x")
+    page = comms.add_directive(comms.with_sections(""), "Deploy it\nby night.")
+    words = pm_words(page, git, "mind")
+    assert said_in("it by night", words) == comms.directives(page)[0].id
+    assert [said_in(quote, words) for quote in ("Port 8080 it", "Also so", "so", "by day")] == [
+        "TASK-1",
+        "TASK-2",
+        "",
+        "",
+    ]
+    assert said_in("Port 8080", pm_words(page, git, "nothing")) == ""
+
+
+@each_row(
+    "rule, default, with_check, without",
+    [
+        (Rule("deny", tools=("bash",)), "allow", "denied", "ok"),
+        (Rule("deny", commands=("ls*",)), "allow", "denied", "ok"),
+        (Rule("deny", effects=("execute",)), "allow", "denied", "ok"),
+        (Rule("deny", tools=("note",)), "allow", "denied", "denied"),
+        (Rule("ask", tools=("bash",)), "allow", "denied", "ok"),
+        (Rule("allow", tools=("note",)), "deny", "denied", "ok"),
+    ],
+)
+def test_the_policy_sees_a_check_as_a_command_of_bash(rule: Rule, default: Do, with_check: str, without: str) -> None:
+    note = Noting("/", Policy(default, rules=(rule,)))
+    assert note("x", "see http://127.0.0.1/ for y").status == without
+    assert note("x", "y is z", check="ls /proc").status == with_check

@@ -1,0 +1,106 @@
+"""What a runner promises the watcher: it says what it does, and when it is heard of again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from infra.cell.runner import examination, hop, run
+from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
+from infra.cell.runner.start import SLACK_SECONDS
+from infra.cell.runner.wakes import LONGEST_WAIT_SECONDS
+from infra.keep.services.hearts import Beat, Heartbeat
+from infra.shared.conversation import Completion, Request
+from infra.shared.heart import Heart
+from infra.shared.requests import Examination
+from tests.cell.loop.replies import bash, calls, says
+from tests.cell.loop.waiting import wait_for
+from tests.cell.runner.cell import Cell, limits
+
+
+@pytest.mark.heavy
+def test_a_runner_is_heard_of_from_its_boot_on(cell: Cell) -> None:
+    """Here the boot still waits for a door; asleep, it wakes to say so."""
+    cell.open_doors()
+    os.rename(cell.places.git_socket, f"{cell.places.run}/away")
+    heart = Heartbeat(0.0, 60.0)
+    try:
+        run = cell.start(cell.boot(), heart=heart)
+        wait_for(lambda: heart.listen(0.0).beat.doing == "booting", "a beat")
+        assert run.words() == ["BOOTSTRAPPING"]
+        os.rename(f"{cell.places.run}/away", cell.places.git_socket)
+        run.serves()
+        wait_for(lambda: heart.listen(0.0).beat.doing == "sleeping", "sleep")
+        assert heart.last.beat == Beat("sleeping", LONGEST_WAIT_SECONDS + SLACK_SECONDS)
+    finally:
+        heart.close()
+
+
+class Recording(Heart):
+    def __init__(self) -> None:
+        self.beats: list[tuple[str, float]] = []
+        super().__init__()
+
+    def beat(self, doing: str, seconds: float) -> None:
+        self.beats.append((doing, seconds))
+
+    def words(self) -> list[str]:
+        return [doing for doing, _ in self.beats]
+
+
+def recorded(context: RunnerContext) -> tuple[RunnerContext, Recording]:
+    heart = Recording()
+    return context._replace(heartbeat=heart), heart
+
+
+def model_of(*replies: Completion | Callable[[], Completion]) -> Callable[[Request], Completion]:
+    left = iter(replies)
+
+    def ask(_: Request) -> Completion:
+        reply = next(left)
+        return reply() if callable(reply) else reply
+
+    return ask
+
+
+@pytest.mark.fault("F73")
+def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
+    """Before each model call with its bound, before each tool with the longest one, and before the report."""
+    seen: list[str] = []
+
+    def looks() -> Completion:
+        seen.append(heart.beats[-1][0])
+        return calls(bash("true"))
+
+    cell.tell("do it")
+    context, heart = recorded(
+        cell.context(model_of(looks, says("done")), limits=limits(run_seconds=25, bash_seconds=2000))
+    )
+    page = context.page.look()
+    heart.beats.clear()
+
+    run.work_on(context, page, page.open, None, look_back=False)
+
+    assert seen == ["asking the model"]
+    used_a_tool, spoke = ["asking the model", *["working"] * 3], ["asking the model", "working"]
+    assert heart.words() == [*used_a_tool, *spoke, "reporting"]
+    assert ("asking the model", 25) in heart.beats
+    assert ("working", 2000) in heart.beats
+
+
+def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
+    """None of a whole hop promises more than a few git calls take."""
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    value = cell.boot("improve", limits=limits(validation_seconds=50))
+    context, heart = recorded(cell.context())
+    context = context._replace(boot=value, checkout=cell.places.checkout("improve"))
+    os.makedirs(f"{context.checkout}/logs", exist_ok=True)
+    heart.beats.clear()
+
+    assert not examination.wait(context, context.head(), lambda *_: Examination("examined")).passed
+    hop.prove_and_hand_over(context)
+
+    assert "awaiting its examination" in heart.words()
+    assert all(0.0 <= seconds <= TENDING_SECONDS for _, seconds in heart.beats)

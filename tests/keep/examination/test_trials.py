@@ -1,0 +1,184 @@
+"""The watcher has a branch examined when it is asked to, beside whatever runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from infra.keep.verdicts import refs, trees
+from infra.keep.verdicts.refs import VERDICTS
+from infra.keep.verdicts.verdict import Verdict
+from infra.shared.repository.git import Git
+from tests.keep.supervision.agents import Agent, within
+from tests.keep.supervision.apart_watcher import EXAMINER
+
+BEATS = "def test_slow():\n    import time\n    time.sleep({seconds})\n"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Iterator[Agent]:
+    made = Agent(tmp_path)
+    (made.clone / "tests/cell").mkdir(parents=True)
+    (made.clone / "tests/cell/test_a.py").write_text(BEATS.format(seconds=1))
+    made.commit("serve()")
+    made.git("push", "-q", "origin", "main")
+    yield made
+    made.close()
+
+
+def ask(agent: Agent, name: str, behaviour: str = "serve()  # better") -> str:
+    commit = agent.branch(name, behaviour)
+    refs.ask(Git(agent.places.remote), name, commit)
+    return commit
+
+
+def verdict(agent: Agent, commit: str, seconds: float = 60.0) -> Verdict:
+    git = Git(agent.places.remote)
+    key = trees.key_of(git, trees.merged(git, git("rev-parse", "refs/heads/main"), commit))
+    ref = Path(agent.places.remote, f"{VERDICTS}{key}")  # looked for first, because each search starts a process
+    return within(seconds, lambda: refs.find(git, key) if ref.exists() else None, "a verdict")
+
+
+def examiner(agent: Agent) -> psutil.Process:
+    """Once it is at work."""
+
+    def found() -> psutil.Process | None:
+        for each in psutil.process_iter(["cmdline"]):
+            if "infra.keep.examination" in (words := each.info["cmdline"] or []) and agent.places.remote in str(words):
+                return each
+        return None
+
+    return within(30, found, "the judge of an examination")
+
+
+@pytest.mark.heavy
+def test_what_is_asked_for_is_examined_beside_the_runner(agent: Agent) -> None:
+    """The request is gone when the verdict is there."""
+    agent.start()
+    boot = agent.serving()
+    commit = ask(agent, "better")
+
+    found = verdict(agent, commit)
+
+    assert found.passed, found.why
+    assert (found.branch, found.commit, found.mains.passed) == ("better", commit, 1)
+    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is taken away")
+    assert agent.state().active.boot_id == boot.active.boot_id
+
+
+@pytest.mark.heavy
+def test_a_killed_watcher_leaves_the_request(agent: Agent) -> None:
+    """The next one examines anew."""
+    watcher = agent.start()
+    agent.serving()
+    commit = ask(agent, "better")
+    judge = examiner(agent)
+
+    watcher.kill()
+    watcher.wait()
+    judge.wait(30)
+    agent.start()
+
+    assert verdict(agent, commit).passed
+
+
+@pytest.mark.heavy
+def test_a_stop_does_not_wait_for_an_examination(agent: Agent) -> None:
+    """The request stays for the next start."""
+    (agent.clone / "tests/cell/test_a.py").write_text(BEATS.format(seconds=60))
+    agent.commit("serve()")
+    agent.git("push", "-q", "origin", "main")
+    agent.start()
+    agent.serving()
+    ask(agent, "better")
+    examiner(agent)
+
+    assert agent.stop() == 0
+
+    assert refs.is_asked(agent.places.remote)
+
+
+def test_a_request_that_somebody_packed_is_seen_again(agent: Agent) -> None:
+    """The watcher looks for files alone; whoever asks again writes one."""
+    git = Git(agent.places.remote)
+    commit = ask(agent, "better")
+    git("pack-refs", "--all")
+    assert not refs.is_asked(agent.places.remote)
+
+    refs.ask(git, "better", commit)
+
+    assert refs.is_asked(agent.places.remote)
+    assert refs.requests(git) == [("better", commit)]
+
+
+@pytest.mark.heavy
+def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
+    """Both changed the same line: there is no tree to examine."""
+    agent.start()
+    agent.serving()
+    commit = agent.branch("better", "serve()  # mine")
+    agent.commit("serve()  # yours")
+    agent.git("push", "-q", "origin", "main")
+    refs.ask(Git(agent.places.remote), "better", commit)
+
+    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
+    within(30.0, lambda: "cannot be merged" in agent.log(), "and that is said")
+
+
+FOR_ALL_USERS = """
+set -e
+mount -t tmpfs none "$KEPT"
+for each in $NEEDED; do mkdir -p "$KEPT$each"; mount --rbind "$each" "$KEPT$each"; done
+for each in $CLOSED; do mount -t tmpfs -o mode=755 none "$each"; done
+for each in $NEEDED; do mkdir -p "$each"; mount --rbind "$KEPT$each" "$each"; done
+exec "$@"
+"""
+"""For a shell in a mount namespace of its own: what is needed can be reached by all users."""
+
+
+def opened(directory: Path) -> list[str]:
+    """Words before a command: the interpreter and this project may lie where only root can look (a home, pyenv)."""
+    needed = {Path(each).resolve() for each in (sys.base_prefix, sys.prefix, Path(__file__).parents[3])}
+    closed = {above for path in needed for above in path.parents if not above.stat().st_mode & 0o001}
+    outermost = [path for path in closed if not closed & set(path.parents)]
+    directory.mkdir()
+    names = {"KEPT": [directory], "NEEDED": sorted(needed), "CLOSED": outermost}
+    given = [f"{name}={' '.join(map(str, paths))}" for name, paths in names.items()]
+    return ["env", *given, "unshare", "--mount", "sh", "-c", FOR_ALL_USERS, "sh"]
+
+
+@pytest.mark.attack("S48")
+@pytest.mark.heavy
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
+def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
+    """The branch's code runs as that user: it cannot write what is the keep's, nor read what is the cell's alone."""
+    os.mkdir(f"{agent.run}/scratch", 0o777)
+    os.chmod(f"{agent.run}/scratch", 0o1777)
+    os.chmod(agent.run, 0o711)
+    os.makedirs(f"{agent.run}/scratch/xleft/c", 0o500)
+    for left in ("xleft/c", "xleft"):
+        os.chown(f"{agent.run}/scratch/{left}", EXAMINER.uid or 0, -1)
+    test = (
+        "import os, pytest\n\ndef test_apart():\n"
+        f"    assert os.getuid() == {EXAMINER.uid}\n"
+        f"    with pytest.raises(PermissionError):\n        open({agent.places.var!r} + '/x', 'w')\n"
+        f"    assert os.getcwd().startswith({agent.run!r} + '/scratch/')\n"
+    )
+    agent.git("checkout", "-q", "-b", "apart", "main")
+    (agent.clone / "tests/test_apart.py").write_text(test)
+    commit = agent.commit("serve()  # apart")
+    agent.git("push", "-q", "origin", "apart")
+    agent.start("tests.keep.supervision.apart_watcher", opened(agent.directory / "kept"))
+    agent.serving()
+    refs.ask(Git(agent.places.remote), "apart", commit)
+
+    found = verdict(agent, commit)
+
+    assert found.passed, (found.why, found.failures)
+    assert found.own.passed == 1
+    assert os.listdir(f"{agent.run}/scratch") == []

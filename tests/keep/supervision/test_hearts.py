@@ -1,0 +1,98 @@
+"""The runner and the doors promise when they are heard of again, and nobody can do so in their place."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from infra.keep.programs import keep_environment
+from infra.keep.services.hearts import LONGEST_SECONDS, Beat, Heard, Heartbeat, overdue
+from infra.shared.heart import Heart
+from tests.keep.supervision.agents import Agent, within
+from tests.shared.rows import each_row
+
+ASLEEP = Heard(100.0, Beat("sleeping", 60.0))
+FOREVER = Heard(100.0, Beat("\n" * 1000, 1e18))
+
+
+@pytest.fixture
+def heart() -> Iterator[Heartbeat]:
+    made = Heartbeat(0.0, 60.0)
+    yield made
+    made.close()
+
+
+@each_row(
+    "last, now, words",
+    [
+        (ASLEEP, 160.0, ""),
+        (ASLEEP, 161.0, "last heard of 61 s ago while 'sleeping'; it had promised 60 s"),
+        (FOREVER, 100.0 + LONGEST_SECONDS, ""),
+        (FOREVER, 101.0 + LONGEST_SECONDS, "it had promised 86400 s"),
+    ],
+)
+def test_a_promise_is_broken_after_its_time_alone(last: Heard, now: float, words: str) -> None:
+    found = overdue(last, now)
+    assert (words in found, bool(found), "\n" in found) == (True, bool(words), False)
+
+
+PROGRAM = """
+import os, subprocess, sys, time
+from infra.shared import heart
+number = os.environ[heart.VARIABLE]
+heart.inherited(os.environ, 60.0).beat("working", 5.0)
+child = "import os, sys; sys.exit('MINIFRAM_HEART' in os.environ or os.path.exists('/proc/self/fd/' + sys.argv[1]))"
+sys.exit(subprocess.run([sys.executable, "-c", child, number], close_fds=False).returncode)
+"""
+
+
+@pytest.mark.attack("S20")
+def test_a_program_is_heard_and_what_it_starts_has_no_heart(heart: Heartbeat) -> None:
+    """Its promise has the slack of its kind; the last one counts, from when it was read."""
+    environment = keep_environment() | heart.environment
+    words = [sys.executable, "-c", PROGRAM]
+    assert subprocess.run(words, env=environment, pass_fds=heart.descriptors, check=False).returncode == 0
+    assert heart.listen(7.0) == Heard(7.0, Beat("working", 65.0))
+    assert heart.listen(9.0) == Heard(7.0, Beat("working", 65.0))
+    heart.started()
+    assert heart.listen(11.0).at == 7.0  # nobody is left to beat
+
+
+@pytest.mark.parametrize("said", [b"", b"\xff", b"[]", b'{"doing":1,"within":1}', b'{"doing":"x","within":1e999}'])
+def test_what_is_no_beat_is_none(heart: Heartbeat, said: bytes) -> None:
+    with socket.socket(fileno=os.dup(heart.descriptors[0])) as theirs:
+        theirs.send(said)
+        assert heart.listen(5.0) == Heard(0.0, Beat("starting", 60.0))
+        theirs.send(b'{"doing":"x","within":2,"more":3}')
+        assert heart.listen(6.0) == Heard(6.0, Beat("x", 2.0))
+
+
+def test_who_beats_without_rest_waits_for_nobody_and_keeps_nobody_waiting(heart: Heartbeat) -> None:
+    """What finds no room is not sent; a heart that nobody gave beats for nobody."""
+    own = Heart(heart.descriptors[0])
+    for number in range(10_000):
+        own.beat(str(number), 1.0)
+    Heart().beat("for nobody", 1.0)
+    assert 50 < int(heart.listen(1.0).beat.doing) < 9_999
+    own.beat("heard again", 1.0)
+    assert heart.listen(2.0) == Heard(2.0, Beat("heard again", 1.0))
+
+
+@pytest.mark.heavy
+def test_a_runner_that_breaks_its_promise_is_ended(make_agent: Callable[..., Agent]) -> None:
+    """One that keeps it serves on, for as long as it does."""
+    beats = "beat(1.0)\nfor _ in range(8):\n    time.sleep(0.5)\n    beat(1.0)\ntime.sleep(600)"
+    agent = make_agent(f"say('BOOTSTRAPPING'); say('SUCCESS'); {beats}")
+    began = time.monotonic()
+    agent.start()
+    first = agent.serving()
+    agent.serving(but=first.active.boot_id)
+    assert time.monotonic() - began > 4.0
+    assert "was ended: it was last heard of" in agent.told("main failed (1 in a row)")
+    within(30.0, lambda: not os.path.exists(f"/proc/{first.active.pid}"), "its end")

@@ -1,0 +1,118 @@
+"""Logs that are cut under their writers' hands."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.keep.cut_logs import MOST_KEPT, cut_log
+from infra.shared.safe_files import Below
+
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+WRITER = """
+import os, sys
+log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+while os.fstat(log).st_size < 50_000_000:
+    os.write(log, b"x" * 10_000)
+print(flush=True)
+for line in sys.stdin:
+    os.write(log, line.encode())
+    print(flush=True)
+"""
+
+
+@pytest.mark.heavy
+def test_an_endless_line_is_cut_and_its_writer_goes_on(tmp_path: Path) -> None:
+    """The end is kept beside; what is written next is at the log's beginning."""
+    log = tmp_path / "errors.log"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(log)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert writer.stdin
+    assert writer.stdout
+    writer.stdout.readline()
+    writer.stdin.write(b"why it happened\n")
+    writer.stdin.flush()
+    writer.stdout.readline()
+    size = log.stat().st_size
+    assert cut_log(Below(str(tmp_path)), "errors.log", 1000) == size >= 50_000_000
+    kept = (tmp_path / "errors.log.1").read_bytes()
+    assert len(kept) == 1000
+    assert kept.endswith(b"xxxwhy it happened\n")
+    writer.stdin.write(b"and on\n")
+    writer.stdin.flush()
+    writer.stdout.readline()
+    assert log.read_bytes() == b"and on\n"
+    writer.communicate()
+
+
+@given(st.binary(max_size=200), st.integers(0, 300))
+def test_exactly_the_end_is_kept(tmp_path_factory: pytest.TempPathFactory, content: bytes, most: int) -> None:
+    """Of any content; a short one whole."""
+    directory = tmp_path_factory.mktemp("trim")
+    (directory / "x.log").write_bytes(content)
+    (directory / "x.log.1").write_bytes(b"older")
+    assert cut_log(Below(str(directory)), "x.log", most) == len(content)
+    assert (directory / "x.log").read_bytes() == b""
+    assert (directory / "x.log.1").read_bytes() == (content[-most:] if most else b"")
+    assert sorted(os.listdir(directory)) == ["x.log", "x.log.1"]
+
+
+def test_what_is_kept_has_a_bound(tmp_path: Path) -> None:
+    """However much is asked for."""
+    with open(tmp_path / "x.log", "wb") as file:
+        file.truncate(1 << 33)
+    assert cut_log(Below(str(tmp_path)), "x.log", 1 << 40) == 1 << 33
+    assert (tmp_path / "x.log.1").stat().st_size == MOST_KEPT
+
+
+def test_only_a_plain_file_is_cut(tmp_path: Path) -> None:
+    """A link, a pipe, a directory and nothing are refused, without waiting; what a link leads to is left alone."""
+    bot = tmp_path / "bot"
+    (bot / "logs").mkdir(parents=True)
+    (tmp_path / "pm.txt").write_text("the PM's")
+    (bot / "logs/link").symlink_to(tmp_path / "pm.txt")
+    os.mkfifo(bot / "logs/pipe")
+    (bot / "logs/directory").mkdir()
+    (bot / "outside").symlink_to(tmp_path)
+    for name in ("logs/link", "logs/pipe", "logs/directory", "logs/none", "outside/pm.txt", "none/none"):
+        with pytest.raises(OSError, match=r"."):
+            cut_log(Below(str(bot)), name, 10)
+    assert (tmp_path / "pm.txt").read_text() == "the PM's"
+    assert sorted(os.listdir(bot / "logs")) == ["directory", "link", "pipe"]
+
+
+def test_what_stands_where_the_end_is_kept_does_not_matter(tmp_path: Path) -> None:
+    """A link there is replaced itself; a directory is moved aside, never deleted."""
+    (tmp_path / "pm.txt").write_text("the PM's")
+    (tmp_path / "a.log").write_text("aaa")
+    (tmp_path / "a.log.1").symlink_to(tmp_path / "pm.txt")
+    cut_log(Below(str(tmp_path)), "a.log", 2)
+    assert (tmp_path / "a.log.1").read_text() == "aa"
+    assert not (tmp_path / "a.log.1").is_symlink()
+    assert (tmp_path / "pm.txt").read_text() == "the PM's"
+    (tmp_path / "b.log").write_text("bbb")
+    (tmp_path / "b.log.1").mkdir()
+    (tmp_path / "b.log.1/work").write_text("kept")
+    cut_log(Below(str(tmp_path)), "b.log", 2)
+    assert (tmp_path / "b.log.1").read_text() == "bb"
+    (aside,) = tmp_path.glob("b.log.1.aside-*")
+    assert (aside / "work").read_text() == "kept"
+
+
+@needs_root
+def test_on_a_full_disk_the_log_is_cut_first(tmp_path: Path) -> None:
+    """Its own end then has the room that it gave up."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(tmp_path)], check=True)
+    try:
+        with pytest.raises(OSError, match="No space left"):
+            (tmp_path / "x.log").write_bytes(b"z" * (2 << 20))
+        cut_log(Below(str(tmp_path)), "x.log", 10_000)
+        assert (tmp_path / "x.log.1").read_bytes() == b"z" * 10_000
+        assert (tmp_path / "x.log").stat().st_size == 0
+    finally:
+        subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
