@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bench.supervised import bare_start, now
 from bench.tables import Table, goal, ratio, rounds, times
-from tests.cell.runner.cell import Cell, make_template
+from tests.cell.cell import Cell, make_template
 
 ROUNDS = 30
 GOAL = 7.0

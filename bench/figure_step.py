@@ -21,8 +21,8 @@ from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
+from tests.cell.cell import limits
 from tests.cell.loop.replies import Canned, bash, calls, says
-from tests.cell.runner.cell import limits
 
 ROUNDS = 30
 STEPS, LONG_STEPS = 10, 1000

@@ -13,7 +13,7 @@ from infra.shared.clock import timestamp
 
 TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
 if TYPE_CHECKING:
-    from infra.cell.runner.context import RunnerContext
+    from infra.cell.cell import Cell
     from infra.shared.boot import Boot
     from infra.shared.heart import Heart
 
@@ -27,9 +27,9 @@ def main() -> int:
     from infra.cell.runner import stop  # first of all: from here on this process ends in order
 
     interruption = stop.listen()
-    from infra.cell.runner.context import runner_context
+    from infra.cell.cell import cell_of
 
-    context = runner_context(boot, os.getcwd(), interruption, heartbeat=heartbeat)
+    context = cell_of(boot, os.getcwd(), interruption, heartbeat=heartbeat)
     context.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
     try:
         return work(context)
@@ -62,7 +62,7 @@ def leave_mark(started_at: float) -> tuple[str, str, str]:
 
 def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, Heart] | None]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
-    from infra.cell.runner import start
+    from infra.cell.life import start
     from infra.shared.redacted_file import guard_stderr
 
     guard_stderr()
@@ -79,11 +79,11 @@ def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, Heart] | Non
     return 0, (boot, heartbeat)
 
 
-def work(context: RunnerContext) -> int:
+def work(context: Cell) -> int:
     from infra.shared.branches import MAIN
 
     if context.boot.branch != MAIN:
-        from infra.cell.runner import hop
+        from infra.cell.life import hop
 
         return hop.prove_and_hand_over(context)
 

@@ -75,7 +75,7 @@ def _directory(path: Path) -> None:
 
 
 # The last two cannot be read, as a missing one: the boot tells no difference. That an empty one fails the boot shows
-# tests/cell/runner/test_boot.py.
+# tests/cell/life/test_boot.py.
 @pytest.mark.fault("F83")
 @pytest.mark.parametrize(
     "spoil",

@@ -12,7 +12,7 @@ import pytest
 from infra.keep import code
 from infra.keep.services.children import runner_command
 from infra.shared.repository.git import Git
-from tests.cell.runner.cell import PM
+from tests.cell.cell import PM
 
 PLAIN = {
     "infra/__init__.py": b"",

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import structlog
 
-from infra.cell.runner.page import request_of
-from infra.cell.runner.state import UnsentReport
+from infra.cell.page import request_of
+from infra.cell.state import UnsentReport
 from infra.keep.boot_files import last_words
 from infra.keep.git_door.ask import _text
 from infra.keep.git_door.context import DoorContext

@@ -309,18 +309,18 @@ MUTATIONS = (
     Mutation(
         "not-validated-merges",
         "a version that did not pass is not merged",
-        "infra/cell/runner/hop.py",
+        "infra/cell/life/hop.py",
         "        if not examined.passed:\n",
         "        if False:\n",
-        ("tests/cell/runner/test_hop.py::test_a_version_that_did_not_pass_is_not_merged",),
+        ("tests/cell/life/test_hop.py::test_a_version_that_did_not_pass_is_not_merged",),
     ),
     Mutation(
         "main-moved-unseen",
         "a version is merged only into the main that it was examined with",
-        "infra/cell/runner/hop.py",
+        "infra/cell/life/hop.py",
         "            raise MainMoved\n",
         "            pass\n",
-        ("tests/cell/runner/test_hop.py::test_main_that_moves_while_judging_is_judged_again",),
+        ("tests/cell/life/test_hop.py::test_main_that_moves_while_judging_is_judged_again",),
     ),
     Mutation(
         "private-host-allowed",

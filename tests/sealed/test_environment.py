@@ -47,7 +47,9 @@ def test_a_main_with_a_package_of_its_own_lives_in_the_container(project: Projec
         until(lambda: agent.serves(1), f"it serves; {agent.page()}", 150.0)
         assert agent.starts() == ["1.0"]
         # Between fork and exec a child of the runner has its command line: the runner is the oldest.
-        runner = min((each for each in agent.inside() if "/bot/.environments/" in each.words), key=lambda each: each.pid)
+        runner = min(
+            (each for each in agent.inside() if "/bot/.environments/" in each.words), key=lambda each: each.pid
+        )
         assert "infra.runner" in runner.words
         log = Path(agent.home.state, "watcher.log")
         assert log.read_text().count("preparation.began") == 1

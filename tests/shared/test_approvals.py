@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.runner.page import PageSeen
+from infra.cell.page import PageSeen
 from infra.shared import comms
 from infra.shared.approvals import Decision, State, agents_title, answer_lines, call_hash, open_answers, state_of
 from tests.shared.rows import each_row

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.runner.start import append_line
+from infra.cell.life.start import append_line
 from infra.shared.boot import (
     FAILED,
     SUCCESS,
@@ -252,7 +252,7 @@ def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from infra.cell.runner.start import append_line
+from infra.cell.life.start import append_line
 from infra.shared.boot import BootLine
 for number in range(200):
     details = {"n": str(number), "x": "y" * 600}
@@ -297,7 +297,7 @@ def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
     """When only a part of the line goes in, the writer is told."""
     script = """
 import resource, sys
-from infra.cell.runner.start import append_line
+from infra.cell.life.start import append_line
 from infra.shared.boot import BootLine
 resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
 try:

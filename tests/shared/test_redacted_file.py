@@ -21,6 +21,8 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.life.start import failed
+from infra.cell.log import logger
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.cell.loop.loop import Acted, Entered, Event, Told
@@ -28,11 +30,9 @@ from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind.record import Recorder
 from infra.cell.run_states import RunState
-from infra.cell.runner.log import logger
-from infra.cell.runner.start import failed
-from infra.cell.runner.state import STATE_FILE, State, UnsentReport
 from infra.cell.runner.transcript import Transcript
 from infra.cell.services.output import ServiceLog
+from infra.cell.state import STATE_FILE, State, UnsentReport
 from infra.cell.status_file import WORKING, RunnerStatus, write_status
 from infra.shared.boot import Boot, Limits, parse_line
 from infra.shared.log import redact
@@ -272,12 +272,12 @@ def test_an_output_that_was_cut_shows_no_part_of_a_key() -> None:
 WRITER = "infra/shared/redacted_file.py"
 ALLOWED = {
     "infra/shared/safe_files.py": "the step below the writer",
-    "infra/cell/runner/start.py": "a boot's lines, of words that it chose itself; a reason is redacted",
+    "infra/cell/life/start.py": "a boot's lines, of words that it chose itself; a reason is redacted",
     "infra/shared/heart.py": "no file: a socket to the watcher, and what is done in the words of the program",
     "infra/shared/signals.py": "the name of a branch or commit",
     "infra/runner.py": "the first line of a boot, before anything else is imported",
-    "infra/cell/runner/log.py": "one rendered line, which `log.LAST` has redacted",
-    "infra/cell/runner/context.py": "one constant line",
+    "infra/cell/log.py": "one rendered line, which `log.LAST` has redacted",
+    "infra/cell/cell.py": "one constant line",
     "infra/cell/services/supervisor.py": "a number, to the kernel",
     "infra/cell/services/output.py": "what a redacting stream gives it",
     "infra/cell/clone_git.py": "the lines of a clone's own configuration that start no program",

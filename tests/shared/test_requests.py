@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.runner.page import request_of
-from infra.cell.runner.state import UnsentReport
+from infra.cell.page import request_of
+from infra.cell.state import UnsentReport
 from infra.keep.git_door.app import Requests
 from infra.shared.door import DoorRequest, Health
 from infra.shared.requests import Ask, AskDrift, AskTaint, Examine, Record, Report, Tips

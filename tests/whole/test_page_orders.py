@@ -26,7 +26,7 @@ from infra.cell.loop.seed_tools import seed_tools
 from infra.keep import arguments, sockets
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
-from tests.cell.runner.cell import limits
+from tests.cell.cell import limits
 from tests.keep.git_door.test_examined import body, verdict
 from tests.keep.git_door.world import World
 

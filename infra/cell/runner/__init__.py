@@ -1,2 +1,1 @@
-"""The runner's parts by subject: its start, its page, its work, its sleep, its hop to another version. They know
-the loop; the loop does not know them."""
+"""Main's runner at work: what there is to do, and the runs for it. It knows the loop; the loop does not know it."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from infra.cell.cell import Cell
 from infra.cell.doors import Refused
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.registry import Verdict
+from infra.cell.page import PageSeen
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.protocol.operations import AWAITING, DENIED
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.page import PageSeen
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
 from infra.shared.door import DoorAway
 from infra.shared.requests import Ask, QuestionState
@@ -24,7 +24,7 @@ ASKED, APPROVED = "asked", "approved"
 class Approvals:
     """Of one run: what it asked, what it waits for, what the model was told."""
 
-    def __init__(self, context: RunnerContext, seen: PageSeen) -> None:
+    def __init__(self, context: Cell, seen: PageSeen) -> None:
         self._context = context
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""

@@ -6,9 +6,9 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 
+from infra.cell.cell import Cell
 from infra.cell.clones import with_clones
 from infra.cell.loop.hop_tools import fetch_all
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import is_job
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
@@ -28,7 +28,7 @@ AUTONOMY = {
 }
 
 
-def text_of(context: RunnerContext, main: str, tasks: Sequence[Directive], look_back: bool) -> str:
+def text_of(context: Cell, main: str, tasks: Sequence[Directive], look_back: bool) -> str:
     """The briefing now, with main at a commit; `look_back` asks for the last words of a failed runner as well.
 
     Raises GitError, OSError."""
@@ -74,7 +74,7 @@ def _work(tasks: Sequence[Directive]) -> Iterator[str]:
         yield from (f"- {task.id}: {first_line(task.text)}" for task in tasks if not is_job(task.id))
 
 
-def _boots(context: RunnerContext) -> list[str]:
+def _boots(context: Cell) -> list[str]:
     """The last boots of all branches, by time; each clone has a log of its own."""
     bot = context.boot.places.bot
     clones = [os.path.join(bot, branch, "minifram") for branch in with_clones(Below(bot))]
@@ -98,7 +98,7 @@ def _stand_in(boot: Boot) -> Iterator[str]:
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
 
 
-def _last_words(context: RunnerContext) -> Iterator[str]:
+def _last_words(context: Cell) -> Iterator[str]:
     """The end of the error log that explains this start, of a runner that failed, if one did."""
     reason, places = context.boot.reason, context.boot.places
     if not reason.startswith(("fallback", "restart")):

@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Final
 
+from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, exploration_job
-from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
+from infra.cell.state import Explored
 from infra.shared.conversation import EXPLORATION, SHARES
 from infra.shared.mind.questions import OpenQuestion
 from infra.shared.repository.git import GitError
@@ -24,7 +24,7 @@ DAY_SECONDS = 3600.0
 class Exploring:
     """Of one runner's life."""
 
-    def __init__(self, context: RunnerContext, desk: TaskDesk) -> None:
+    def __init__(self, context: Cell, desk: TaskDesk) -> None:
         self._context, self._desk = context, desk
         self._waits: dict[str, str] = {}
         """By label, the UTC day on which no more of that kind is explored."""

@@ -6,8 +6,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.wakes import Wakes
+from infra.cell.cell import Cell
+from infra.cell.wakes import Wakes
 from infra.shared.branches import MAIN
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ QUIET_SECONDS = 3.0
 class IdleTime:
     """The idle time of one runner's life."""
 
-    def __init__(self, context: RunnerContext, wakes: Wakes, quiet_seconds: float = QUIET_SECONDS) -> None:
+    def __init__(self, context: Cell, wakes: Wakes, quiet_seconds: float = QUIET_SECONDS) -> None:
         self._context = context
         self._wakes = wakes
         self._quiet_seconds = quiet_seconds

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
+from infra.cell.cell import Cell
 from infra.cell.loop.loop import Event, RunResult
 from infra.cell.mind.answers import TaskEvidence, TaskStatus
+from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, directive_ids, is_job
-from infra.cell.runner.page import PageSeen
 from infra.cell.runner.run_start import RunStart
-from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import COUNTED, MOST_TRIES, stops_of_task
 from infra.cell.runner.web_reads import WebReads
+from infra.cell.state import Explored
 from infra.shared.comms import Directive
 from infra.shared.conversation import Request
 from infra.shared.repository.git import GitError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class JobRun:
-    def __init__(self, context: RunnerContext, job: Job | None = None, desk: TaskDesk | None = None) -> None:
+    def __init__(self, context: Cell, job: Job | None = None, desk: TaskDesk | None = None) -> None:
         """Without a job, the run is on directives alone."""
         self._context, self._job = context, job
         self._desk = desk

@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from infra.cell.cell import Cell
 from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Refused
 from infra.cell.loop.bash_tool import bash_tool
@@ -17,7 +18,6 @@ from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
 from infra.cell.protocol.operations import DENIED
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.web_reads import WebReads
 from infra.shared.branches import MAIN
 from infra.shared.paths import PAGE
@@ -25,7 +25,7 @@ from infra.shared.repository.tip import read_file
 from infra.shared.requests import Recorded
 
 
-def mind_context(context: RunnerContext, reads: WebReads | None = None) -> MindContext:
+def mind_context(context: Cell, reads: WebReads | None = None) -> MindContext:
     """`reads`: of the run; without one, from now on."""
     places = context.boot.places
     reads = reads or WebReads(context.keep)
@@ -55,7 +55,7 @@ def _recorded(keep: Keep, events: Sequence[dict[str, Any]]) -> Recorded:
         raise OSError(str(no)) from None
 
 
-def _toolbox(context: RunnerContext, directory: str) -> Toolbox:
+def _toolbox(context: Cell, directory: str) -> Toolbox:
     """bash and the file tools, in a directory of its own; nobody is there to be asked."""
     limits, notice = context.boot.limits, context.log
     gate = gate_of(context.boot.policy, directory, _nobody)

@@ -6,11 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
+from infra.cell.cell import TENDING_SECONDS, Cell
+from infra.cell.life.make_way import is_outdated
+from infra.cell.page import PageSeen
 from infra.cell.runner.job import directive_ids
-from infra.cell.runner.make_way import is_outdated
-from infra.cell.runner.page import PageSeen
-from infra.cell.runner.wakes import Wakes
+from infra.cell.wakes import Wakes
 from infra.shared.comms import Directive
 from infra.shared.repository.git import GitError
 
@@ -18,7 +18,7 @@ from infra.shared.repository.git import GitError
 class NewDirectives:
     def __init__(
         self,
-        context: RunnerContext,
+        context: Cell,
         wakes: Wakes | None,
         tasks: Sequence[Directive],
         other_news: Callable[[PageSeen], str | None] = lambda seen: None,

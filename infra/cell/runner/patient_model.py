@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.patience import Outage, next_wait
-from infra.cell.runner.context import RunnerContext
 from infra.cell.status_file import WAITING
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
@@ -19,7 +19,7 @@ class PatientModel:
 
     def __init__(
         self,
-        context: RunnerContext,
+        context: Cell,
         wait: Callable[[float], bool],
         note: Callable[[ModelFailure, float | None], None],
         until: float,

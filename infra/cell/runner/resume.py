@@ -10,9 +10,9 @@ import time
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from infra.cell.cell import Cell
 from infra.cell.loop.recorded import Recorded, recorded
 from infra.cell.run_states import StopReason
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.transcript import GAPS, SUFFIX, machine_boot
 from infra.cell.runner.tries import seconds_of
 from infra.shared.safe_files import whole_file
@@ -28,7 +28,7 @@ MOST_BYTES = 16 << 20
 """Of a transcript; a longer one is not resumed."""
 
 
-def cut_short(context: RunnerContext, transcripts: str, open_directives: Collection[str]) -> Recorded | None:
+def cut_short(context: Cell, transcripts: str, open_directives: Collection[str]) -> Recorded | None:
     """The run to resume, if there is one."""
     name = last_run(transcripts)
     if name is None or name.endswith(GAPS):

@@ -9,6 +9,7 @@ import time
 from collections.abc import Collection, Sequence
 
 from infra.cell import report_titles
+from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.images import Loader
@@ -19,27 +20,26 @@ from infra.cell.loop.registry import Position
 from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
+from infra.cell.merged_clones import remove_merged
 from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
+from infra.cell.page import PageSeen
 from infra.cell.policy.gate import gate_of
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
 from infra.cell.runner.job import directive_ids, is_job
 from infra.cell.runner.job_run import JobRun
-from infra.cell.runner.merged_clones import remove_merged
 from infra.cell.runner.mind import mind_context
 from infra.cell.runner.new_directives import NewDirectives
-from infra.cell.runner.page import PageSeen
 from infra.cell.runner.patient_model import PatientModel
 from infra.cell.runner.run_start import RunStart, start_of
 from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_task, stops_since_word, why_of, words_of
-from infra.cell.runner.wakes import Wakes
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
 from infra.cell.status_file import WORKING
+from infra.cell.wakes import Wakes
 from infra.shared.boot import OPERATIONS
 from infra.shared.clock import began, timestamp
 from infra.shared.comms import Directive
@@ -65,7 +65,7 @@ _WHY_STOPPED = {
 
 
 def work_on(
-    context: RunnerContext,
+    context: Cell,
     seen: PageSeen,
     tasks: Sequence[Directive],
     wakes: Wakes | None,
@@ -140,7 +140,7 @@ def work_on(
     return result
 
 
-def end_what_is_left(context: RunnerContext, began: float = 0.0) -> None:
+def end_what_is_left(context: Cell, began: float = 0.0) -> None:
     """Every process that is nobody's: of a run, or of a service that left it; those alone that are not older than
     `began`. A runner that is asked to end leaves that to the watcher."""
     services = context.services
@@ -156,7 +156,7 @@ def end_what_is_left(context: RunnerContext, began: float = 0.0) -> None:
 
 
 def _conversation(
-    context: RunnerContext,
+    context: Cell,
     start: RunStart,
     toolbox: Toolbox,
     position: Position,
@@ -211,7 +211,7 @@ def _conversation(
 
 
 def _report(
-    context: RunnerContext, result: RunResult, tasks: Sequence[Directive], answers: Collection[str], began_at: str
+    context: Cell, result: RunResult, tasks: Sequence[Directive], answers: Collection[str], began_at: str
 ) -> None:
     """`answers` are directives that are done with the run as well."""
     match result.reason:
@@ -225,7 +225,7 @@ def _report(
             report_stopped(context, result, tasks, began_at)
 
 
-def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Directive], began_at: str) -> None:
+def report_stopped(context: Cell, result: RunResult, tasks: Sequence[Directive], began_at: str) -> None:
     """Report a run that was cut short, and what follows; `began_at`: where main was then."""
     why = _WHY_STOPPED[result.reason].format(
         steps=result.steps,
@@ -248,7 +248,7 @@ def report_stopped(context: RunnerContext, result: RunResult, tasks: Sequence[Di
     report_end(context, tasks, title, f"The run ended because {why}. {then}{more}\n\n{result.text}")
 
 
-def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task: str) -> Stops:
+def _stops_with(context: Cell, reason: StopReason, began_at: str, task: str) -> Stops:
     """The stops since the PM's word, with this one, unless the PM spoke while it ran; of a task, all."""
     before = Stops()
     try:
@@ -264,7 +264,7 @@ def _stops_with(context: RunnerContext, reason: StopReason, began_at: str, task:
     return Stops(before.runs + 1, time.time(), reason.value)
 
 
-def report_end(context: RunnerContext, tasks: Sequence[Directive], why: str, text: str) -> None:
+def report_end(context: Cell, tasks: Sequence[Directive], why: str, text: str) -> None:
     """Report that work on directives stopped, and why."""
     title = report_titles.stopped(context.boot.branch, context.head_or_boot(), _subject(tasks), why)
     context.page.report(title, text, about=directive_ids(tasks))

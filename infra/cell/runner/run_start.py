@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from infra.cell.cell import Cell
 from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.context import Reads, as_operations
+from infra.cell.page import PageSeen
 from infra.cell.protocol.guide import guide
 from infra.cell.runner import briefing, resume
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.page import PageSeen
 from infra.cell.runner.transcript import SUFFIX
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
@@ -63,7 +63,7 @@ class RunStart(NamedTuple):
 
 
 def start_of(
-    context: RunnerContext,
+    context: Cell,
     seen: PageSeen,
     tasks: Sequence[Directive],
     toolbox_for: Callable[[str], Toolbox],
@@ -108,7 +108,7 @@ def _was_told(run: Recorded, task: Directive) -> bool:
 
 
 def _opening(
-    context: RunnerContext,
+    context: Cell,
     seen: PageSeen,
     tasks: Sequence[Directive],
     toolbox: Toolbox,
@@ -136,7 +136,7 @@ def _opening(
     )
 
 
-def _base_prompt(context: RunnerContext) -> str:
+def _base_prompt(context: Cell) -> str:
     """SYSTEM.md of the commit that runs. Raises OSError."""
     with open(f"{context.boot.code}/{BASE_PROMPT}", encoding="utf-8", errors="replace") as file:
         return file.read()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from infra.cell.cell import Cell
 from infra.cell.clone_tip import CloneTip
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
@@ -17,12 +18,11 @@ from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, has_fa
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindRun
 from infra.cell.mind.tasks import TaskFiles, TasksSeen
 from infra.cell.run_states import StopReason
-from infra.cell.runner.context import RunnerContext
 from infra.cell.runner.job import Job, named_task, task_job
 from infra.cell.runner.mind import mind_context
-from infra.cell.runner.state import Explored
 from infra.cell.runner.tries import may_begin, next_try_at, stops_of_task
 from infra.cell.runner.web_reads import WebReads
+from infra.cell.state import Explored
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
@@ -58,7 +58,7 @@ class TaskNews(NamedTuple):
 class TaskDesk:
     """Of one runner's life."""
 
-    def __init__(self, context: RunnerContext) -> None:
+    def __init__(self, context: Cell) -> None:
         self._context = context
         self._files = TaskFiles(context.boot.places.mind)
         self._prepared = ""

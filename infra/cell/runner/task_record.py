@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from infra.cell.cell import Cell
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.loop.loop import Acted, Event
 from infra.cell.mind.answers import MOST_COMMITS, Commit, RunCommand, TaskEvidence
-from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MIND
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError
@@ -23,7 +23,7 @@ _SKILL = re.compile(r"skills/((?:core|learned|candidates)/[\w.-]+)")
 class TaskRecord:
     """Of one run."""
 
-    def __init__(self, context: RunnerContext, run: str, before: Iterable[tuple[ToolCall, ToolResult]] = ()) -> None:
+    def __init__(self, context: Cell, run: str, before: Iterable[tuple[ToolCall, ToolResult]] = ()) -> None:
         """`before`: acts of the run that are on record, when it is resumed."""
         self._context, self._run = context, run
         self._commands: list[RunCommand] = []

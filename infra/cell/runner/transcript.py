@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.cell.doors import ModelFailure
+from infra.cell.log import Log
 from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Told
 from infra.cell.loop.recorded import OPENED
 from infra.cell.loop.ways import News
-from infra.cell.runner.log import Log
 from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Request, ToolUse, to_plain

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from infra.cell.run_states import StopReason, stop_reason_of
-from infra.cell.runner.state import UnsentReport
+from infra.cell.state import UnsentReport
 from infra.shared.people import LOOKED_BACK, is_the_pms
 from infra.shared.repository.git import Git, GitError
 

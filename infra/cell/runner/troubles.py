@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from infra.cell.cell import Cell
 from infra.cell.doors import Model, ModelFailure
-from infra.cell.runner.context import RunnerContext
-from infra.cell.runner.page import PageSeen
+from infra.cell.page import PageSeen
 from infra.cell.runner.run import report_end
 from infra.shared import comms
 from infra.shared.comms import Directive
@@ -24,7 +24,7 @@ DOOR_SECONDS = 5.0
 _WAIT = "The run keeps its place and is tried again at each tick; 'minifram doctor' looks at the way to the model."
 
 
-def await_model_door(context: RunnerContext) -> None:
+def await_model_door(context: Cell) -> None:
     """Both doors come back together, this one a little later."""
     deadline = time.monotonic() + DOOR_SECONDS
     while time.monotonic() < deadline:
@@ -39,7 +39,7 @@ def await_model_door(context: RunnerContext) -> None:
 class Troubles:
     """Of one runner's life."""
 
-    def __init__(self, context: RunnerContext) -> None:
+    def __init__(self, context: Cell) -> None:
         self._context = context
         self._is_first_look = True
 

@@ -10,23 +10,24 @@ import enum
 import hashlib
 import time
 
+from infra.cell.cell import TENDING_SECONDS, Cell
+from infra.cell.life import make_way
+from infra.cell.life.make_way import catch_up, is_outdated
 from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
+from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
-from infra.cell.runner import make_way, run
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
+from infra.cell.runner import run
 from infra.cell.runner.exploring import Exploring
 from infra.cell.runner.idle import IdleTime
 from infra.cell.runner.job import Job
 from infra.cell.runner.job_run import JobRun
-from infra.cell.runner.make_way import catch_up, is_outdated
-from infra.cell.runner.page import PageSeen
 from infra.cell.runner.task_desk import TaskDesk
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, pm_has_moved, stops_since_word
 from infra.cell.runner.troubles import Troubles, await_model_door
-from infra.cell.runner.wakes import Wakes, next_tick
 from infra.cell.services.supervisor import Services
+from infra.cell.wakes import Wakes, next_tick
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive
@@ -49,7 +50,7 @@ class Next(enum.Enum):
     LEAVE = "leave"
 
 
-def until_handed_over(context: RunnerContext) -> Exit:
+def until_handed_over(context: Cell) -> Exit:
     """Work on main, with the agent's services beside it. Gives the exit code; raises Interrupted."""
     try:
         become_subreaper()
@@ -63,7 +64,7 @@ def until_handed_over(context: RunnerContext) -> Exit:
         services.close()
 
 
-def _until_handed_over(context: RunnerContext) -> Exit:
+def _until_handed_over(context: Cell) -> Exit:
     wakes = Wakes(context.boot.places.git_socket, context.log, context.interruption, context.heartbeat.beat)
     work = Work(context, wakes)
     idle = IdleTime(context, wakes)
@@ -94,7 +95,7 @@ def _until_handed_over(context: RunnerContext) -> Exit:
 class Work:
     """What one look at the page has to know of the looks before it."""
 
-    def __init__(self, context: RunnerContext, wakes: Wakes) -> None:
+    def __init__(self, context: Cell, wakes: Wakes) -> None:
         self._context = context
         self._wakes = wakes
         self._first_run = True

@@ -18,9 +18,9 @@ from infra.cell.runner.run import work_on
 from infra.shared import comms
 from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule
+from tests.cell.cell import Cell, Runner, limits, read
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, limits, read
 
 ASKS = Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),))
 TOUCH = "touch made-$(ls | grep -c ^made-)"

@@ -8,16 +8,16 @@ import os
 import pytest
 
 from infra.cell.runner.exploring import DAY_SECONDS, Exploring, next_question
-from infra.cell.runner.state import Explored
 from infra.cell.runner.task_desk import TaskDesk
+from infra.cell.state import Explored
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions
+from tests.cell.cell import Cell, read, write
+from tests.cell.doors import Refusal
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, read, write
-from tests.cell.runner.doors import Refusal
-from tests.cell.runner.minds import PmMind, block
+from tests.cell.minds import PmMind, block
 from tests.shared.rows import each_row
 from tests.shared.web_traces import EVIL, WebTrace
 

@@ -12,9 +12,9 @@ from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.event import logged
 from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
 from infra.shared.safe_files import Below
+from tests.cell.cell import Cell
 from tests.cell.loop.replies import Canned, bash, calls, says
-from tests.cell.runner.cell import Cell
-from tests.cell.runner.minds import PmMind
+from tests.cell.minds import PmMind
 
 pytestmark = pytest.mark.heavy
 

@@ -13,20 +13,20 @@ from typing import Any
 
 import pytest
 
+from infra.cell.log import Log
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.loop import Acting
 from infra.cell.loop.player import UNKNOWN
 from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.run_states import StopReason
-from infra.cell.runner.log import Log
 from infra.cell.runner.resume import MOST_AGE_SECONDS, MOST_TIMES, cut_short, last_run, lines_of, why_not_resumed
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import Transcript
 from infra.shared.conversation import Message, Request, Text
+from tests.cell.cell import Cell, read
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, read
 from tests.shared.rows import each_row
 
 RUN = Recorded(

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from infra.cell.cell import TENDING_SECONDS
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
 from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing
-from infra.cell.runner.context import TENDING_SECONDS
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.run import work_on
 from infra.cell.runner.transcript import args_hash
-from infra.cell.runner.wakes import Wakes
+from infra.cell.wakes import Wakes
 from infra.shared.conversation import (
     FIRST_MESSAGE,
     MAX_TOKENS,
@@ -39,9 +39,9 @@ from infra.shared.conversation import (
     Usage,
 )
 from infra.shared.heart import Heart
+from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import FILES, Cell, limits, read, write
 
 SAVE = "git commit -qam 'a change' && git push -q origin main"
 

@@ -11,8 +11,8 @@ from infra.cell.loop.replay import replay
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Request, Text
+from tests.cell.cell import Cell
 from tests.cell.loop.replies import bash, calls, says
-from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_run import work
 
 WRITE = """I write a note, and push it.

@@ -11,9 +11,9 @@ import pytest
 from infra.cell.run_states import StopReason
 from infra.shared.mind.event import MindEvent, event_files, logged
 from infra.shared.safe_files import Below
+from tests.cell.cell import Cell
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell
 from tests.cell.runner.test_resume import session_of_the_command
 from tests.cell.runner.test_run import work
 

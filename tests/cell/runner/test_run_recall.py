@@ -11,9 +11,9 @@ from infra.cell.loop.recorded import recorded
 from infra.cell.loop.replay import replay
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import Request, Text, ToolResult, ToolUse
+from tests.cell.cell import Cell
 from tests.cell.loop.replies import calls, says
-from tests.cell.runner.cell import Cell
-from tests.cell.runner.minds import PmMind
+from tests.cell.minds import PmMind
 from tests.cell.runner.test_run import work
 from tests.shared.mind.mind_files import item
 

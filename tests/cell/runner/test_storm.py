@@ -15,9 +15,9 @@ from typing import Any, cast
 import psutil
 import pytest
 
+from tests.cell.cell import Cell, Runner, limits, read
+from tests.cell.doors import ModelDoor
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, limits, read
-from tests.cell.runner.doors import ModelDoor
 from tests.keep.model_door.dialects import Called, Chat
 from tests.keep.model_door.doors import KEY, DoorProcess
 from tests.keep.model_door.peer import Answer, Peer

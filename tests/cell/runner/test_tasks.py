@@ -12,10 +12,10 @@ from infra.shared.comms import Directive
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import ACTIVE, INBOX
 from infra.shared.mind.tasks import Task
+from tests.cell.cell import Cell, Runner, limits
 from tests.cell.loop.replies import bash, calls, says, texts
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, limits
-from tests.cell.runner.minds import PmMind, block
+from tests.cell.minds import PmMind, block
 
 heavy = pytest.mark.heavy
 SAVE = "git commit -qam 'a change' && git push -q origin main"

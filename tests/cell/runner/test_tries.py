@@ -10,9 +10,9 @@ import pytest
 
 from infra.cell.runner.tries import MOST_TRIES, Stops, may_begin, next_try_at, stops_in, stops_since_word
 from infra.shared.conversation import REFUSAL
+from tests.cell.cell import Cell, Runner, limits
 from tests.cell.loop.replies import says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, Runner, limits
 
 TICK = 600.0
 NO = says("No.", REFUSAL)

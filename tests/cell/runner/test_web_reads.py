@@ -12,7 +12,7 @@ import pytest
 from infra.cell.doors import Keep
 from infra.cell.runner.web_reads import WebReads
 from infra.shared.requests import AskTaint, TaintedBy
-from tests.cell.runner.doors import AnsweredBy
+from tests.cell.doors import AnsweredBy
 
 EVIL = "https://evil.example"
 

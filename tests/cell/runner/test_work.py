@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.runner.page import Page
+from infra.cell.page import Page
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.policy import Policy
 from infra.shared.repository.git import Git
 from infra.shared.requests import Done, Report
+from tests.cell.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
+from tests.cell.doors import Refusal
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import gone, wait_for
 from tests.cell.mind.test_skills import PATH, SKILL
-from tests.cell.runner.cell import DEADLINE_SECONDS, Cell, Runner, limits, read, write
-from tests.cell.runner.doors import Refusal
 
 pytestmark = pytest.mark.heavy
 SAVE = "git commit -qam 'a change' && git push -q origin main"

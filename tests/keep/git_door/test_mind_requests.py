@@ -20,7 +20,7 @@ from infra.keep.settings.schema import Settings
 from infra.shared.files import write_whole
 from infra.shared.paths import Paths
 from infra.shared.requests import AskDrift, Drift, Record, Recorded
-from tests.cell.runner.doors import GitDoor
+from tests.cell.doors import GitDoor
 
 
 def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:

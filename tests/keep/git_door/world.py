@@ -12,7 +12,7 @@ from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings.schema import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from tests.cell.runner.doors import GitDoor
+from tests.cell.doors import GitDoor
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000

@@ -114,7 +114,7 @@ class Bench:
         shutil.rmtree(self.scratch)
 
 
-LIVE = "def work(context: RunnerContext) -> int:\n"
+LIVE = "def work(context: Cell) -> int:\n"
 
 BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     # what: file, old, new, step, words of the reason or the transcript
@@ -154,7 +154,7 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "not on main",
     ),
     "reports and never ticks": (
-        "infra/cell/runner/page.py",
+        "infra/cell/page.py",
         "report.ticks[:MAX_TICKS]",
         "()",
         "report",
@@ -189,14 +189,14 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "File too large",
     ),
     "says SUCCESS for another boot": (
-        "infra/cell/runner/start.py",
+        "infra/cell/life/start.py",
         "SUCCESS, boot.branch, boot.commit, boot.id)",
         'SUCCESS, boot.branch, boot.commit, "0" * 32)\n    os.kill(os.getpid(), signal.SIGALRM)',
         "boot",
         "ended with SIGALRM",
     ),
     "comes up only once": (
-        "infra/cell/runner/start.py",
+        "infra/cell/life/start.py",
         "    command = _start_command()",
         "    os.mkdir('logs/once')\n    command = _start_command()",
         "restart",
@@ -207,7 +207,7 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
 SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
     # What is only found out by waiting for it.
     "hangs before SUCCESS": (
-        "infra/cell/runner/start.py",
+        "infra/cell/life/start.py",
         "    command = _start_command()",
         "    time.sleep(600)\n    command = _start_command()",
         "boot",

@@ -10,7 +10,7 @@ import pytest
 from infra.keep.code import version_of
 from infra.keep.services.children import runner_command
 from infra.shared.repository.git import Git
-from tests.cell.runner.cell import PM
+from tests.cell.cell import PM
 
 FILES = {
     "infra/__init__.py": "",

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from infra.cell.run_states import RunState
-from infra.cell.runner.status import StatusFile
+from infra.cell.status import StatusFile
 from infra.cell.status_file import WORKING
 from infra.shared.paths import SLEEPING
 from tests.cell.loop.waiting import wait_for

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.runner.merged_clones import QUIET_SECONDS, remove_merged
+from infra.cell.merged_clones import QUIET_SECONDS, remove_merged
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-from tests.cell.runner.cell import Cell
+from tests.cell.cell import Cell
 
 
 def merged(cell: Cell) -> Git:

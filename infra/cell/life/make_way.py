@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from infra.cell.runner.context import RunnerContext
+from infra.cell.cell import Cell
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.repository.version import body_of
@@ -15,7 +15,7 @@ PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 """A full disk may be emptied; the watcher counts its own time from the signal on."""
 
 
-def signal_main(context: RunnerContext, why: str, pause: Callable[[float], None] = time.sleep) -> bool:
+def signal_main(context: Cell, why: str, pause: Callable[[float], None] = time.sleep) -> bool:
     """Signal `bootstrap main`; False when the disk refused to the end. Raises Interrupted."""
     for seconds in (*PAUSES_SECONDS, 0.0):
         try:
@@ -30,13 +30,13 @@ def signal_main(context: RunnerContext, why: str, pause: Callable[[float], None]
     return False
 
 
-def is_outdated(context: RunnerContext, main: str) -> bool:
+def is_outdated(context: Cell, main: str) -> bool:
     """Whether main holds another version than this runner was started for. Raises GitError."""
     runs = context.boot.instead_of or context.boot.commit
     return body_of(context.git, runs) != body_of(context.git, main)
 
 
-def catch_up(context: RunnerContext, main: str) -> None:
+def catch_up(context: Cell, main: str) -> None:
     """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
     git = context.git
     try:

@@ -17,15 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra import runner
+from infra.cell.cell import cell_of
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.context import runner_context
 from infra.keep.sockets import listen
 from infra.shared import boot as boot_values
 from infra.shared.boot import Boot, parse_line
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import Paths
 from infra.shared.policy import Policy, Rule
-from tests.cell.runner.cell import Cell, Runner, limits, read, write
+from tests.cell.cell import Cell, Runner, limits, read, write
 from tests.shared.texts import any_text
 
 
@@ -63,7 +63,7 @@ BAD_VALUES: list[tuple[dict[str, Any], str]] = [
 def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
     """`.signal` in the checkout is the watcher's directory, and git does not see it."""
     context = cell.context()
-    runner_context(context.boot, context.checkout, Interruption())
+    cell_of(context.boot, context.checkout, Interruption())
 
     os.makedirs(context.boot.places.signals, exist_ok=True)
     assert os.path.realpath(f"{context.checkout}/.signal") == os.path.realpath(context.boot.places.signals)
@@ -181,7 +181,7 @@ def test_a_version_that_cannot_even_be_imported_has_left_its_mark(cell: Cell) ->
 def test_a_mistake_on_the_way_up_is_told_with_its_traceback(cell: Cell) -> None:
     """A bug is no orderly failure, but its record names it all the same."""
     broken = "def preflight(boot, checkout):\n    1 / 0\n\n\ndef unused("
-    cell.changes_code("infra/cell/runner/start.py", "def preflight(", broken)
+    cell.changes_code("infra/cell/life/start.py", "def preflight(", broken)
 
     run = cell.start(cell.boot())
 

@@ -7,17 +7,19 @@ from collections.abc import Callable
 
 import pytest
 
-from infra.cell.runner import examination, hop, run
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
-from infra.cell.runner.start import SLACK_SECONDS
-from infra.cell.runner.wakes import LONGEST_WAIT_SECONDS
+from infra.cell.cell import TENDING_SECONDS
+from infra.cell.cell import Cell as RunnersCell
+from infra.cell.life import examination, hop
+from infra.cell.life.start import SLACK_SECONDS
+from infra.cell.runner import run
+from infra.cell.wakes import LONGEST_WAIT_SECONDS
 from infra.keep.services.hearts import Beat, Heartbeat
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
 from infra.shared.requests import Examination
+from tests.cell.cell import Cell, limits
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, limits
 
 
 @pytest.mark.heavy
@@ -50,7 +52,7 @@ class Recording(Heart):
         return [doing for doing, _ in self.beats]
 
 
-def recorded(context: RunnerContext) -> tuple[RunnerContext, Recording]:
+def recorded(context: RunnersCell) -> tuple[RunnersCell, Recording]:
     heart = Recording()
     return context._replace(heartbeat=heart), heart
 

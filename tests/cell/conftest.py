@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cell.runner.cell import Cell, make_template
+from tests.cell.cell import Cell, make_template
 
 
 @pytest.fixture(scope="session")

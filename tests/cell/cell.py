@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from infra.cell.cell import Cell as RunnersCell
+from infra.cell.cell import cell_of
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.context import RunnerContext, runner_context
-from infra.cell.runner.wakes import Wakes
+from infra.cell.wakes import Wakes
 from infra.keep.repository.page_text import archived
 from infra.keep.services.children import runner_command
 from infra.keep.services.hearts import Heartbeat
@@ -29,10 +30,10 @@ from infra.shared.paths import ARCHIVE, BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
+from tests.cell.doors import POLL_SECONDS, GitDoor, ModelDoor
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.doors import POLL_SECONDS, GitDoor, ModelDoor
 
-PROJECT = str(Path(__file__).parents[3])
+PROJECT = str(Path(__file__).parents[2])
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
 TEMPLATES_REMOTE = "/the/remote/of/the/template"
@@ -249,13 +250,13 @@ class Cell:
             "GIT_TERMINAL_PROMPT": "0",
         }
 
-    def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnerContext:
+    def context(self, model: Callable[[Request], Completion] | None = None, **other: Any) -> RunnersCell:
         """The surroundings of a runner on main that runs in this very process."""
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
         self.open_git_door()
-        return runner_context(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
+        return cell_of(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
 
-    def wakes(self, context: RunnerContext) -> Wakes:
+    def wakes(self, context: RunnersCell) -> Wakes:
         """What a runner on main hears of the git door; closed with the cell."""
         made = Wakes(self.places.git_socket, context.log, context.interruption)
         self._wakes.append(made)

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from infra.cell.runner import make_way
-from infra.cell.runner.page import Page
-from infra.cell.runner.state import STATE_FILE
+from infra.cell.life import make_way
+from infra.cell.page import Page
+from infra.cell.state import STATE_FILE
 from infra.keep.repository.page_text import USUAL
 from infra.shared import comms
 from infra.shared.clock import timestamp
@@ -24,7 +24,7 @@ from infra.shared.paths import PAGE
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
 from infra.shared.requests import Done, Report
-from tests.cell.runner.cell import PROJECT, Cell, read, write
+from tests.cell.cell import PROJECT, Cell, read, write
 
 
 def kept(cell: Cell, what: str = "unsent") -> list[dict[str, Any]]:
@@ -139,9 +139,9 @@ def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -
 REPORT_FOR_EVER = """
 import sys
 from infra.shared.boot import from_json
-from infra.cell.runner.context import runner_context
+from infra.cell.cell import cell_of
 from infra.cell.loop.interruption import Interruption
-context = runner_context(from_json(sys.argv[1]), sys.argv[2], Interruption())
+context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
 number = 0
 while True:
     number += 1
@@ -267,10 +267,10 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
 FULL_DISK = """
 import resource, sys
 from infra.shared.boot import from_json
-from infra.cell.runner import make_way
-from infra.cell.runner.context import runner_context
+from infra.cell.life import make_way
+from infra.cell.cell import cell_of
 from infra.cell.loop.interruption import Interruption
-context = runner_context(from_json(sys.argv[1]), sys.argv[2], Interruption())
+context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))
 context.page.add("a title", "some text")

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Model
+from infra.cell.log import Log, logger
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner.log import Log, logger
-from infra.cell.runner.page import Page
-from infra.cell.runner.state import State
-from infra.cell.runner.status import StatusFile
+from infra.cell.page import Page
 from infra.cell.services.supervisor import Services
+from infra.cell.state import State
+from infra.cell.status import StatusFile
 from infra.shared.boot import Boot
 from infra.shared.branches import version
 from infra.shared.clock import timestamp
@@ -30,7 +30,7 @@ TENDING_SECONDS = 900.0
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
-class RunnerContext(NamedTuple):
+class Cell(NamedTuple):
     boot: Boot
     checkout: str
     git: Git
@@ -85,14 +85,14 @@ def ask_seconds(boot: Boot) -> float:
     return min(ASK_SECONDS, boot.limits.run_seconds)
 
 
-def runner_context(
+def cell_of(
     boot: Boot,
     checkout: str,
     interruption: Interruption,
     ask: Callable[[Request], Completion] | None = None,
     pause: Callable[[float], None] = time.sleep,
     heartbeat: Heart | None = None,
-) -> RunnerContext:
+) -> Cell:
     """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's."""
     log = logger(boot)
     try:
@@ -109,7 +109,7 @@ def runner_context(
             return model.complete(request, ask_seconds(boot))
 
     preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
-    return RunnerContext(
+    return Cell(
         boot=boot,
         checkout=checkout,
         git=git,

@@ -8,9 +8,9 @@ import os
 import shutil
 import time
 
+from infra.cell.cell import Cell
 from infra.cell.clone_git import CloneGit
 from infra.cell.clones import with_clones
-from infra.cell.runner.context import RunnerContext
 from infra.shared.branches import MAIN
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
@@ -20,7 +20,7 @@ _OTHER_REPOSITORIES = ("worktrees", "modules")
 _GITLINK = "160000"
 
 
-def remove_merged(context: RunnerContext, main: str) -> None:
+def remove_merged(context: Cell, main: str) -> None:
     """`main` is the commit of main, which the runner's own clone has. Never raises: what cannot be removed stays."""
     places, pushed = context.boot.places, None
     for branch in set(with_clones(Below(places.bot))) - {MAIN, context.boot.branch}:
@@ -47,7 +47,7 @@ def _is_quiet(clone: str) -> bool:
     return is_alone and max(os.lstat(path).st_mtime for path in (clone, git)) < time.time() - QUIET_SECONDS
 
 
-def _is_merged(context: RunnerContext, clone: str, main: str, pushed: set[str]) -> bool:
+def _is_merged(context: Cell, clone: str, main: str, pushed: set[str]) -> bool:
     """Nothing changed, and main has the commit and all that was not pushed. Raises GitError."""
     git = CloneGit(clone, context.boot.places, context.boot.remote_url).with_env(GIT_OPTIONAL_LOCKS="0")
     files = git("ls-files", "-v", "--stage").splitlines()

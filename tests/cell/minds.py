@@ -6,7 +6,7 @@ from infra.keep.repository.bare_tip import BareTip
 from infra.shared.mind.layout import INBOX
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import advance, commit_tree, edit_file, read_file, tree_with, write_file
-from tests.cell.runner.cell import PM, Cell
+from tests.cell.cell import PM, Cell
 
 MIND_FILES = {INBOX: "# Inbox\n", "memory/working.md": "# Working\n", ".gitignore": "/logs/events\n/scratch/\n"}
 

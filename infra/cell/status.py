@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from infra.cell.log import Log
 from infra.cell.run_states import RunState
-from infra.cell.runner.log import Log
 from infra.cell.status_file import LEAVING, WORKING, RunnerStatus, write_status
 from infra.shared.clock import timestamp
 from infra.shared.paths import SLEEPING

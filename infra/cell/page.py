@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 from infra.cell.clone_tip import CloneTip
 from infra.cell.doors import Refused
+from infra.cell.log import Log
 from infra.cell.report_titles import about as about_line
-from infra.cell.runner.log import Log
-from infra.cell.runner.retry import retried
-from infra.cell.runner.state import MOST_REFUSED, State, UnsentReport
+from infra.cell.retry import retried
+from infra.cell.state import MOST_REFUSED, State, UnsentReport
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.loop.interruption import Interrupted, Interruption
-from infra.cell.runner.wakes import Wakes, next_tick
+from infra.cell.wakes import Wakes, next_tick
 from infra.keep.sockets import listen
+from tests.cell.cell import Cell
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell
 
 FAR = 1e12
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from infra.cell.cell import Cell as RunnersCell
+from infra.cell.cell import cell_of
 from infra.cell.doors import Refused
+from infra.cell.life import examination, hop
+from infra.cell.life.hop import MainMoved, NotValidated
 from infra.cell.loop.interruption import Interruption
-from infra.cell.runner import examination, hop
-from infra.cell.runner.context import RunnerContext, runner_context
-from infra.cell.runner.hop import MainMoved, NotValidated
 from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared.door import DoorAway, Failure
@@ -20,9 +21,9 @@ from infra.shared.paths import ERROR_LOG
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination
+from tests.cell.cell import Cell, limits, read, write
 from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.cell import Cell, limits, read, write
 
 FIT = Examination("examined", True, "rehearsed, 3 of main's tests passed")
 
@@ -37,11 +38,11 @@ def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ..
     refs.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
 
 
-def at_home(cell: Cell, branch: str, **boot: Any) -> RunnerContext:
+def at_home(cell: Cell, branch: str, **boot: Any) -> RunnersCell:
     """The surroundings of a runner on a branch, in this process."""
     checkout = cell.places.checkout(branch)
     os.makedirs(f"{checkout}/logs", exist_ok=True)
-    return runner_context(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
+    return cell_of(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
 
 
 def change(cell: Cell, **files: str) -> Git:
@@ -99,7 +100,7 @@ def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
 def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
     """Whatever this version cannot do, it lets main lead again, and says what happened."""
     change(cell)
-    cell.changes_code("infra/cell/runner/examination.py", "    end = clock()", "    1 / 0\n    end = clock()")
+    cell.changes_code("infra/cell/life/examination.py", "    end = clock()", "    1 / 0\n    end = clock()")
 
     run = cell.start(cell.boot("improve"))
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.doors import Refused
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
 from infra.shared.door import DoorAway
 from infra.shared.requests import Examination
 
@@ -18,7 +18,7 @@ Examine = Callable[[str, str], Examination]
 
 
 def wait(
-    context: RunnerContext,
+    context: Cell,
     commit: str,
     examine: Examine,
     clock: Callable[[], float] = time.monotonic,

@@ -4,12 +4,12 @@ main (`SPEC_BOOT`). It always ends with main active again, and with a report."""
 from __future__ import annotations
 
 from infra.cell import report_titles
+from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clone_tip import CloneTip
-from infra.cell.runner import examination
-from infra.cell.runner.context import TENDING_SECONDS, RunnerContext
-from infra.cell.runner.examination import Examine
-from infra.cell.runner.make_way import signal_main
-from infra.cell.runner.retry import refused, retried, words_of
+from infra.cell.life import examination
+from infra.cell.life.examination import Examine
+from infra.cell.life.make_way import signal_main
+from infra.cell.retry import refused, retried, words_of
 from infra.cell.status_file import VALIDATING
 from infra.shared.branches import MAIN, version
 from infra.shared.exit_codes import Exit
@@ -36,7 +36,7 @@ class MainMoved(Exception):
     """Main has changes that were not there when this version was examined."""
 
 
-def prove_and_hand_over(context: RunnerContext) -> Exit:
+def prove_and_hand_over(context: Cell) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
     branch = context.boot.branch
     context.status.show(VALIDATING, about=branch)
@@ -61,7 +61,7 @@ def prove_and_hand_over(context: RunnerContext) -> Exit:
     return Exit.OK if signal_main(context, "the hop is over") else Exit.FAILURE
 
 
-def prove(context: RunnerContext, examine: Examine | None = None) -> tuple[str, str]:
+def prove(context: Cell, examine: Examine | None = None) -> tuple[str, str]:
     """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
     for _ in range(ROUNDS):
         main = bring_in_main(context)
@@ -80,7 +80,7 @@ def prove(context: RunnerContext, examine: Examine | None = None) -> tuple[str, 
     raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
 
 
-def bring_in_main(context: RunnerContext) -> str:
+def bring_in_main(context: Cell) -> str:
     """Merge main into this branch and push it, if main has what the branch lacks; gives the commit of main.
 
     Raises NotValidated."""
@@ -106,7 +106,7 @@ def bring_in_main(context: RunnerContext) -> str:
     return main
 
 
-def settle(context: RunnerContext, examined: Examination, main: str) -> tuple[str, str]:
+def settle(context: Cell, examined: Examination, main: str) -> tuple[str, str]:
     """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
     branch, head, autonomy = context.boot.branch, context.head(), context.boot.autonomy
     validated = report_titles.validated(branch, head, examined.words)
@@ -126,7 +126,7 @@ def settle(context: RunnerContext, examined: Examination, main: str) -> tuple[st
     return report_titles.merged(branch, head, into), text
 
 
-def merge_into_main(context: RunnerContext, head: str, examined: Examination, examined_with: str) -> str:
+def merge_into_main(context: Cell, head: str, examined: Examination, examined_with: str) -> str:
     """Gives main's new commit. Raises MainMoved, GitError."""
     branch = context.boot.branch
     subject = context.git("log", "-1", "--no-merges", "--format=%s", head)
@@ -145,12 +145,12 @@ def indented(output: str) -> str:
     return "\n".join(f"    {line}" for line in output.splitlines())
 
 
-def _lacks(context: RunnerContext, head: str, main: str) -> bool:
+def _lacks(context: Cell, head: str, main: str) -> bool:
     base = context.git("merge-base", head, main)
     return base != main and changes_beyond_page(context.git, base, main)
 
 
-def _push_branch(context: RunnerContext, head: str, merged: str) -> None:
+def _push_branch(context: Cell, head: str, merged: str) -> None:
     branch = context.boot.branch
     try:
         moved = retried(lambda: CloneTip(context.git, branch).move(head, merged))

@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from infra.cell.runner.log import Log
+from infra.cell.log import Log
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 
