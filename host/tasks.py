@@ -20,7 +20,7 @@ from host.mind import mind_commit
 from host.repository import edit_branch, open_as_pm, open_repository
 from host.running import is_running
 from host.screen import Say, Shown, bad, harmless, one_line, strong
-from infra.cell.mind.answers import TaskAnswer, TaskStatus, active_id, answer_text, read_answer
+from infra.cell.mind.tasks import TaskAnswer, TaskStatus, active_id, answer_text, read_answer
 from infra.shared.branches import MIND
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX
 from infra.shared.mind.tasks import (
@@ -137,8 +137,8 @@ def tasks(context: Context, say: Say, number: int) -> Shown:
     found.sort(key=lambda each: ("active", "open", "blocked").index(each.state))
     for id in sorted(finished, key=lambda id: int(id.partition("-")[2]), reverse=True)[:number]:
         answer = read_answer(read_file(git, seen, f"{COMPLETED}/{id}.md") or "")
-        state = _state(answer.status, answer.question)
-        found.append(ListedTask(id, state, "", "", first_line(answer.question), answer.date))
+        state = _state(answer)
+        found.append(ListedTask(id, state, "", "", first_line(answer.summary), answer.date))
     lines = [*(f"{bad('problem')}  {one_line(str(each), 300)}" for each in inbox.problems), *map(_line, found)]
     advice = "" if found else "there is no task: 'minifram task add' gives the agent one"
     return Shown({"tasks": found, "problems": [str(each) for each in inbox.problems]}, lines, advice)
@@ -166,7 +166,7 @@ def show(context: Context, say: Say, id: str) -> Shown:
     if not path and not found:
         raise _not_open(id)
     read = read_answer(answer)
-    state = _state(read.status, read.question) if path else "active" if _active(home) == id else "open"
+    state = _state(read) if path else "active" if _active(home) == id else "open"
     block = found.text if found else ""
     value = {"id": id, "state": state, "task": block, "answer": answer, "path": path}
     lines = [f"{strong(id)}  {state}{f'  {path}' if path else ''}", "", harmless((answer or block).rstrip())]
@@ -215,16 +215,15 @@ def _known_id(id: str) -> str:
 def _listed(git: Git, seen: str, found: Task, active: str) -> ListedTask:
     deadline = found.until
     asked = read_answer(read_file(git, seen, f"{BLOCKED}/{found.task_id}.md") or "")
-    if found.task_id != active and asked.status is TaskStatus.BLOCKED and asked.digest == found.digest:
-        return ListedTask(found.task_id, "blocked", found.priority, deadline, first_line(asked.question), asked.date)
+    if found.task_id != active and asked.digest == found.digest:
+        return ListedTask(found.task_id, "blocked", found.priority, deadline, first_line(asked.summary), asked.date)
     state = "active" if found.task_id == active else "open"
     return ListedTask(found.task_id, state, found.priority, deadline, first_line(found.description))
 
 
-def _state(status: TaskStatus | None, summary: str) -> str:
-    if status is TaskStatus.FAILED:
-        return "cancelled" if summary.startswith(CANCELLED) else "failed"
-    return "blocked" if status is TaskStatus.BLOCKED else "complete"
+def _state(answer: TaskAnswer) -> str:
+    is_cancelled = answer.status is TaskStatus.FAILED and answer.summary.startswith(CANCELLED)
+    return "cancelled" if is_cancelled else answer.status.name.lower()
 
 
 def _parts(words: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from infra.cell.mind.answers import TaskAnswer, TaskStatus, answer_text, read_answer
+from infra.cell.mind.tasks import TaskAnswer, TaskStatus, answer_text, read_answer
 from infra.shared.mind.layout import ACTIVE, INBOX
 from infra.shared.mind.tasks import inbox_of
 from tests.host.desk import Desk
@@ -88,7 +88,7 @@ def test_a_cancelled_task_leaves_the_inbox_with_a_note(desk: Desk) -> None:
 
     assert shown(desk, INBOX) == f"{HEAD}\n{two}"
     note = read_answer(shown(desk, "tasks/completed/TASK-001.md"))
-    assert (note.status, note.question) == (TaskStatus.FAILED, "Cancelled by the PM. no longer needed")
+    assert (note.status, note.summary) == (TaskStatus.FAILED, "Cancelled by the PM. no longer needed")
     assert desk.done("task", "show", "1", "--json").json["state"] == "cancelled"
     assert desk.run("task", "cancel", "1").code == desk.run("task", "show", "TASK-777").code == 4
 

@@ -20,9 +20,9 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, RunResult, Told
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
-from infra.cell.mind.answers import is_completed
 from infra.cell.mind.history import ENTRIES, LogEntry
 from infra.cell.mind.notes import NOTE
+from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
 from infra.shared.conversation import EXPLORATION, MAINTENANCE, TASK, Completion
 from infra.shared.door import encoded

@@ -1,80 +1,186 @@
-"""The files of tasks in the clone of the mind: which are open, which wait for the PM, and the answers to them.
+"""The files of tasks in the clone of the mind: what is open, and answers in `tasks/completed/` and `tasks/blocked/`.
 
-The inbox is read as the PM pushed it, not as it lies in the clone: whatever a run writes there is no task."""
+The inbox is read as the PM pushed it, not as it lies in the clone: whatever a run writes there is no task. The evidence
+in an answer is what the dispatcher recorded. Words of the model are text below its headings, and open no section."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Sequence
+from enum import Enum
 from typing import NamedTuple
 
-from infra.cell.mind.answers import ReadAnswer, TaskAnswer, TaskStatus, active_text, answer_text, read_answer
+from infra.cell.loop.loop import RunResult
+from infra.cell.run_states import StopReason
+from infra.shared.files import write_whole
 from infra.shared.mind import questions
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, OPEN_QUESTIONS
 from infra.shared.mind.sections import Problem
-from infra.shared.mind.tasks import TASK_ID, Task, inbox_of, order, without_task
+from infra.shared.mind.tasks import Task, inbox_of, order, without_task
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
+from infra.shared.text import cut, one_line, plain
 
+MOST_COMMANDS, COMMAND_CHARS = 40, 200
+MOST_ARTIFACTS = 50
+SUMMARY_CHARS = 16_000
 MOST_ANSWER_BYTES = 1 << 20
-MOST_ANSWERS = 100_000
+_BLOCKED = re.compile(r"\s*(?:\*\*)?BLOCKED:(?:\*\*)?[ \t]*", re.IGNORECASE)
+_SAID = re.compile(r"[ \t]*[-*]?[ \t]*(?:\*\*)?(decision|learned|follow-up)s?:(?:\*\*)?[ \t]*(\S.*)", re.IGNORECASE)
+
+
+class TaskStatus(Enum):
+    COMPLETE = "✅ Complete"
+    BLOCKED = "⏸ Blocked"
+    FAILED = "❌ Failed"
+
+
+class TaskEvidence(NamedTuple):
+    """What the runs of a task did, by the dispatcher's record."""
+
+    runs: tuple[str, ...] = ()
+    commands: tuple[tuple[str, int | None], ...] = ()
+    """With their exit codes; None for one that was stopped."""
+    commits: tuple[str, ...] = ()
+    """Each with its subject."""
+    artifacts: tuple[str, ...] = ()
+    """Paths of files that were created or updated."""
+    skills: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Statements that were noted."""
+
+
+class TaskAnswer(NamedTuple):
+    id: str
+    status: TaskStatus
+    date: str
+    """`2026-01-31`."""
+    summary: str
+    """The model's report, its question, or why there is none."""
+    evidence: TaskEvidence = TaskEvidence()
+    task: str = ""
+    """The block as it stood in the inbox."""
+    digest: str = ""
+    """Of that block."""
+
+    @property
+    def path(self) -> str:
+        return f"{BLOCKED if self.status is TaskStatus.BLOCKED else COMPLETED}/{self.id}.md"
+
+
+def question_in(report: str) -> str:
+    """The question of a report that begins with `BLOCKED: question`; empty for any other."""
+    match = _BLOCKED.match(report)
+    return report[match.end() :].strip() or "It does not say what it needs." if match else ""
+
+
+def is_completed(result: RunResult) -> bool:
+    """A run ended with its report, which neither asks for what it needs nor says that it failed."""
+    return result.reason is StopReason.COMPLETED and not (question_in(result.text) or has_failed(result.text))
+
+
+def has_failed(report: str) -> bool:
+    return report.lstrip().startswith("FAILED:")
+
+
+def said_in(report: str, what: str) -> list[str]:
+    """Lines of a report that begin with `Decision:`, `Learned:` or `Follow-up:`."""
+    found = (_SAID.fullmatch(line.rstrip()) for line in report.splitlines())
+    return [one_line(match[2]) for match in found if match and match[1].lower() == what]
+
+
+def answer_text(answer: TaskAnswer) -> str:
+    evidence, words = answer.evidence, answer.summary
+    shown, left_out = evidence.commands[-MOST_COMMANDS:], len(evidence.commands[:-MOST_COMMANDS])
+    did = [f"`{_line(each, COMMAND_CHARS)}` → {'stopped' if code is None else f'exit {code}'}" for each, code in shown]
+    did += [f"and {left_out} before these"] if left_out else []
+    did += [f"commit {_line(each, 100)}" for each in evidence.commits]
+    did += ["details: logs/events, run " + ", ".join(evidence.runs)] if evidence.runs else []
+    decisions = "; ".join(said_in(words, "decision")) or "see the summary"
+    sections = {
+        "Summary": _text(cut(words, SUMMARY_CHARS)) or "The run ended without a word.",
+        "Approach": f"- Skills used: {', '.join(evidence.skills) or 'none'}\n- Key decisions: {decisions}",
+        "Artifacts": _items([_line(path, 300) for path in evidence.artifacts[:MOST_ARTIFACTS]]),
+        "Commands executed (high level)": _items(did),
+        "Learnings": _items([*(_line(note, 300) for note in evidence.notes), *said_in(words, "learned")]),
+        "Follow-ups": _items(said_in(words, "follow-up")),
+    }
+    if answer.task:
+        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", answer.task)), default=0))
+        sections["Task"] = f"{fence}markdown\n{answer.task.rstrip()}\n{fence}"
+    asked = f"Asked_about: {answer.digest}\n" if answer.digest else ""
+    head = f"# Task: {answer.id}\nStatus: {answer.status.value}\nCompleted: {answer.date}\n{asked}"
+    return head + "".join(f"\n## {name}\n{text}\n" for name, text in sections.items())
+
+
+def read_answer(text: str) -> TaskAnswer:
+    """Its head and its summary; what somebody cut or emptied says less, and is complete."""
+    head, _, rest = text.partition("\n## ")
+    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in head.splitlines())}
+    status = next((each for each in TaskStatus if each.value == said.get("Status")), TaskStatus.COMPLETE)
+    summary = rest.partition("\n")[2].partition("\n## ")[0].strip()
+    return TaskAnswer(
+        said.get("# Task", ""), status, said.get("Completed", ""), summary, digest=said.get("Asked_about", "")
+    )
+
+
+def active_text(id: str = "", words: str = "", run: str = "", began: str = "") -> str:
+    """What is being done: a task, or nothing."""
+    if not id:
+        return "# Active\n\nNothing is being done.\n"
+    return f"# Active\n\n## {id}\n\nBegan: {began}\nRun: {run}\n\n{_text(words)}\n"
+
+
+def active_id(text: str) -> str:
+    """The task that `active.md` names; empty for none."""
+    match = re.search(r"^## (TASK-[0-9]{1,9})[ \t\r]*$", text, re.MULTILINE)
+    return match[1] if match else ""
+
+
+def _line(text: str, most: int) -> str:
+    return cut(plain(one_line(text)).replace("`", "'"), most)
+
+
+def _text(words: str) -> str:
+    """Without headings of its own: those would be taken for ours."""
+    lines = (re.sub(r"^( {0,3})#", r"\1\\#", line) for line in plain(words).strip().splitlines())
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _items(found: Sequence[str]) -> str:
+    return "\n".join(f"- {each}" for each in found) or "- None"
 
 
 class TasksSeen(NamedTuple):
-    """The tasks at one commit of the mind."""
-
-    text: str = ""
-    """Of the inbox."""
     open: tuple[Task, ...] = ()
     """What can be worked on, the next one first."""
-    blocked: Mapping[str, ReadAnswer] = {}
-    """What waits for the PM's answer, by id."""
-    done: frozenset[str] = frozenset()
-    """Stands in the inbox, and has its answer."""
     problems: tuple[Problem, ...] = ()
-
-    def find(self, id: str) -> Task | None:
-        return inbox_of(self.text).find(id)
 
 
 class TaskFiles:
     """Below the root of the mind's clone."""
 
     def __init__(self, root: str) -> None:
-        self._root = root
-        self._below = Below(root)
+        self._root, self._below = root, Below(root)
 
-    def seen(self, text: str, answered: Iterable[str], now: float) -> TasksSeen:
-        """`text`: the inbox as the PM pushed it; `answered`: tasks that were blocked and have the PM's answer."""
-        inbox = inbox_of(text)
-        problems = list(inbox.problems)
-        finished = self._ids(COMPLETED)
-        done, open_ones, blocked = set(), [], {}
+    def seen(self, text: str, answered: Collection[str], now: float) -> TasksSeen:
+        """`text`: the inbox as the PM pushed it; `answered`: tasks that were blocked and have the PM's answer. An edit
+        of its block is an answer as well."""
+        inbox, found, problems = inbox_of(text), list[Task](), list[Problem]()
         for task in inbox.tasks:
-            if task.task_id in finished:
-                done.add(task.task_id)
-                if self._answer(COMPLETED, task.task_id).digest not in ("", task.digest):
-                    why = f"{COMPLETED}/{task.task_id}.md has its answer already; give this task an id of its own"
-                    problems.append(Problem(INBOX, 1, f"{task.task_id}: {why}"))
-                continue
-            asked = self._answer(BLOCKED, task.task_id)
-            if asked.status is TaskStatus.BLOCKED:
-                blocked[task.task_id] = asked
-            # An edit of its block is an answer as well.
-            if task.task_id not in blocked or task.task_id in answered or asked.digest != task.digest:
-                open_ones.append(task)
-        waiting = {id: asked for id, asked in blocked.items() if id not in {task.task_id for task in open_ones}}
-        return TasksSeen(text, tuple(order(open_ones, now)), waiting, frozenset(done), tuple(sorted(problems)))
+            if self._below.status(path := f"{COMPLETED}/{task.task_id}.md"):
+                if self._answer(path).digest not in ("", task.digest):
+                    why = f"{task.task_id}: {path} has its answer already; give this task an id of its own"
+                    problems.append(Problem(INBOX, 1, why))
+            elif task.task_id in answered or self._answer(f"{BLOCKED}/{task.task_id}.md").digest != task.digest:
+                found.append(task)
+        return TasksSeen(tuple(order(found, now)), (*inbox.problems, *problems))
 
     def question(self, id: str) -> str:
         """What was asked about this task last; empty when nothing was."""
-        asked = self._answer(BLOCKED, id)
-        return asked.question if asked.status is TaskStatus.BLOCKED else ""
-
-    def blocked_ids(self) -> frozenset[str]:
-        """Tasks that a question was asked about."""
-        return self._ids(BLOCKED)
+        return self._answer(f"{BLOCKED}/{id}.md").summary
 
     def begin(self, task: Task, run: str, began: str) -> None:
         """Raises OSError."""
@@ -83,64 +189,37 @@ class TaskFiles:
     def rest(self, inbox: str) -> None:
         """Nothing is being done, and the inbox is as the PM pushed it, but for what is done. Raises OSError."""
         self._write(ACTIVE, active_text())
-        for id in self._ids(COMPLETED) & {task.task_id for task in inbox_of(inbox).tasks}:
-            task = inbox_of(inbox).find(id)
-            if task and self._answer(COMPLETED, id).digest == task.digest:
+        for task in inbox_of(inbox).tasks:
+            if self._answer(f"{COMPLETED}/{task.task_id}.md").digest == task.digest:
                 inbox = without_task(inbox, task)
-        content = inbox.encode(errors="surrogateescape")
-        with contextlib.suppress(OSError):
-            if self._below.whole(INBOX, len(content)) == content:
-                return
-        from infra.shared.files import write_whole  # the PM's words, byte for byte
-
-        os.makedirs(os.path.dirname(self._path(INBOX)), exist_ok=True)
-        write_whole(self._path(INBOX), content)
+        write_whole(self._made(INBOX), inbox.encode(errors="surrogateescape"))  # the PM's words, byte for byte
 
     def answer(self, answer: TaskAnswer) -> None:
         """Raises OSError."""
         self._write(answer.path, answer_text(answer))
         if answer.status is not TaskStatus.BLOCKED:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._path(f"{BLOCKED}/{answer.id}.md"))
-
-    def is_answered(self, id: str) -> bool:
-        """Somebody has closed it: the PM, who cancelled it."""
-        return id in self._ids(COMPLETED)
+            self._below.unlink(f"{BLOCKED}/{answer.id}.md")
 
     def questions(self) -> str:
         """`reflection/open_questions.md`; empty for one that cannot be read."""
-        try:
-            return self._below.whole(OPEN_QUESTIONS, questions.MOST_BYTES).decode(errors="surrogateescape")
-        except OSError:
-            return ""
+        return self._read(OPEN_QUESTIONS, questions.MOST_BYTES).decode(errors="surrogateescape")
 
     def write_questions(self, text: str, held_of: str = "") -> None:
         """`held_of`: the run, of a text that is for the PM alone. Raises OSError."""
-        path = self._path(f"{HELD}/{held_of}/{OPEN_QUESTIONS}" if held_of else OPEN_QUESTIONS)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        RedactedFile(path).replace(text.encode(errors="surrogateescape"))
+        path = f"{HELD}/{held_of}/{OPEN_QUESTIONS}" if held_of else OPEN_QUESTIONS
+        self._write(path, text.encode(errors="surrogateescape"))
 
-    def _ids(self, directory: str) -> frozenset[str]:
-        try:
-            names = self._below.names(directory, MOST_ANSWERS)
-        except OSError:
-            return frozenset()
-        stems = (name.removesuffix(".md") for name in names if name.endswith(".md"))
-        return frozenset(stem for stem in stems if TASK_ID.fullmatch(stem))
+    def _answer(self, path: str) -> TaskAnswer:
+        return read_answer(self._read(path, MOST_ANSWER_BYTES).decode(errors="replace"))
 
-    def _answer(self, directory: str, id: str) -> ReadAnswer:
-        try:
-            content = self._below.whole(f"{directory}/{id}.md", MOST_ANSWER_BYTES)
-        except (OSError, ValueError):
-            return read_answer("")
-        return read_answer(content.decode(errors="replace"))
+    def _read(self, path: str, most: int) -> bytes:
+        with contextlib.suppress(OSError):
+            return self._below.whole(path, most)
+        return b""
 
-    def _write(self, path: str, text: str) -> None:
-        os.makedirs(os.path.dirname(self._path(path)), exist_ok=True)
-        with contextlib.suppress(OSError, ValueError):
-            if self._below.whole(path, MOST_ANSWER_BYTES) == text.encode():
-                return
-        RedactedFile(self._path(path)).replace(text)
+    def _write(self, path: str, content: str | bytes) -> None:
+        RedactedFile(self._made(path)).replace(content)
 
-    def _path(self, path: str) -> str:
-        return os.path.join(self._root, path)
+    def _made(self, path: str) -> str:
+        os.makedirs(os.path.dirname(f"{self._root}/{path}"), exist_ok=True)
+        return f"{self._root}/{path}"

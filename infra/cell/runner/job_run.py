@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from infra.cell.cell import Cell
 from infra.cell.loop.loop import Event, RunResult
-from infra.cell.mind.answers import TaskEvidence, TaskStatus
+from infra.cell.mind.tasks import TaskEvidence, TaskStatus
 from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.runner.job import Job, directive_ids, is_job

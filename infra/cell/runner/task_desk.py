@@ -14,9 +14,8 @@ from infra.cell.clone_tip import CloneTip
 from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.registry import Position
-from infra.cell.mind.answers import TaskAnswer, TaskEvidence, TaskStatus, has_failed, question_in
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindRun
-from infra.cell.mind.tasks import TaskFiles, TasksSeen
+from infra.cell.mind.tasks import TaskAnswer, TaskEvidence, TaskFiles, TasksSeen, TaskStatus, has_failed, question_in
 from infra.cell.run_states import StopReason
 from infra.cell.runner.job import Job, named_task, task_job
 from infra.cell.runner.mind import mind_context
@@ -89,10 +88,7 @@ class TaskDesk:
 
     def without_answers(self, tasks: Sequence[Directive]) -> list[Directive]:
         """Directives that are work of their own: neither do they answer what was asked about a task."""
-        if not any(named_task(task.text) for task in tasks):
-            return list(tasks)
-        blocked = self._files.blocked_ids()
-        return [task for task in tasks if named_task(task.text) not in blocked]
+        return [task for task in tasks if not self._files.question(named_task(task.text))]
 
     def next(self, seen: TasksSeen, open_directives: Sequence[Directive], main: str, asked_pm: str) -> Job | None:
         """The task to work on now; `asked_pm`: the digest of one that waits for an approval. Raises GitError."""

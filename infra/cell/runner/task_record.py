@@ -10,11 +10,12 @@ from infra.cell.cell import Cell
 from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.loop.loop import Acted, Event
-from infra.cell.mind.answers import MOST_COMMITS, Commit, RunCommand, TaskEvidence
+from infra.cell.mind.tasks import TaskEvidence
 from infra.shared.branches import MIND
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError
 
+MOST_COMMITS = 20
 _SHELL = "bash"
 _WRITES = ("write_file", "edit_file")
 _SKILL = re.compile(r"skills/((?:core|learned|candidates)/[\w.-]+)")
@@ -26,7 +27,7 @@ class TaskRecord:
     def __init__(self, context: Cell, run: str, before: Iterable[tuple[ToolCall, ToolResult]] = ()) -> None:
         """`before`: acts of the run that are on record, when it is resumed."""
         self._context, self._run = context, run
-        self._commands: list[RunCommand] = []
+        self._commands: list[tuple[str, int | None]] = []
         self._paths: dict[str, None] = {}
         self._skills: dict[str, None] = {}
         self._notes: list[str] = []
@@ -51,7 +52,7 @@ class TaskRecord:
     def _add(self, call: ToolCall, result: ToolResult) -> None:
         if call.name == _SHELL and isinstance(command := call.args.get("command"), str):
             code = result.facts.get("exit")
-            self._commands.append(RunCommand(command, code if isinstance(code, int) else None))
+            self._commands.append((command, code if isinstance(code, int) else None))
         path = call.args.get("path")
         if isinstance(path, str):
             if match := _SKILL.search(path):
@@ -67,7 +68,7 @@ class TaskRecord:
         except GitError:
             return []
 
-    def _commits(self) -> tuple[Commit, ...]:
+    def _commits(self) -> tuple[str, ...]:
         """New in the agent's clone of main, whoever made them, but for the keep's own reports."""
         if not self._refs:
             return ()
@@ -81,5 +82,8 @@ class TaskRecord:
             self._context.log.warning("task.commits_not_listed", error=str(error))
             return ()
         lines = (line.split("\0") for line in shown.split("\n") if line.count("\0") == 2)
-        found = [Commit(sha, subject) for sha, email, subject in lines if email != WATCHER.email]
-        return tuple(commit for commit in found if not commit.subject.startswith("report: "))[:MOST_COMMITS]
+        return tuple(
+            f"{sha[:12]} {subject}"
+            for sha, email, subject in lines
+            if email != WATCHER.email and not subject.startswith("report: ")
+        )[:MOST_COMMITS]

@@ -36,17 +36,13 @@ EVENTS_LINK: Final = "../../../events"
 """What `EVENTS` is in the clone: a link to `Paths.events`, in the container and on the host alike."""
 NOT_COMMITTED: Final = (EVENTS, SCRATCH)
 """They are in the clone alone."""
-MODIFIABLE_WHEN_TAINTED: Final = (
-    *(HEALTH, INBOX, COMPLETED, BLOCKED, CANDIDATES, FAILED),
-    *("reflection", METRICS),
-)
+MODIFIABLE_WHEN_TAINTED: Final = (HEALTH, INBOX, COMPLETED, BLOCKED, CANDIDATES, FAILED, "reflection", METRICS)
 """What may change while the agent is tainted by the web: nothing of it is placed before later runs, or is an order to
 them. Of the inbox and of the open questions a tainted agent only takes out (the git door)."""
 NOTED: Final = (LONG_TERM, BELIEFS)
 """A tainted agent changes these alone by what rests on notes of runs that had read no page (the git door)."""
 READ_THE_WEB: Final = "has read the web"
-"""In a refusal of the git door for that reason, by which the runner knows it."""
-
+"""In a refusal of the git door for that reason."""
 
 MOST_FILE_BYTES: Final = 1 << 20
 """A file of the mind may be no larger in the branch."""

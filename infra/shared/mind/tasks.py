@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import re
+import textwrap
 from collections.abc import Iterable
 from typing import Annotated, Final, Literal, NamedTuple, get_args
 
@@ -21,13 +22,11 @@ Deadline = Annotated[datetime.datetime, msgspec.Meta(tz=True)]
 TASK_ID: Final = re.compile(r"TASK-[0-9]{1,9}")
 MOST_BYTES: Final = 1 << 20
 """Of the file: a larger one is not read."""
-MOST_TASKS: Final = 1000
 SOON_SECONDS: Final = 86_400.0
 """A task whose deadline is this near goes up a level."""
 DESCRIPTION, CRITERIA = "# Task description", "## Success criteria"
-_BEGINS = re.compile(r"^---[ \t\r]*\n(?=(?:(?!---|[ \t\r]*\n)[^\n]*\n){0,40}?[\"']?task_id[\"']?[ \t]*:)", re.MULTILINE)
-"""A block's first line: its keys follow at once. Other lines `---` divide its text."""
-_STRAY = re.compile(r"^task_id[ \t]*:", re.MULTILINE)
+_BEGINS = re.compile(r"^(?=---[ \t\r]*\n(?:(?!---|[ \t\r]*\n)[^\n]*\n){0,40}?[\"']?task_id[\"']?[ \t]*:)", re.MULTILINE)
+"""Where a block begins: its keys follow the line `---` at once. Other lines `---` divide its text."""
 _BROKEN = re.compile(r"^(?:<{7}|={7}$|>{7})|[\0\ud800-\udfff]", re.MULTILINE)
 _REMARK = re.compile(r"^((?:task_id|priority|deadline)[ \t]*:[^#\n]*?)[ \t]+#.*$", re.MULTILINE)
 _CRITERIA = re.compile(r"^##[ \t]+success criteria[ \t\r]*$", re.IGNORECASE | re.MULTILINE)
@@ -67,9 +66,9 @@ class Task(TaskHead, frozen=True, kw_only=True):
 
 
 class Inbox(NamedTuple):
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[Task, ...]
     """The sound ones, in the order of the file."""
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...]
 
     def find(self, id: str) -> Task | None:
         return next((task for task in self.tasks if task.task_id == id), None)
@@ -77,29 +76,26 @@ class Inbox(NamedTuple):
 
 def inbox_of(text: str) -> Inbox:
     """What stands in the file; never raises. Bytes that are not UTF-8 are expected as lone surrogates."""
-    tasks, problems = dict[str, Task](), list[Problem]()
-    starts = [found.start() for found in _BEGINS.finditer(text)]
-    if stray := _STRAY.search(text, 0, starts[0] if starts else len(text)):
-        line = text.count("\n", 0, stray.start()) + 1
-        problems.append(Problem(INBOX, line, "task_id: expected in a block that begins with a line '---'"))
-    for start, block in zip(starts[:MOST_TASKS], _blocks(text, starts), strict=False):
+    tasks, problems, (above, *blocks) = dict[str, Task](), list[Problem](), _BEGINS.split(text)
+    line = 1 + above.count("\n")
+    if re.search(r"^task_id[ \t]*:", above, re.MULTILINE):
+        problems.append(Problem(INBOX, 1, "task_id: expected in a block that begins with a line '---'"))
+    for block in blocks:
         try:
             task = _task(block)
             if task.task_id in tasks:
                 raise ValueError("a task before it has this id, and that one counts; give this one another id")
             tasks[task.task_id] = task
         except ValueError as error:
-            id = TASK_ID.search(block.partition("\n---")[0])
-            line = text.count("\n", 0, start) + 1
-            problems.append(Problem(INBOX, line, f"{f'{id[0]}: ' if id else ''}{error}"))
-    if len(starts) > MOST_TASKS:
-        problems.append(Problem(INBOX, 1, f"over {MOST_TASKS} tasks; those behind wait"))
+            id = min(ids_in(block.partition("\n---")[0]), default="")
+            problems.append(Problem(INBOX, line, f"{id}: {error}".removeprefix(": ")))
+        line += block.count("\n")
     return Inbox(tuple(tasks.values()), tuple(problems))
 
 
 def block_texts(text: str) -> list[str]:
     """Each block, sound or not, without blank lines at its end: read without YAML."""
-    return [block.strip() for block in _blocks(text, [found.start() for found in _BEGINS.finditer(text)])]
+    return [block.strip() for block in _BEGINS.split(text)[1:]]
 
 
 def order(tasks: Iterable[Task], now: float) -> list[Task]:
@@ -114,13 +110,12 @@ def order(tasks: Iterable[Task], now: float) -> list[Task]:
 
 def task_text(task: Task) -> str:
     """The block. Raises ValueError for a task that would not read back as it is."""
-    # A first line that begins with spaces would be taken for the measure of all.
-    context = [f"context: |{2 if task.context[:1].isspace() else ''}"] if task.context else []
-    context += [f"  {line}".rstrip() for line in task.context.split("\n")] if task.context else []
-    until = [f"deadline: {task.until}"] if task.until else []
-    head = ["---", f"task_id: {task.task_id}", f"priority: {task.priority}", *until, *context, "---", ""]
-    criteria = ["", CRITERIA, task.criteria] if task.criteria else []
-    text = "\n".join([*head, DESCRIPTION, task.description, *criteria]) + "\n"
+    until = f"deadline: {task.until}\n" if task.until else ""
+    # The 2 is the measure, which a first line that begins with spaces would be taken for.
+    context = textwrap.indent(f"context: |2\n{task.context}\n", "  ")[2:] if task.context else ""
+    criteria = f"\n{CRITERIA}\n{task.criteria}\n" if task.criteria else ""
+    head = f"---\ntask_id: {task.task_id}\npriority: {task.priority}\n{until}{context}---\n\n"
+    text = f"{head}{DESCRIPTION}\n{task.description}\n{criteria}"
     read = inbox_of(text)
     if read.problems or [msgspec.structs.replace(each, text=task.text) for each in read.tasks] != [task]:
         why = "".join(f" ({each.what})" for each in read.problems)
@@ -150,10 +145,6 @@ def ids_in(text: str) -> set[str]:
 def next_id(used: Iterable[str]) -> str:
     """One above the highest that was ever used."""
     return f"TASK-{max((int(id.partition('-')[2]) for id in used), default=0) + 1:03}"
-
-
-def _blocks(text: str, starts: list[int]) -> list[str]:
-    return [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=False)]
 
 
 def _task(block: str) -> Task:

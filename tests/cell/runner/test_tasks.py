@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.mind.answers import TaskStatus, read_answer
+from infra.cell.mind.tasks import TaskStatus, read_answer
 from infra.cell.runner.job import task_job
 from infra.shared.comms import Directive
 from infra.shared.conversation import Completion, Request
@@ -102,7 +102,7 @@ def test_a_blocked_task_asks_waits_and_goes_on_with_the_answer(cell: Cell) -> No
     assert cell.reported("blocked: Task TASK-001")
     assert cell.reported("blocked: Task TASK-002")
     asked = read_answer(answer(mind, "TASK-001", "blocked"))
-    assert (asked.status, asked.question) == (TaskStatus.BLOCKED, "which port?\nI looked.")
+    assert (asked.status, asked.summary) == (TaskStatus.BLOCKED, "which port?\nI looked.")
     assert "TASK-001" in mind.read(INBOX)
 
     cell.model.replies += [says("It is open.")]

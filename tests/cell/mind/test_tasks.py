@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from infra.cell.mind.answers import (
-    Commit,
-    RunCommand,
+from infra.cell.mind.tasks import (
     TaskAnswer,
     TaskEvidence,
     TaskStatus,
@@ -14,11 +12,12 @@ from infra.cell.mind.answers import (
     question_in,
     read_answer,
 )
+from tests.shared.rows import each_row
 
 EVIDENCE = TaskEvidence(
     runs=("2026-01-31T100000.000Z-abcd1234",),
-    commands=(RunCommand("make `x`\nall", 2), RunCommand("sleep 9", None)),
-    commits=(Commit("0123456789abcdef", "a change"),),
+    commands=(("make `x`\nall", 2), ("sleep 9", None)),
+    commits=("0123456789ab a change",),
     artifacts=("src/hello.py",),
     skills=("learned/web@1.0.0",),
     notes=("the build needs make",),
@@ -52,26 +51,29 @@ def test_an_answer_has_all_parts_and_the_evidence_is_not_the_models() -> None:
 
 def test_an_answer_is_read_back_and_a_cut_one_says_less() -> None:
     """Whatever somebody left of the file."""
-    assert read_answer(answer_text(ANSWER)).status is TaskStatus.COMPLETE
-    assert read_answer(answer_text(ANSWER)).digest == "0011"
+    read = read_answer(answer_text(ANSWER))
+    assert (read.id, read.status, read.digest) == ("TASK-001", TaskStatus.COMPLETE, "0011")
     for text in ("", "\0" * 9, answer_text(ANSWER)[:20], "Status: ✅ Complete"):
         assert read_answer(text).digest == ""
-    blocked = TaskAnswer("TASK-002", TaskStatus.BLOCKED, "2026-01-31", "Which port?")
-    assert blocked.path == "tasks/blocked/TASK-002.md"
-    assert read_answer(answer_text(blocked)).question == "Which port?"
+    blocked = ANSWER._replace(status=TaskStatus.BLOCKED, summary="Which port?")
+    assert blocked.path == "tasks/blocked/TASK-001.md"
+    assert read_answer(answer_text(blocked))[1:4] == (TaskStatus.BLOCKED, "2026-01-31", "Which port?")
 
 
-def test_a_question_is_told_by_the_first_line_of_a_report() -> None:
-    """And by nothing further down."""
-    assert question_in("BLOCKED: which port?\nI tried 80.") == "which port?\nI tried 80."
-    assert question_in("**BLOCKED:** which port?") == "which port?"
-    assert question_in("Done. It was\nBLOCKED: once") == ""
-    assert question_in("") == ""
+@each_row(
+    "report, question",
+    [
+        ("BLOCKED: which port?\nI tried 80.", "which port?\nI tried 80."),
+        ("**BLOCKED:** which port?", "which port?"),
+        ("Done. It was\nBLOCKED: once", ""),
+        ("", ""),
+    ],
+)
+def test_a_question_is_told_by_the_first_line_of_a_report(report: str, question: str) -> None:
+    assert question_in(report) == question
 
 
 def test_active_shows_what_is_being_done() -> None:
     """Words that look like headings name no task."""
-    text = active_text("TASK-007", "do\n## TASK-009", "run-1", "2026-01-31T00:00:00Z")
-
-    assert active_id(text) == "TASK-007"
+    assert active_id(active_text("TASK-007", "do\n## TASK-009", "run-1", "2026-01-31T00:00:00Z")) == "TASK-007"
     assert active_id(active_text()) == ""
