@@ -333,9 +333,9 @@ MUTATIONS = (
     Mutation(
         "link-hides-a-file",
         "a rule about a file holds for a link to it",
-        "infra/cell/policy/rules.py",
-        "for path in (*file.real, *(file.seeming if fold else ()))]",
-        "for path in file.seeming]",
+        "infra/cell/policy/gate.py",
+        "for look in (os.path.abspath, os.path.realpath))",
+        "for look in (os.path.abspath, os.path.abspath))",
         ("tests/cell/policy/test_decide.py::test_files_are_known_by_where_they_are",),
     ),
     Mutation(

@@ -10,7 +10,7 @@ from typing import Any
 
 from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.mind.notes import NOTE
-from infra.cell.policy.rules import FILE_TOOLS, Call, File, decide
+from infra.cell.policy.rules import FILE_TOOLS, Call, Names, decide
 from infra.cell.protocol.operations import DENIED
 from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy
 
@@ -40,19 +40,18 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
     if tool.name == NOTE:
         check = given.get("check", "").strip()
         return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
-    file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else File()
+    file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else ()
     return (Call(tool.name, tool.side_effect.value, given, file),)
 
 
-def file_at(checkout: str, given: str) -> File:
-    """Where a path of the model's leads, and where it seems to lead."""
+def file_at(checkout: str, given: str) -> tuple[Names, ...]:
+    """Where a path of the model's seems to lead, and where it leads."""
     if "\0" in given:
-        return File()  # no tool takes it
-    seeming = os.path.normpath(os.path.join(os.path.abspath(checkout), given))
-    real = os.path.realpath(os.path.join(checkout, given))
-    return File(_names(real, os.path.realpath(checkout)), _names(seeming, os.path.abspath(checkout)))
+        return ()  # no tool takes it
+    path = os.path.join(os.path.abspath(checkout), given)
+    return tuple(_names(look(path), look(checkout)) for look in (os.path.abspath, os.path.realpath))
 
 
-def _names(path: str, root: str) -> tuple[str, ...]:
+def _names(path: str, root: str) -> Names:
     inside = os.path.relpath(path, root)
-    return (path,) if inside == os.pardir or inside.startswith(f"{os.pardir}/") else (inside, path)
+    return (path,) if inside.partition("/")[0] == os.pardir else (inside, path)

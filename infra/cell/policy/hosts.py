@@ -22,24 +22,19 @@ _PROGRAMS = frozenset(
 """Each word after one of these may name a host."""
 _REMOTE_PATHS = frozenset(("git", "scp", "rsync"))
 """After one of these only `host:path` does: other words are files, branches and tags."""
-_URL = re.compile(
-    r"(?::[/\\]{2,}|(?<![a-z0-9])(?:https?|ftp|wss?):[/\\](?![/\\])|/dev/(?:tcp|udp)/)(?P<rest>[^\s/?#]{0,2000})",
-    re.IGNORECASE,
+_IN_URL = re.compile(
+    r"(?:://|/dev/(?:tcp|udp)/)(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)"
 )
-_CUT = re.compile(r"[\"'`<>|\\;,(){}]")
-_HOST = re.compile(r"\[[^\]]*\]?|[^\s:\[\]\"'`<>|\\;,(){}&=@$!*^+]+")
-_LEAST_NUMBER = 1 << 24
-"""A single number below that is a port, a count or a size: as an address it would be in 0.0.0.0/8, which is no host."""
+_REMOTE = re.compile(r"\A(?:[^\s/:@]*@)?(\[[^\]\s]*\]|[^\s/:@\[\]]+):")
+_DOTTED = re.compile(r"[\w-]+(\.[\w-]+)+\.?")
 
 
 def hosts_in(arguments: Any, script: Script | None = None) -> frozenset[str]:
     """The hosts in all strings of `arguments`, however deep, and in the words of the command that one of them is; as
     they would be looked up: small letters, no dot at the end."""
-    commands, redirections = (script.commands, script.redirections) if script else ((), ())
-    found = {host for text in _strings([arguments, commands, redirections]) for host in _of_text(text)}
-    address = arguments.get("url") if isinstance(arguments, dict) else None
-    for words in (*commands, *([("minifram-web", address)] if isinstance(address, str) else [])):
-        found.update(_of_program(words))
+    commands = script.commands if script else ()
+    found = {host for text in _strings([arguments, commands]) for host in _IN_URL.findall(text)}
+    found.update(host for command in commands for host in _of_program(command.words))
     return frozenset(as_resolved(host).strip("[]").removesuffix(".") for host in found) - {""}
 
 
@@ -55,30 +50,15 @@ def _strings(value: Any) -> Iterator[str]:
             left += each
 
 
-def _of_text(text: str) -> Iterator[str]:
-    for match in (match for spelling in {text, as_resolved(text)} for match in _URL.finditer(spelling)):
-        # Readers do not agree where the name of the user ends, nor on backslashes: each reading counts.
-        for authority in {match["rest"], _CUT.split(match["rest"], maxsplit=1)[0]}:
-            if host := _HOST.match(authority.rpartition("@")[2]):
-                yield host[0]
-
-
 def _of_program(words: tuple[str, ...]) -> Iterator[str]:
     """The hosts among the words behind a program of the network, wherever that stands: others may start it."""
     names = [word.rpartition("/")[2] for word in words]
     first = next((at for at, name in enumerate(names) if name in _PROGRAMS or name in _REMOTE_PATHS), len(words))
     for word in words[first + 1 :]:
         if names[first] in _REMOTE_PATHS:
-            host = word.rpartition("]")[0] + "]" if "[" in word else word.partition(":")[0]
-            pieces = [host.rpartition("@")[2]] if ":" in word and "/" not in word.partition(":")[0] else []
+            yield from _REMOTE.findall(word)[:1]
         else:
             authority = re.split(r"[/?#]", word.partition("=")[2] if word.startswith("-") else word, maxsplit=1)[0]
-            pieces = [authority, *re.split(r"[:,=@\[\]]", authority), *re.findall(r"\[([^\[\]]*)\]", word)]
-        yield from (piece.strip() for piece in pieces if _may_be_host(piece.strip()))
-
-
-def _may_be_host(piece: str) -> bool:
-    address = address_of(piece)
-    if address is not None:
-        return "." in as_resolved(piece) or int(address) >= _LEAST_NUMBER
-    return bool(re.fullmatch(r"[\w-]+(\.[\w-]+)+\.?", as_resolved(piece)))
+            for piece in (authority, *re.findall(r"\[[^\[\]]*\]|[^:,=@\[\]]+", authority)):
+                if _DOTTED.fullmatch(piece) or (":" in piece and address_of(piece)):
+                    yield piece

@@ -7,8 +7,9 @@ alone."""
 from __future__ import annotations
 
 import fnmatch
+import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.policy.commands import Script, forms, read
@@ -23,19 +24,16 @@ _ALSO = {"edit_file": "write_file", "delete_file": "write_file"}
 """A rule that names the second forbids, or asks about, the first as well; it allows an edit, and no deletion."""
 
 
-class File(NamedTuple):
-    """The names of a file as patterns meet them: absolute, and from the checkout when it lies there."""
-
-    real: tuple[str, ...] = ()
-    """With all links followed."""
-    seeming: tuple[str, ...] = ()
+Names = tuple[str, ...]
+"""Of a file as patterns meet them: absolute, and from the checkout when it lies there."""
 
 
 class Call:
     """What can be seen in a call."""
 
-    def __init__(self, tool: str, effect: str, given: Mapping[str, Any], file: File | None = None) -> None:
-        self.tool, self.effect, self.file = tool, effect, file or File()
+    def __init__(self, tool: str, effect: str, given: Mapping[str, Any], file: Sequence[Names] = ()) -> None:
+        """`file`: its names as the path is written, and with all links followed."""
+        self.tool, self.effect, self.file = tool, effect, file
         self.command = ""
         self.script: Script | None = None
         if effect == EXECUTE and isinstance(given.get("command"), str):
@@ -74,37 +72,36 @@ def _matches(rule: Rule, call: Call) -> bool:
         (not rule.tools or call.tool in rule.tools or also)
         and (not rule.effects or call.effect in rule.effects)
         and (not rule.commands or _command_matches(rule, call))
-        and (not rule.paths or _path_matches(rule, call.file))
-        and (not rule.domains or _domain_matches(rule, call.hosts))
+        and (not rule.paths or _holds(rule, (_path_matches(rule, names) for names in call.file)))
+        and (not rule.domains or _holds(rule, (host_matches(rule.domains, host) for host in call.hosts)))
     )
 
 
+def _holds(rule: Rule, matches: Iterable[bool]) -> bool:
+    """Of all that the call names one is enough to forbid; to allow, each must match, and there must be one."""
+    found = list(matches)
+    return bool(found) and all(found) if rule.do == ALLOW else any(found)
+
+
 def _command_matches(rule: Rule, call: Call) -> bool:
-    """To forbid, the whole text or one command is enough; to allow, each command with its redirections must match."""
     script = call.script
     if script is None or not script.plain:
         return script is not None and rule.do != ALLOW
-    if rule.do != ALLOW:
-        found = {" ".join(call.command.split()), *(form for command in script.commands for form in forms(command))}
-        return any(_is_like(rule.commands, form, fold=True) for form in found)
-    whole = [" ".join((*words, *files)) for words, files in zip(script.commands, script.redirections, strict=True)]
-    return bool(whole) and all(_is_like(rule.commands, each, fold=False) for each in whole)
+    if rule.do == ALLOW:
+        found = [" ".join((*command.words, *command.files)) for command in script.commands]
+    else:
+        found = [" ".join(call.command.split()), *(form for command in script.commands for form in forms(command))]
+    return _holds(rule, (_is_like(rule, rule.commands, each) for each in found))
 
 
-def _path_matches(rule: Rule, file: File) -> bool:
+def _path_matches(rule: Rule, names: Names) -> bool:
     """A pattern matches the path or a directory above it."""
-    fold = rule.do != ALLOW
-    paths = [path.split("/") for path in (*file.real, *(file.seeming if fold else ()))]
-    above = ["/".join(parts[: count + 1]) for parts in paths for count in range(len(parts))]
-    return any(_is_like([pattern.removesuffix("/") for pattern in rule.paths], each, fold) for each in above)
+    patterns = [pattern.removesuffix("/") for pattern in rule.paths]
+    above = [path[: end.start()] for path in names for end in re.finditer(r"/|\Z", path)]
+    return any(_is_like(rule, patterns, each) for each in above)
 
 
-def _domain_matches(rule: Rule, hosts: frozenset[str]) -> bool:
-    named = [host_matches(rule.domains, host) for host in hosts]
-    return bool(named) and all(named) if rule.do == ALLOW else any(named)
-
-
-def _is_like(patterns: Iterable[str], text: str, fold: bool) -> bool:
-    if fold:
+def _is_like(rule: Rule, patterns: Iterable[str], text: str) -> bool:
+    if rule.do != ALLOW:
         patterns, text = (pattern.casefold() for pattern in patterns), text.casefold()
     return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)

@@ -226,7 +226,7 @@ def test_links_within_the_workspace_are_followed(bench: Workbench) -> None:
 def test_the_gate_looks_where_the_operation_goes(tmp_path: Path) -> None:
     """Behind a link, `..` is the directory above where the link leads, for both."""
     bench = Workbench(tmp_path)
-    rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/",)))
+    rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/", "alias", "settings")))
     gate = gate_of(Policy("deny", rules=rules), str(bench.clone), lambda *_: Verdict(False))
     bench.toolbox = Toolbox(bench.tools, gate)
     for made in ("scratch/in", "kept"):

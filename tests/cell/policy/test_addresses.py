@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address, IPv6Address, ip_address
+from ipaddress import ip_address
 
 import pytest
 from hypothesis import given
@@ -11,58 +11,25 @@ from hypothesis import strategies as st
 from infra.cell.policy.commands import read
 from infra.cell.policy.hosts import hosts_in
 from infra.shared.network import address_of, is_inner, is_private
+from tests.shared.rows import each_row
 
-PRIVATE_NETWORKS = [
-    *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "169.254.0.0/16", "100.64.0.0/10", "224.0.0.0/4", "240.0.0.0/4"),
-    *("198.18.0.0/15", "192.0.2.0/24", "168.63.129.16/32", "0.1.0.0/16"),
-]
-PUBLIC_NETWORKS = ["1.0.0.0/8", "8.0.0.0/8", "93.184.0.0/16", "151.101.0.0/16", "185.199.108.0/22"]
-FULL_WIDTH = {ord(digit): chr(ord(digit) + 0xFEE0) for digit in "0123456789"} | {ord("."): "\u3002"}
-"""The digits of East Asian typography, and their full stop."""
-
-
-def within(networks: list[str]) -> st.SearchStrategy[IPv4Address]:
-    return st.sampled_from(networks).flatmap(lambda network: st.ip_addresses(v=4, network=network)).map(IPv4Address)
-
-
-@st.composite
-def numbers(draw: st.DrawFn, address: IPv4Address) -> str:
-    """A spelling as inet_aton(3) reads it: one to four numbers, each decimal, octal or hexadecimal."""
-    count = draw(st.integers(1, 4))
-    octets = list(address.packed)
-    parts = [*octets[: count - 1], int.from_bytes(octets[count - 1 :], "big")]
-    spell = st.sampled_from(["{}", "0{:o}", "00{:o}", "0x{:x}", "0X{:04X}"])
-    return ".".join(draw(spell).format(part) for part in parts)
-
-
-@st.composite
-def hosts(draw: st.DrawFn, networks: list[str]) -> str:
-    """A spelling of an address of these networks, as a host stands in a URL."""
-    address = draw(within(networks))
-    forms = [
-        numbers(address),
-        numbers(address).map(lambda text: text + "."),
-        numbers(address).map(lambda text: "".join(f"%{ord(each):02x}" for each in text)),
-        st.just(str(address).translate(FULL_WIDTH)),
-        st.just(f"[::ffff:{address}]"),
-        st.just(f"[::ffff:{IPv6Address(int(address)).exploded[-9:]}]"),
-        st.just(f"[64:ff9b::{address}]"),
-    ]
-    return draw(st.one_of(forms))
-
-
-URLS = st.sampled_from(
-    [
-        *(
-            "http://{}",
-            "see HTTPS://ada@{}:8080/a/b?c=1#d, please",
-            "<ftp://ada:secret@{}/>",
-            "'http:/{}'",
-            "ws://{}?q",
-        ),
-        *('curl "http:\\\\{}" -o x', "(git+ssh://a%40b@{}#f)", '{{"url": "http://example.com@{}:80/x"}}'),
-        "https://example.com/?to=http://{}",
-    ]
+SPELLINGS = (
+    *(
+        "10.0.0.1",
+        "10.0.0.1.",
+        "10.1",
+        "0x0a.1",
+        "167772161",
+        "012.0x0.1",
+        "%31%30.0.0.1",
+        "\uff11\uff10\u30020\u30020.1",
+    ),
+    *("[::ffff:10.0.0.1]", "[::ffff:a00:1]", "[64:ff9b::10.0.0.1]", "[fd00::1]"),
+)
+PUBLIC = ("8.8.8.8", "0x08080808", "[::ffff:8.8.8.8]", "[64:ff9b::8.8.8.8]", "example.com")
+URLS = (
+    *("http://{}", "see HTTPS://ada@{}:8080/a/b?c=1#d, please", "<ftp://ada:secret@{}/>", "ws://{}?q"),
+    *("(git+ssh://a%40b@{}#f)", '{{"url": "http://example.com@{}:80/x"}}', "https://example.com/?to=http://{}"),
 )
 
 
@@ -72,37 +39,34 @@ def is_found(arguments: object, command: str = "") -> bool:
 
 
 @pytest.mark.attack("S35")
-@given(hosts(PRIVATE_NETWORKS), URLS)
-def test_every_spelling_of_a_private_address_in_a_url_is_found(host: str, url: str) -> None:
-    """In any string, however deep, and whatever stands around it."""
-    assert is_found({"a": [1, {url.format(host): None}]})
-
-
-@given(within(PUBLIC_NETWORKS), st.sampled_from(["{}", "0x{:x}", "[::ffff:{}]", "[64:ff9b::{}]"]), URLS)
-def test_no_public_address_is_taken_for_a_private_one(address: IPv4Address, form: str, url: str) -> None:
-    """In its usual spelling, and wherever the spellings have one reading only."""
-    host = form.format(int(address) if "x" in form else address)
-    assert not is_found({"a": [1, url.format(host)]})
+@each_row("url", URLS)
+def test_every_spelling_of_a_private_address_in_a_url_is_found(url: str) -> None:
+    """In any string, however deep, and whatever stands around it; no public one is taken for it."""
+    assert [host for host in SPELLINGS if not is_found({"a": [1, {url.format(host): None}]})] == []
+    assert [host for host in PUBLIC if is_found({"a": [1, url.format(host)]})] == []
 
 
 COMMANDS = [
     *("curl {}", "curl -sx {}:3128 https://example.com", "wget --proxy={} x", "ssh ada@{} ls", "nc -z '{}' 80"),
     *("cd /tmp && sudo -n nc {} 22", 'echo $(curl ""{}/x)', "bash -c 'ping -c 1 {}'", "scp a ada@{}:b"),
     *("git clone git@{}:repo", "if true; then timeout 5 /usr/bin/curl {}; fi", "socat - TCP:{}:80"),
-    *("exec 3<>/dev/tcp/{}/80", "rsync -a x {}:y", "openssl s_client -connect {}:443"),
+    *("cat </dev/tcp/'{}'/80", "curl $'{}'", "curl \\\n{}", "exec 3<>/dev/tcp/{}/80", "rsync -a x {}:y"),
+    "openssl s_client -connect {}:443",
 ]
 
 
-@given(within(PRIVATE_NETWORKS[:6]).flatmap(numbers), st.sampled_from(COMMANDS))
-def test_the_words_of_a_program_of_the_network_are_hosts(host: str, command: str) -> None:
+@each_row("command", COMMANDS)
+def test_the_words_of_a_program_of_the_network_are_hosts(command: str) -> None:
     """With a port, behind an option, quoted in the middle, behind programs that start it, deep in a command."""
-    command = command.format(host)
-    assert is_found({"command": command}, command)
+    for host in ("10.0.0.1", "0x0a.1", "[fd00::1]"):
+        text = command.format(host)
+        assert is_found({"command": text}, text), text
 
 
 LEFT_ALONE = [
     "pip install thing==10.0.0.1",
     "echo 192.168.0.1 > src/notes.md",
+    "curl 167772161",
     "curl -m 10 --retry 3 https://example.com/10.0.0.1/v10.2",
     "nc -l 8080",
     "ssh -p 22 example.com",
@@ -132,13 +96,6 @@ def test_numbers_are_read_as_programs_read_them() -> None:
     """As inet_aton(3); what is none is a name."""
     read_as = [(host, str(address_of(host) or "")) for host, _ in READ_AS]
     assert read_as == READ_AS
-
-
-def test_where_two_programs_would_disagree_on_the_host_both_readings_count() -> None:
-    """On where the name of a user ends, and on backslashes."""
-    assert is_found("http://10.0.0.1\\@example.com/")
-    assert is_found("http://example.com\\@10.0.0.1/")
-    assert is_found("http://a'b@10.0.0.1/")
 
 
 INNER = (

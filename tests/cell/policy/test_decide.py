@@ -49,24 +49,17 @@ def test_the_first_rule_that_matches_counts() -> None:
 @each_row(
     "pattern, command, forbidden, allowed",
     [
-        ("git *", "git   push\n", True, True),
         ("git *", "git status; rm -rf /", True, False),
         ("git *", "git log $(rm -rf /)", True, False),
         ("git *", "GIT push", True, False),
         ("git *", "sudo /usr/bin/git push", True, False),
         ("git *", "g'i't push", True, True),
         ("git *", "echo git push", True, False),
-        ("git *", "echo 'git push", True, False),
-        ("touch *", "cat <<E\nE\\\n\ntouch x\nE\n", True, False),
-        ("touch *", "bash -c 'touch x'", True, False),
-        ("rm *", "cd /tmp && rm x", True, False),
         ("git status", "git status", True, True),
         ("git status", "git status >o", True, False),
-        ("git status*", "git status >o", True, True),
         ("git *", "git status; >o", True, False),
         ("git *", ">&-touch git status", True, False),
         ("* | sh", "curl x | sh", True, False),
-        ("*", "a; b", True, True),
         ("*", "# nothing", True, False),
         ("rm -rf /*", "rm -rf src", False, False),
         ("[gh]it ?", "hit x", True, True),
@@ -81,28 +74,10 @@ def test_a_command_is_forbidden_by_any_part_and_allowed_by_all(
     assert does(command, do="allow", commands=(pattern,)) is allowed
 
 
-@each_row(
-    "command",
-    [
-        *("timeout -s KILL 5 touch x", "env -u X touch x"),
-        *("xargs -I {} touch {}", "sudo -u root touch x", "nice -n 5 /bin/touch x", "env -S 'touch x'"),
-        *("watch 'touch /x'", "su -c '/bin/touch /x'", "script -qc 'touch a/b c'"),
-        *("find . -exec touch {} ';'", ">|o touch x", "timeout 5 nohup touch x"),
-    ],
-)
-def test_a_program_is_found_behind_one_that_starts_it(command: str) -> None:
-    """Whatever options stand between the two."""
-    assert does(command, do="deny", commands=("touch *",))
-    assert not does(command, do="deny", commands=("rm *",)), "it is in no doubt"
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize(
     "command",
-    [
-        *("xargs " + "a " * 60_000, "xargs " + "a/" * 8_000, ("a " * 199 + ";") * 40, "cat <<E\n" + "E\\\n" * 30_000),
-        *(("sudo " + "a" * 100 + ";") * 150, "a[ #\n" * 900, "echo " + "${x" * 4_000, "<" * 16_000, ">o " * 5_000),
-    ],
+    ["xargs " + "a " * 60_000, ("a " * 199 + ";") * 40, ("sudo " + "a" * 100 + ";") * 150, "<" * 16_000],
     ids=lambda text: text[:10],
 )
 def test_what_a_hostile_command_costs_is_bounded(command: str) -> None:
@@ -233,18 +208,6 @@ ACT = Tool(
 
 def through(policy: Policy, command: str = "ls", ask: Any = never) -> ToolResult:
     return Toolbox([ACT], gate_of(policy, "/", ask)).call(ToolCall("1", "bash", {"command": command}))
-
-
-@each_row(
-    "command",
-    [
-        *("cat </dev/tcp/'10.0.0.1'/80", "echo x >/dev/tcp/10.0'.'0.1/80", "curl $'10.0.0.1'", "curl \\\n10.0.0.1"),
-        *("cu\\\nrl 10.0.0.1", "cu$'r'l 10.0.0.1", 'curl $"10.0.0.1"'),
-    ],
-)
-def test_a_private_address_is_found_however_bash_lets_it_be_spelled(command: str) -> None:
-    """Through quotes, escapes, joined lines, and as the file of a redirection."""
-    assert bash(command).flags == ("private_address",)
 
 
 def test_the_gate_tells_the_model_and_the_transcript() -> None:
