@@ -75,7 +75,7 @@ def snapshots(context: Context, say: Say) -> Shown:
     lines = [f"{each.name:<{width}}  {each.commit[:12]}  {one_line(each.reason, 200)}" for each in found]
     advice = "'minifram mind restore SNAPSHOT' gives the mind the content of one"
     none = "there is no snapshot yet: the first comes within a minute of the agent's start"
-    value = {"snapshots": [each._asdict() for each in found]}
+    value = {"snapshots": [{**each._asdict(), "kind": each.kind, "at": each.at} for each in found]}
     return Shown(value, lines, advice if found else none)
 
 

@@ -27,10 +27,8 @@ from infra.shared.conversation import (
 from infra.shared.door import DoorAway, DoorRequest, Failure, Health, ask
 from infra.shared.requests import (
     Ask,
-    AskDrift,
     AskTaint,
     Done,
-    Drift,
     Examination,
     Examine,
     QuestionState,
@@ -188,9 +186,6 @@ class Keep:
 
     def taint(self, since: float) -> TaintedBy:
         return self._asked(AskTaint(since), TaintedBy, ANSWER_SECONDS)
-
-    def drift(self) -> Drift:
-        return self._asked(AskDrift(), Drift, ANSWER_SECONDS)
 
     def record(self, events: Sequence[dict[str, Any]]) -> Recorded:
         return self._asked(Record(tuple(events)), Recorded, ANSWER_SECONDS)

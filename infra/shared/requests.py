@@ -14,7 +14,7 @@ from infra.shared.door import DoorRequest
 MAX_BYTES = 256 << 10
 """Of one request."""
 MAX_TICKS, MAX_EVENTS = 1000, 200
-MAX_ORIGINS, MAX_DRIFT = 50, 30
+MAX_ORIGINS = 50
 TITLE_CHARS, TEXT_CHARS = 500, 16_000
 """Of a report."""
 TIPS_SECONDS = 30.0
@@ -68,10 +68,6 @@ class AskTaint(DoorRequest, frozen=True, tag="taint"):
 
     since: Annotated[float, Meta(ge=0)] = 0.0
     """When the run began that asks; seconds since the epoch."""
-
-
-class AskDrift(DoorRequest, frozen=True, tag="drift"):
-    """What has the keep seen of the mind's files that are the PM's alone?"""
 
 
 class Record(DoorRequest, frozen=True):
@@ -128,15 +124,6 @@ class TaintedBy(msgspec.Struct, frozen=True):
     """Whose text was served since then, the last one first."""
     is_tainted: bool = False
     """The agent has read the web since the PM last trusted it."""
-
-
-class Drift(msgspec.Struct, frozen=True):
-    """What the keep holds against the mind, a line each, in words for people."""
-
-    drift: tuple[str, ...] = ()
-    """Files that are the PM's alone and are not as the PM wrote them."""
-    changes: tuple[str, ...] = ()
-    """Of the PM's own changes to them, those that change much of the text."""
 
 
 class Recorded(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from infra.cell.page import request_of
 from infra.cell.state import UnsentReport
 from infra.keep.git_door.app import Requests
 from infra.shared.door import DoorRequest, Health
-from infra.shared.requests import Ask, AskDrift, AskTaint, Examine, Record, Report, Tips
+from infra.shared.requests import Ask, AskTaint, Examine, Record, Report, Tips
 from tests.shared.rows import each_row
 
 REPORT = Report("0" * 32, "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",))
@@ -30,7 +30,6 @@ def read(line: bytes) -> Any:
         (Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), "ask"),
         (Examine("x", "b" * 40), "examine"),
         (AskTaint(7), "taint"),
-        (AskDrift(), "drift"),
         (Tips("a" * 40), "tips"),
         (Health(), "health"),
         (EVENTS, "record"),

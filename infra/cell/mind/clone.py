@@ -15,12 +15,13 @@ from typing import Final, TypeVar
 
 from infra.cell.clone_git import outside
 from infra.cell.clone_tip import CloneTip
+from infra.cell.mind.memory import write
 from infra.cell.mind.mind import MindContext
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.layout import is_below
-from infra.shared.redacted_file import RedactedFile
+from infra.shared.mind.sections import with_section
 from infra.shared.refused import TAINTED, Refused, refusals_in
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import commit_tree
@@ -44,7 +45,7 @@ def prepare(context: MindContext) -> bool:
     def bring_together() -> None:
         git = context.git
         tip = CloneTip(git, MIND).look()
-        _tell(context, _put_right(context, tip, name), _of_the_keep(context))
+        _tell(context, _put_right(context, tip, name))
         _check_out_missing(git)  # nobody meant it to go, or it goes again
         _push(context, tip, "what an earlier run left", name)
 
@@ -256,27 +257,13 @@ def _put_right(context: MindContext, tip: str, name: str) -> list[str]:
     return sorted(wrong)
 
 
-def _tell(context: MindContext, put_back: Iterable[str], said: Iterable[str] = ()) -> None:
-    """In the drift report; what the keep `said` not again while it says the same. Raises OSError."""
-    mind, lines = context.places.mind, [*said, *(f"put back as the branch has it: {path!a}" for path in put_back)]
-    text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"
-    body = "".join(f"- {one_line(line)}\n" for line in lines)
-    if not lines or (not put_back and text.endswith(f"Z\n\n{body}")):
-        return
-    os.makedirs(os.path.dirname(f"{mind}/{layout.DRIFT_REPORTS}"), exist_ok=True)
-    heading = f"## {timestamp(context.now())}"
-    RedactedFile(f"{mind}/{layout.DRIFT_REPORTS}").replace(f"{text.rstrip()}\n\n{heading}\n\n{body}")
-
-
-def _of_the_keep(context: MindContext) -> tuple[str, ...]:
-    from infra.cell import doors  # not before SUCCESS
-
-    try:
-        said = doors.Keep(context.places.git_socket, pauses=()).drift()
-    except (doors.Refused, OSError) as error:
-        context.note("mind.keep_not_asked", error=str(error))
-        return ()
-    return (*said.drift, *said.changes)
+def _tell(context: MindContext, put_back: Iterable[str]) -> None:
+    """In the drift report. Raises OSError."""
+    mind, lines = context.places.mind, [f"- put back as the branch has it: {path!a}\n" for path in put_back]
+    if lines:
+        text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace")
+        body = "\n" + "".join(lines)
+        write(mind, layout.DRIFT_REPORTS, with_section(text or "# Drift reports\n", timestamp(context.now()), body))
 
 
 def _link_events(context: MindContext) -> None:

@@ -17,18 +17,14 @@ from infra.keep.git_door.examine import examine
 from infra.keep.git_door.judge import Judged, JudgePush, judge
 from infra.keep.git_door.report import report
 from infra.keep.git_door.tips import Unreadable, Watch
-from infra.keep.mind.drift import read_drift
 from infra.keep.taint import served
 from infra.shared.branches import problem_with_branch
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.requests import (
     MAX_BYTES,
-    MAX_DRIFT,
     MAX_ORIGINS,
     Ask,
-    AskDrift,
     AskTaint,
-    Drift,
     Examine,
     Record,
     Recorded,
@@ -36,14 +32,11 @@ from infra.shared.requests import (
     TaintedBy,
     Tips,
 )
-from infra.shared.secret_shapes import redacted_and_cut
-from infra.shared.text import cut
 
 LIMITS = Limits(line_bytes=MAX_BYTES, at_once=100, connections=64)
 """All that are let in are worked on: those that wait for news keep nobody waiting."""
 PUSHES = Limits(line_bytes=2 << 20, at_once=100)
-DRIFT_CHARS = 300
-Requests = Health | Tips | Report | Ask | Examine | AskTaint | AskDrift | Record
+Requests = Health | Tips | Report | Ask | Examine | AskTaint | Record
 
 
 class App:
@@ -100,7 +93,7 @@ class App:
         return later(f"the git door met {type(error).__name__}; its log, doors.log, has more").failure
 
 
-def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | AskDrift | Record) -> msgspec.Struct:
+def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | Record) -> msgspec.Struct:
     """Reports and questions not two at once. Raises Refusal."""
     if isinstance(request, Report | Ask | Examine) and (problem := problem_with_branch(request.branch)):
         raise refused(problem)
@@ -113,8 +106,6 @@ def answer(context: DoorContext, request: Report | Ask | Examine | AskTaint | As
             return examine(context, request, context.taint())
         case AskTaint(since=since):
             return _tainted_by(context, since)
-        case AskDrift():
-            return _drift(context)
         case Record(events=events):
             return _recorded(context, events)
 
@@ -132,14 +123,3 @@ def _tainted_by(context: DoorContext, since: float) -> TaintedBy:
     pages = served(context.places.web_trace, context.wall_seconds(), since)
     origins = dict.fromkeys(page.origin for page in reversed(pages) if page.at >= since)
     return TaintedBy(tuple(origins)[:MAX_ORIGINS], context.taint() is not None)
-
-
-def _drift(context: DoorContext) -> Drift:
-    try:
-        found = read_drift(context.places.var)
-    except (OSError, ValueError) as error:
-        context.log.error("mind.state_not_readable", reason=redacted_and_cut(str(error), 500))
-        return Drift()
-    return Drift(
-        *(tuple(cut(line, DRIFT_CHARS) for line in lines[:MAX_DRIFT]) for lines in (found.lines, found.changes))
-    )

@@ -2,16 +2,15 @@
 which the watcher writes, and the git door and the host read.
 
 What the PM wrote stands in the last commit on the branch that changed one of them and is not the agent's: the door lets
-the agent write in no other name. Branch and clone are compared with it by git's ids. A clone that is behind is none."""
+the agent write in no other name. Branch and clone are compared with it by git's ids; a clone that is behind has them as
+an earlier of these commits has."""
 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import re
 import stat
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -21,8 +20,8 @@ from infra.shared.identity import Identity
 from infra.shared.mind.layout import CORE, IDENTITY, INVARIANTS, PM_ONLY
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
-from infra.shared.repository.changes import COMPARE, Change, parse_raw
 from infra.shared.repository.git import Git
+from infra.shared.repository.tip import read_file
 from infra.shared.safe_files import Below, Entry, Unseen, whole_file
 
 FILE = "mind.json"
@@ -58,50 +57,41 @@ def write_drift(var: str, found: MindDrift) -> None:
     write_whole(f"{var}/{FILE}", msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n", 0o600)
 
 
-class PmsFiles(NamedTuple):
-    versions: Sequence[Mapping[str, str]] = ()
-    """Path -> id, at each of the PM's commits, the last one first."""
-    commit: str = ""
-    """The PM's last."""
-    by_agent: tuple[str, ...] = ()
-    """Those that the branch has otherwise."""
-    changes: tuple[str, ...] = ()
+def look(git: Git, tip: str, clone: Mapping[str, str] | None) -> MindDrift:
+    """Of the branch at `tip` and the clone's files, as `in_clone` has them. Raises GitError."""
+    commits = _by_the_pm(git, tip, PM_ONLY)
+    if not commits:
+        return MindDrift()
+    last = commits[0].partition(" ")[0]
+    changed = git("diff-tree", "-r", "--name-only", "--no-renames", last, tip, "--", *PM_ONLY).splitlines()
+    undo = f"'minifram mind restore {last[:12]}"
+    lines = [f"the branch mind: the agent changed {path}; {undo} {path}' undoes it" for path in changed]
+    if clone is not None and all(clone != _in_commit(git, each.partition(" ")[0]) for each in commits):
+        lines += drift(_in_commit(git, last), clone)
+    identity = [_large(git, *each.split(" ")) for each in _by_the_pm(git, tip, (IDENTITY,))[:1]]
+    return MindDrift(tuple(lines[:MOST_LINES]), tuple(filter(None, identity)))
 
 
-def pms_files(git: Git, tip: str) -> PmsFiles:
-    """Raises GitError."""
-    head, found = "", list[tuple[str, Change]]()
-    how = ("-c", f"-{MOST_COMMITS}", "--format=%H %cI %ce", *COMPARE)
-    for each in parse_raw(git.raw("log", *how, tip, "--", *PM_ONLY)):
-        if isinstance(each, str):
-            head = each
-        elif not head.endswith(f" {AGENT.email}"):
-            found.append((head, each))
-    if not found:
-        return PmsFiles()
-    last = found[0][0][:40]
-    listed = git.raw("ls-tree", "-r", "-z", "--full-tree", last, "--", *PM_ONLY).decode(errors="surrogateescape")
+def _by_the_pm(git: Git, tip: str, paths: Sequence[str]) -> list[str]:
+    """Commits that changed these and are not the agent's, the last one first: id and time."""
+    lines = git("log", f"-{MOST_COMMITS}", "--format=%ce %H %cI", tip, "--", *paths).splitlines()
+    return [line.partition(" ")[2] for line in lines if not line.startswith(f"{AGENT.email} ")]
+
+
+def _in_commit(git: Git, commit: str) -> dict[str, str]:
+    """Path -> id."""
+    listed = git.raw("ls-tree", "-r", "-z", "--full-tree", commit, "--", *PM_ONLY).decode(errors="surrogateescape")
     lines = (line.partition("\t") for line in listed.split("\0") if line)
-    state = {path: words.split(" ")[2] if words.startswith("100") else ODD for words, _, path in lines}
-    versions = list[Mapping[str, str]]()
-    for _, changes in itertools.groupby(found, key=lambda each: each[0]):
-        versions.append(dict(state))
-        for _, each in changes:
-            state[each.path] = each.id_before if each.mode_before else MISSING
-        state = {path: id for path, id in state.items() if id}
-    other = git("diff-tree", "-r", "--name-only", "--no-renames", last, tip, "--", *PM_ONLY).splitlines()
-    identity = [_large(git, *each) for each in found if each[1].path == IDENTITY][:1]
-    return PmsFiles(versions, last, tuple(other), tuple(filter(None, identity)))
+    return {path: words.split(" ")[2] if words.startswith("100") else ODD for words, _, path in lines}
 
 
-def _large(git: Git, head: str, change: Change) -> str:
+def _large(git: Git, commit: str, at: str) -> str:
     """By sets of words: order and number do not count."""
-    if not (change.mode_before and change.mode):
-        return ""
-    old, new = (set(re.findall(r"\w+", git("cat-file", "blob", id).lower())) for id in (change.id_before, change.id))
+    versions = git("rev-list", "--parents", "-1", commit).split()  # itself and its parents
+    old, new = (set(re.findall(r"\w+", (read_file(git, versions[at], IDENTITY) or "").lower())) for at in (-1, 0))
     share = 1 - len(old & new) / max(1, len(old | new))
-    commit, at, _ = head.split(" ")
-    return f"{at}: commit {commit[:12]} changed {share:.0%} of the words of {IDENTITY}" if share >= MUCH else ""
+    is_change = old and new and share >= MUCH
+    return f"{at}: commit {commit[:12]} changed {share:.0%} of the words of {IDENTITY}" if is_change else ""
 
 
 def in_clone(places: Paths, cell: Identity) -> dict[str, str] | None:
@@ -128,19 +118,12 @@ def _id_of(bot: Below, path: str) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def drift(pms: PmsFiles, clone: Mapping[str, str] | None) -> tuple[str, ...]:
-    """A line for each file that is not as the PM wrote it. Pure."""
-    undo = f"'minifram mind restore {pms.commit[:12]}"
-    lines = [f"the branch mind: the agent changed {path}; {undo} {path}' undoes it" for path in pms.by_agent]
-    if clone is None or not pms.versions or clone in pms.versions:
-        return tuple(lines[:MOST_LINES])
-    for path in sorted({*pms.versions[0], *clone}):
-        there, wanted = clone.get(path, MISSING), pms.versions[0].get(path, MISSING)
-        if there == wanted:
-            continue
-        odd = {MISSING: "is missing", ODD: "is no plain file, or a very large one"}
-        what = (
-            odd.get(there, "is not as the PM wrote it") if wanted else "is not the PM's, and lies where only they lie"
-        )
-        lines.append(f"the agent's clone: {ascii(path)[1:-1]:.200} {what}")
-    return tuple(lines[:MOST_LINES])
+def drift(wanted: Mapping[str, str], there: Mapping[str, str]) -> Iterator[str]:
+    """A line for each file of the clone that is not as the PM wrote it. Pure."""
+    odd = {MISSING: "is missing", ODD: "is no plain file, or a very large one"}
+    for path in sorted({*wanted, *there}):
+        id = there.get(path, MISSING)
+        if id != wanted.get(path, MISSING):
+            what = odd.get(id, "is not as the PM wrote it")
+            what = what if path in wanted else "is not the PM's, and lies where only they lie"
+            yield f"the agent's clone: {ascii(path)[1:-1]:.200} {what}"

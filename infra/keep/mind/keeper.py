@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from infra.keep.mind import snapshots
-from infra.keep.mind.drift import MindDrift, drift, in_clone, pms_files, read_drift, write_drift
+from infra.keep.mind import drift, snapshots
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.identity import Identity
@@ -48,17 +47,15 @@ class MindKeeper:
         on_drift: str,
         log: structlog.stdlib.BoundLogger,
         wall: Callable[[], float] = time.time,
-        kept: Mapping[str, int] = snapshots.KEPT,
     ) -> None:
         self._places, self._cell, self._on_drift, self._log, self._wall = places, cell, on_drift, log, wall
-        self._snapshots_kept = kept
         self._due = 0.0
         self._settled = ("", "")
         """The tip and the day for which all is done, while nothing drifts."""
         try:
-            self._found = read_drift(places.var)
+            self._found = drift.read_drift(places.var)
         except (OSError, ValueError) as error:  # begun anew
-            self._found = MindDrift()
+            self._found = drift.MindDrift()
             log.error("mind.state_not_readable", reason=redacted_and_cut(str(error), 500))
 
     @property
@@ -99,7 +96,7 @@ class MindKeeper:
             return []
 
     def _keep(self, git: Git, tip: str, now: float, beside: Mapping[str, str]) -> None:
-        due = snapshots.due(snapshots.snapshots(git), tip, now, beside, self._snapshots_kept)
+        due = snapshots.due(snapshots.snapshots(git), tip, now, beside)
         for each in due.make:
             snapshots.make(git, each)
         try:
@@ -108,9 +105,8 @@ class MindKeeper:
             self._log.error("mind.snapshots_not_pruned", reason=redacted_and_cut(str(error), 1000))
 
     def _compare(self, git: Git, tip: str) -> list[Finding]:
-        pms, before = pms_files(git, tip), self._found
-        after = MindDrift(drift(pms, in_clone(self._places, self._cell)), pms.changes)
-        write_drift(self._places.var, after)
+        before, after = self._found, drift.look(git, tip, drift.in_clone(self._places, self._cell))
+        drift.write_drift(self._places.var, after)
         self._found = after
         if before.lines and not after.lines:
             self._log.info("mind.right_again")

@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from infra.shared.mind import layout
 from infra.shared.people import Person
 from infra.shared.refused import TAINTED, Refused
 from infra.shared.repository.git import Git
-from infra.shared.requests import Drift
 from tests.cell.mind.one_mind import OneMind
-from tests.cell.runner.test_web_reads import Door
 
 NOW = 1_770_000_000.0
 EVENTS = "logs/events/2026-02-02.jsonl"
@@ -350,18 +347,3 @@ def test_the_pms_files_are_put_right_however_a_change_was_hidden(mind: Both, how
     assert publish(mind.context(), "run R-1: completed", "R-1")
     assert mind.bare("diff", "--name-only", before, "mind") == layout.DRIFT_REPORTS
     assert "- put back as the branch has it: '" in mind.read(layout.DRIFT_REPORTS)
-
-
-def test_the_keeps_word_is_in_the_report_once() -> None:
-    """As long as it says the same; a report of before that was spoiled is no trouble."""
-    root = tempfile.mkdtemp(prefix="minifram-drift-")  # a socket's path must be short
-    mind = Both(root)
-    os.makedirs(mind.places.run)
-    mind.write(layout.DRIFT_REPORTS, b"## cut in the mid\xff\xfe")
-    keep = Door(mind.places.run, Drift(("boot/identity.md was changed",), ("commit 0123 changed 97% of the words",)))
-    prepare(mind.context())
-    prepare(mind.context())
-    said = mind.pushed(layout.DRIFT_REPORTS)
-    assert said.count("- boot/identity.md was changed\n- commit 0123 changed 97% of the words") == 1
-    keep.close()
-    shutil.rmtree(root)

@@ -15,29 +15,10 @@ from infra.cell.doors import Keep
 from infra.keep.door_server import Refusal
 from infra.keep.git_door.app import answer
 from infra.keep.git_door.context import DoorContext
-from infra.keep.mind.drift import MindDrift, write_drift
 from infra.keep.settings.schema import Settings
-from infra.shared.files import write_whole
 from infra.shared.paths import Paths
-from infra.shared.requests import AskDrift, Drift, Record, Recorded
+from infra.shared.requests import Record, Recorded
 from tests.cell.doors import GitDoor
-
-
-def test_the_keeps_word_on_the_mind_fits_into_one_reply(tmp_path: Path) -> None:
-    """None without a mind; else each line, cut, also when there are very many; a spoiled state is no answer to fail
-    over."""
-    places = Paths(f"{tmp_path}/bot", f"{tmp_path}/none.git", f"{tmp_path}/run", str(tmp_path))
-    door = DoorContext(places, Settings(), structlog.get_logger())
-    assert answer(door, AskDrift()) == Drift()
-    write_drift(str(tmp_path), MindDrift(("\U0001f40b" * 999,) * 99, ("the identity is another",)))
-
-    reply = answer(door, AskDrift())
-
-    assert isinstance(reply, Drift)
-    assert len(reply.drift) == 30
-    assert reply.changes == ("the identity is another",)
-    write_whole(f"{tmp_path}/mind.json", b"\xff")
-    assert answer(door, AskDrift()) == Drift()
 
 
 def test_events_are_taken_or_refused_with_the_reason(tmp_path: Path) -> None:

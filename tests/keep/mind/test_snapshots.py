@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from hypothesis import given
@@ -14,9 +13,9 @@ DAY = 86_400.0
 START = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
 
 
-def _step(there: list[Snapshot], tip: str, now: float, kept: Mapping[str, int] = KEPT) -> list[Snapshot]:
+def _step(there: list[Snapshot], tip: str, now: float) -> list[Snapshot]:
     """What is there after one look."""
-    todo = due(there, tip, now, kept=kept)
+    todo = due(there, tip, now, {})
     assert not set(todo.make) & set(todo.prune)
     return [each for each in [*there, *todo.make] if each not in todo.prune]
 
@@ -30,7 +29,7 @@ def test_a_year_of_changing_days_leaves_seven_four_and_twelve() -> None:
     there = list[Snapshot]()
     for day in range(400):
         there = _step(there, f"{day:040x}", START + day * DAY)
-        assert due(there, "f" * 40, START + day * DAY + 60) == ((), ())
+        assert due(there, "f" * 40, START + day * DAY + 60, {}) == ((), ())
     assert [len(_of(kind, there)) for kind in SCHEDULED] == [7, 4, 12]
     assert _of(DAILY, there)[-1] == "daily/2027-03-06T10-00-00Z"
 
@@ -43,30 +42,21 @@ def test_what_has_not_changed_is_not_kept_again_and_a_down_time_costs_one() -> N
     assert len(_step(there, "b" * 40, START + 40 * DAY)) == 6
 
 
-@given(st.lists(st.tuples(st.floats(-400 * DAY, 400 * DAY), st.integers(0, 3)), max_size=40), st.integers(0, 3))
-def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]], keep: int) -> None:
-    """With a clock that jumps either way: never more than are kept, one in a period, a second look changes nothing,
-    and the newest content that was due is there."""
-    kept = dict.fromkeys(SCHEDULED, keep)
+@given(st.lists(st.tuples(st.floats(-400 * DAY, 400 * DAY), st.integers(0, 3)), max_size=40))
+def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]]) -> None:
+    """With a clock that jumps either way: never more than are kept, a second look changes nothing, and the newest
+    content that was due is there."""
     there, now = list[Snapshot](), START
     for by, tip in moves:
         now += by
-        there = _step(there, f"{tip:040x}", now, kept)
-        assert due(there, f"{tip:040x}", now, kept=kept) == ((), ())
-        for kind in SCHEDULED:
-            found = _of(kind, there)
-            assert len(found) == len(set(found)) <= max(keep, 0)
-            assert not keep or any(each.commit == f"{tip:040x}" for each in there) or found
+        there = _step(there, f"{tip:040x}", now)
+        assert due(there, f"{tip:040x}", now, {}) == ((), ())
+        assert all(len(_of(kind, there)) == len(set(_of(kind, there))) <= KEPT[kind] for kind in SCHEDULED)
 
 
-def test_a_lower_setting_prunes_and_others_are_bounded() -> None:
-    """The PM's lower number counts at the next look; snapshots beside changes have a bound of their own."""
-    there = list[Snapshot]()
-    for day in range(10):
-        there = _step(there, f"{day:040x}", START + day * DAY)
-    assert len(_of(DAILY, _step(there, "9" * 40, START + 9 * DAY, {**KEPT, DAILY: 2}))) == 2
+def test_what_is_kept_beside_changes_is_bounded_too() -> None:
     many = [snapshot_of(PRE_MODIFICATION, START + at, "a" * 40, "x") for at in range(30)]
-    assert _of(PRE_MODIFICATION, _step(many, "a" * 40, START)) == [each.name for each in many[-20:]]
+    assert _of(PRE_MODIFICATION, _step(many, "a" * 40, START + 60)) == [each.name for each in many[-20:]]
 
 
 def test_before_a_change_the_mind_is_kept_once() -> None:
