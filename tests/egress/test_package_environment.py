@@ -14,7 +14,7 @@ from infra.keep.settings.schema import EgressMode
 from infra.keep.supervision.preparation import Preparation
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths
-from tests.keep.supervision.test_homes import boot_of
+from tests.keep.supervision.test_boot_files import boot_of
 
 SHOW = "import os; print(os.environ.get('PIP_INDEX_URL'), 'HTTPS_PROXY' in os.environ)"
 

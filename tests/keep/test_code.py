@@ -149,3 +149,21 @@ def test_what_cannot_be_copied_whole_is_not_run(git: Git, spoil: Callable[[Git],
     with pytest.raises(code.NoCode, match=why):
         exported(git, commit)
     assert os.listdir(f"{git.directory}/copies") == []
+
+
+def test_whatever_the_runner_could_import_from_infra_is_another_version(git: Git) -> None:
+    """Else a bad main would be pinned with the good one, and a running agent would never make way for it. The keep's
+    part of a checkout runs nowhere: a change of it restarts no runner, and gives a bad main no second chance."""
+    blob = git("hash-object", "-w", "--stdin", stdin=b"1 / 0\n")
+    before = code.version_of(git, git("rev-parse", "HEAD")).id
+    for path, is_other in (
+        ("infra/keep/limits/judge.py", False),
+        ("infra/watcher.py", False),
+        ("infra/runner/__main__.py", True),
+        ("infra/tools/__init__.py", True),
+        ("infra/Runner.py", True),
+        ("infra/tools.py", True),
+    ):
+        after = code.version_of(git, git("rev-parse", changed(git, f"100644 {blob}\t{path}"))).id
+        assert (after != before) is is_other, path
+        before = after

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.settings.check import SettingsError, parse_settings, read_settings
+from infra.keep.settings.check import SettingsError, parse_settings, read_settings, settings_of_web_door
 from infra.keep.settings.schema import Price, Settings, runner_limits
 from infra.shared.yaml_words import MAX_DEPTH, words_of
 from tests.shared.rows import each_row
@@ -239,3 +239,30 @@ def test_a_file_that_cannot_be_read_is_a_settings_error(tmp_path: Path) -> None:
     for name in ("missing", "", "latin"):
         with pytest.raises(SettingsError, match=rf"settings {tmp_path}/{name} cannot be read .*an empty file"):
             read_settings(f"{tmp_path}/{name}")
+
+
+OF_WEB = """
+model: {name: a-name}
+notify: {command: 'curl https://example.org/a-key', on: [done]}
+policy:
+  default: ask
+  private_networks: allow
+  rules:
+    - {do: deny, domains: [bad.example, 203.0.113.0/24], why: "no: it's # 'odd'\\u00e9 \\t"}
+    - {do: allow, tools: [fetch_page], effects: [read], commands: ['git *'], paths: ['*.md']}
+web: {allowed_domains: ['example.org', 'xn--bcher-kva.example'], keep_raw_html: true,
+  search_url: 'https://s.example/?q={query}&format=json', package_hosts: [pypi.org]}
+"""
+
+
+def test_the_web_door_is_given_as_much_as_it_works_with(tmp_path: Path) -> None:
+    """Policy and web as the PM wrote them, and nothing else."""
+    path = tmp_path / "minifram.yaml"
+    path.write_text(OF_WEB)
+    whole, given = read_settings(str(path)), parse_settings(settings_of_web_door(str(path)).decode())
+    assert (given.policy, given.web) == (whole.policy, whole.web)
+    assert (given.notify.command, given.model.name) != (whole.notify.command, whole.model.name)
+    assert b"a-key" not in settings_of_web_door(str(path))
+    path.write_text("web: {keep_raw_html: perhaps}\n")
+    with pytest.raises(OSError, match="keep_raw_html"):
+        settings_of_web_door(str(path))

@@ -254,7 +254,7 @@ MUTATIONS = (
         "infra/keep/services/hearts.py",
         "    if silent <= within:\n",
         "    if True:\n",
-        ("tests/keep/supervision/test_hearts.py::test_a_promise_is_broken_after_its_time_alone",),
+        ("tests/keep/supervision/test_services.py::test_a_promise_is_broken_after_its_time_alone",),
     ),
     Mutation(
         "sigterm-ignored",

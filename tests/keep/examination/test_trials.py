@@ -15,7 +15,7 @@ from infra.keep.verdicts.refs import VERDICTS
 from infra.keep.verdicts.verdict import Verdict
 from infra.shared.repository.git import Git
 from tests.keep.supervision.agents import Agent, within
-from tests.keep.supervision.apart_watcher import EXAMINER
+from tests.keep.supervision.timed_watcher import EXAMINER, PROGRAM
 
 BEATS = "def test_slow():\n    import time\n    time.sleep({seconds})\n"
 
@@ -58,10 +58,16 @@ def examiner(agent: Agent) -> psutil.Process:
 
 @pytest.mark.heavy
 def test_what_is_asked_for_is_examined_beside_the_runner(agent: Agent) -> None:
-    """The request is gone when the verdict is there."""
-    agent.start()
-    boot = agent.serving()
+    """Anew, when the watcher is killed meanwhile; the request is gone when the verdict is there."""
+    watcher = agent.start()
+    first = agent.serving()
     commit = ask(agent, "better")
+    judge = examiner(agent)
+    watcher.kill()
+    watcher.wait()
+    judge.wait(30)
+    agent.start()
+    boot = agent.serving(but=first.active.boot_id)
 
     found = verdict(agent, commit)
 
@@ -72,29 +78,18 @@ def test_what_is_asked_for_is_examined_beside_the_runner(agent: Agent) -> None:
 
 
 @pytest.mark.heavy
-def test_a_killed_watcher_leaves_the_request(agent: Agent) -> None:
-    """The next one examines anew."""
-    watcher = agent.start()
-    agent.serving()
-    commit = ask(agent, "better")
-    judge = examiner(agent)
-
-    watcher.kill()
-    watcher.wait()
-    judge.wait(30)
-    agent.start()
-
-    assert verdict(agent, commit).passed
-
-
-@pytest.mark.heavy
 def test_a_stop_does_not_wait_for_an_examination(agent: Agent) -> None:
-    """The request stays for the next start."""
+    """The request stays for the next start. One of a branch that cannot be merged does not: both changed the same
+    line, so there is no tree to examine."""
+    mine = agent.branch("mine", "serve()  # mine")
     (agent.clone / "tests/cell/test_a.py").write_text(BEATS.format(seconds=60))
-    agent.commit("serve()")
+    agent.commit("serve()  # yours")
     agent.git("push", "-q", "origin", "main")
     agent.start()
     agent.serving()
+    refs.ask(Git(agent.places.remote), "mine", mine)
+    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
+    within(30.0, lambda: "cannot be merged" in agent.log(), "and that is said")
     ask(agent, "better")
     examiner(agent)
 
@@ -114,20 +109,6 @@ def test_a_request_that_somebody_packed_is_seen_again(agent: Agent) -> None:
 
     assert refs.is_asked(agent.places.remote)
     assert refs.requests(git) == [("better", commit)]
-
-
-@pytest.mark.heavy
-def test_what_cannot_be_merged_is_not_asked_for_for_ever(agent: Agent) -> None:
-    """Both changed the same line: there is no tree to examine."""
-    agent.start()
-    agent.serving()
-    commit = agent.branch("better", "serve()  # mine")
-    agent.commit("serve()  # yours")
-    agent.git("push", "-q", "origin", "main")
-    refs.ask(Git(agent.places.remote), "better", commit)
-
-    within(30.0, lambda: not refs.is_asked(agent.places.remote), "the request is dropped")
-    within(30.0, lambda: "cannot be merged" in agent.log(), "and that is said")
 
 
 FOR_ALL_USERS = """
@@ -173,7 +154,8 @@ def test_the_examiner_is_a_user_of_its_own(agent: Agent) -> None:
     (agent.clone / "tests/test_apart.py").write_text(test)
     commit = agent.commit("serve()  # apart")
     agent.git("push", "-q", "origin", "apart")
-    agent.start("tests.keep.supervision.apart_watcher", opened(agent.directory / "kept"))
+    agent.settings.write_text("timing: {rehearse: false, boot_seconds: 5, apart: true}\n")
+    agent.start(PROGRAM, opened(agent.directory / "kept"))
     agent.serving()
     refs.ask(Git(agent.places.remote), "apart", commit)
 

@@ -67,3 +67,16 @@ def test_what_changes_nothing_of_the_agent_needs_no_verdict(world: World) -> Non
     """src/ is free, as in a push."""
     pushed(world, "main", "one")
     assert roll_back(world.places, pushed(world, "other", "x", "src/x.py"), "merge", "1")
+
+
+def test_a_rollback_is_made_once_for_one_signal(world: World) -> None:
+    """`main~1` names another commit afterwards, so a repetition after a crash must not go back again."""
+    pushed(world, "main", "good", "src/x.py")
+    pushed(world, "main", "bad", "src/x.py")
+    bare = Git(world.places.remote)
+    first = roll_back(world.places, "main~1", "merge", "1:2:3")
+    assert bare("show", "main:src/x.py") == "good"
+    assert roll_back(world.places, "main~1", "merge", "1:2:3") == first
+    assert bare("show", "main:src/x.py") == "good"
+    assert roll_back(world.places, "main~1", "merge", "1:2:33") != first
+    assert bare("show", "main:src/x.py") == "bad", "the control: another signal is another rollback"

@@ -22,6 +22,7 @@ from infra.keep.supervision.decide.events import (
     Launched,
     Leave,
     MainSeen,
+    MindDrifted,
     MustEnd,
     NotLaunched,
     Observed,
@@ -452,6 +453,34 @@ def test_retry_tries_main_again() -> None:
     waiting = replace(pinned, phase=Phase.WAITING, runner=None)
     assert kinds(decide(waiting, RetryAsked(), at(1))[1]) == [Launch]
     assert decide(a_state(), RetryAsked(), at(1)) == (a_state(), [])
+
+
+# A mind that has drifted, where the PM wants safe mode for it.
+
+
+def test_what_runs_makes_way_for_safe_mode_and_back() -> None:
+    """Main or a branch is ended, the next launch is safe mode; when the mind is right, main is next again. Who runs
+    already what has to run is left alone."""
+    state, actions = decide(a_state(), MindDrifted("identity"), at(1))
+    assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
+    state, (launch,) = decide(state, Died(BOOT, "exit status 0"), at(2))
+    assert isinstance(launch, Launch)
+    assert launch.level is Level.SAFE
+    assert launch.reason == "restart: the mind has drifted; the mind has drifted: identity"
+    safe = a_state(drifted="identity", runner=a_runner(level=Level.SAFE))
+    assert decide(safe, MindDrifted("identity"), at(3)) == (safe, [])
+    state, actions = decide(safe, MindDrifted(""), at(4))
+    assert kinds(actions) == [End]
+    assert succession.of_main(state, "").level is Level.MAIN
+
+
+def test_no_hop_while_the_mind_has_drifted() -> None:
+    """The request is told to be dropped; safe mode is next."""
+    state = a_state(runner=None, request=a_request(), drifted="identity")
+    state, actions = succession.next_up(state, "", at(1))
+    assert kinds(actions) == [Launch, Tell]
+    assert "better was not started, safe mode is active" in str(actions[-1])
+    assert state.request is None
 
 
 # The end of the watcher, and its memory.

@@ -10,7 +10,7 @@ from infra.keep.supervision.decide.events import Asked, Decision, Died, Event, L
 from infra.keep.watcher_file import Instant, Level, Phase, State
 from tests.keep.supervision.simulation import Broken, Decide, play, possible
 
-WORLDS, YEARS = 6, 0.1
+WORLDS, YEARS = 3, 0.1
 LONG_WORLDS = range(10, 20)
 YEARS_OF_THE_LONG_ONES = 1.0
 MOST_UNMET = 3
@@ -19,7 +19,7 @@ MOST_UNMET = 3
 
 @pytest.mark.fault("F77")
 @pytest.mark.heavy
-def test_no_rule_is_broken_in_six_worlds() -> None:
+def test_no_rule_is_broken_in_three_worlds() -> None:
     """One runner at a time, always something due, no request lost or carried out twice, bad versions run a few times
     and no more, good ones never pinned, and never passed over for long; and every event meets every phase it can."""
     worlds = [play(seed, YEARS) for seed in range(WORLDS)]
@@ -38,15 +38,6 @@ def test_no_rule_is_broken_in_a_year(seed: int) -> None:
     assert world.told > 100
     never = possible() - {tuple(each.split(" ")) for each in world.seen}
     assert len(never) <= MOST_UNMET, never
-
-
-def test_pairs_that_can_meet() -> None:
-    """Nothing happens to a watcher that has left; the answer to a launch comes only to one that launches."""
-    pairs = possible()
-    assert ("starting", "Launched") in pairs
-    assert ("running", "Died") in pairs
-    assert ("running", "Launched") not in pairs
-    assert "stopped" not in {phase for phase, _ in pairs}
 
 
 def test_the_same_seed_is_the_same_world() -> None:

@@ -3,68 +3,112 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
+import resource
+import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from infra.keep.mind.snapshots import PRE_MODIFICATION, snapshots
+from infra.keep.services import children, processes
 from infra.keep.services.processes import is_alive
+from infra.keep.watcher_file import Level
 from infra.shared.boot import parse_line
+from infra.shared.door import connect
 from infra.shared.exit_codes import Exit
+from infra.shared.mind.layout import IDENTITY
 from infra.shared.paths import BOOT_LOG
-from infra.shared.repository.git import Git
+from infra.shared.policy import Policy, Rule
+from infra.shared.repository.git import EMPTY_TREE, Git
+from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from infra.shared.signals import SignalName
-from tests.keep.supervision.agents import Agent, within
+from tests.keep.supervision.agents import PM, PYTHON, Agent, within
 
 pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
 
 
-def test_launches_main_and_says_running_after_success(make_agent: MakeAgent) -> None:
-    """A watcher with no runner starts main from /bot/main/minifram and calls it running when it said SUCCESS."""
-    agent = make_agent()
-    agent.start()
-    state = agent.serving()
-    runner = psutil.Process(state.active.pid)
-    assert runner.cwd() == agent.places.main_checkout
+@pytest.mark.fault("F16", "F59")
+def test_main_is_launched_with_what_the_pm_set_and_ended_with_its_watcher(make_agent: MakeAgent) -> None:
+    """Its output is in its error log, the policy in the value that starts it, and when memory is short it goes first,
+    with all that it started; the control: the watcher and its doors do not."""
+    behaviour = (
+        'print("to stdout", flush=True); print("to stderr", file=sys.stderr, flush=True)\n'
+        'open("logs/given", "w").write(json.dumps(BOOT))\n'
+        'open("logs/child", "w").write(str(subprocess.Popen(["sleep", "1000"]).pid))\n'
+        "serve()"
+    )
+    limits = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 20}\n"
+    agent = make_agent(behaviour, f"{limits}policy: {{default: ask, rules: [{{do: deny, commands: ['rm *']}}]}}\n")
+    watcher = agent.start()
+    state, logs = agent.serving(), Path(agent.places.main_checkout, "logs")
+    assert psutil.Process(state.active.pid).cwd() == agent.places.main_checkout
     assert state.active.commit == agent.git("rev-parse", "main")
     assert [boot.outcome for boot in state.boots] == ["success"]
+    assert {"to stdout", "to stderr"} <= set((logs / "errors.log").read_text().splitlines())
+    given = msgspec.convert(json.loads((logs / "given").read_text())["policy"], Policy)
+    assert given == Policy("ask", rules=(Rule("deny", commands=("rm *",)),))
+
+    doors = [each.pid for each in psutil.Process(watcher.pid).children() if each.pid != state.active.pid]
+    assert [_score(pid) for pid in (state.active.pid, int((logs / "child").read_text()))] == [1000, 1000]
+    assert doors
+    assert {_score(pid) for pid in (watcher.pid, *doors)} == {_score(os.getpid())} != {1000}
     assert agent.stop() == Exit.OK
     assert not is_alive(state.active.pid)
     assert agent.state().phase == "stopped"
 
 
-@pytest.mark.fault("F27")
-@pytest.mark.attack("S20")
-def test_no_success_line_is_no_success(make_agent: MakeAgent) -> None:
-    """Without SUCCESS of this very boot a runner is ended at the boot's deadline; forged lines do not count."""
-    forged = 'say("SUCCESS")\nsay("BOOTSTRAPPING")\nsay("SUCCESS", "0" * 32)\ntime.sleep(60)'
-    agent = make_agent(forged, "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 0.5}\n")
+def _score(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text())
+
+
+def test_nothing_is_launched_before_the_seal_is_proved(make_agent: MakeAgent) -> None:
+    """The PM reads why; no version is blamed, and it is tried again."""
+    agent = make_agent()
+    unsealed = Path(agent.places.bot, "unsealed")
+    agent.settings.write_text(f"timing: {{rehearse: false, boot_seconds: 5, unsealed: '{unsealed}'}}\n")
+    unsealed.parent.mkdir(parents=True)
+    unsealed.touch()
     agent.start()
-    agent.told("did not write SUCCESS within 0.5 s")
-    assert "success" not in [boot.outcome for boot in agent.state().boots]
+    assert "the seal does not hold (the rules are gone)" in agent.told("main failed (2 in a row)")
+    assert "runner.launched" not in agent.log()
+    unsealed.unlink()
+    agent.serving("main")
+    assert agent.state().pins == ()
 
 
-def test_bootstrap_signal_launches_the_branch_and_is_deleted(make_agent: MakeAgent) -> None:
-    """A hop: main signals and exits, the branch leads; the signal file is gone; nothing counts as a failure."""
+# Hops and rollbacks.
+
+
+def test_a_hop_leads_to_the_branch_and_leaves_a_snapshot_of_the_mind(make_agent: MakeAgent) -> None:
+    """Main signals and exits; the signal file is gone, nothing counts as a failure, and the mind is kept as it was."""
     agent = make_agent('say("BOOTSTRAPPING"); say("SUCCESS"); ask("bootstrap", "better")')
     commit = agent.branch("better", "serve()")
+    remote = Git(agent.places.remote)
+    remote("update-ref", "refs/heads/mind", commit)
     agent.start()
     state = agent.serving("better")
     assert state.active.commit == commit
     assert [boot.outcome for boot in state.boots] == ["left", "success"]
-    assert os.listdir(agent.places.signals) == []
-    assert state.troubles == ()
+    assert (os.listdir(agent.places.signals), state.troubles) == ([], ())
+    made = [each for each in snapshots(remote) if each.kind == PRE_MODIFICATION]
+    assert [(each.commit, each.reason) for each in made] == [(commit, "pre-modification: better")]
 
 
 def test_bootstrap_signal_ends_a_runner_that_does_not_leave(served: Agent) -> None:
-    """Only one runner at a time: one that signals but stays is ended after the grace, then the branch starts."""
+    """Only one runner at a time: one that signals but stays is ended after the grace, then the branch starts. The
+    directory of signals is made again by whoever signals."""
     first = served.state()
+    shutil.rmtree(served.places.signals)
     served.ask(SignalName.BOOTSTRAP, "better")
     second = served.serving("better")
     assert not is_alive(first.active.pid)
@@ -82,7 +126,8 @@ FAILURES = {
 
 @pytest.mark.fault("F03", "F50")
 def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent) -> None:
-    """Whatever ends a branch, main leads again within 5 s, and the PM reads why in COMMS.md and the log."""
+    """Whatever ends a branch, main leads again within 5 s, and the PM reads why in COMMS.md and the log. The same
+    version again is refused with the reason."""
     agent = make_agent()
     for name, (behaviour, _) in FAILURES.items():
         agent.branch(name, behaviour)
@@ -103,6 +148,11 @@ def test_a_branch_that_fails_gives_way_to_main(make_agent: MakeAgent) -> None:
         ended = [line for text in lines if (line := parse_line(text)) and line.details.get("by") == "watcher"]
         word = "ENDED" if boot.outcome == "died" else "FAILED"
         assert [(line.word, line.commit, line.boot_id) for line in ended] == [(word, boot.commit, boot.boot_id)]
+    launches = agent.log().count('"event": "runner.launched"')
+    agent.ask(SignalName.BOOTSTRAP, "exits")
+    agent.told("this version failed at")
+    agent.serving("main", but=state.active.boot_id)
+    assert agent.log().count('"event": "runner.launched"') == launches + 1, "main's"
 
 
 @pytest.mark.fault("F25")
@@ -115,34 +165,10 @@ def test_a_branch_without_a_clone_ends_nobody(served: Agent) -> None:
     os.kill(first.active.pid, 0)
 
 
-def test_a_signal_without_a_final_newline_counts(served: Agent) -> None:
-    """`printf better > .signal/bootstrap`, once it has lain there for a moment."""
-    Path(served.places.signals, "bootstrap").write_text("better")
-    served.serving("better")
-
-
-def test_a_signal_that_comes_during_a_preparation_counts(make_agent: MakeAgent) -> None:
-    """The rehearsal of the branch before it is broken off, and the later branch is prepared."""
-    agent = make_agent()
-    agent.settings.write_text("timing: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
-    for name in ("slow", "later"):
-        agent.branch(name, "time.sleep(600)")
-    agent.start()
-    agent.serving()
-    agent.ask(SignalName.BOOTSTRAP, "slow")
-    within(30.0, lambda: agent.log().count('"preparation.began"') == 1, "the first preparation")
-    agent.ask(SignalName.BOOTSTRAP, "later")
-    within(30.0, lambda: agent.log().count('"preparation.began"') == 2, "the second preparation")
-    state = agent.state()
-    assert state.request
-    assert state.request.target == "later"
-    assert "bootstrap slow was dropped: bootstrap later is to be carried out" in state.troubles[-1].text
-
-
-def test_what_a_rehearsal_wrote_goes_with_it(make_agent: MakeAgent) -> None:
-    """When it is broken off, and when its watcher was killed at the start of the next one."""
-    agent = make_agent()
-    agent.settings.write_text("timing: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
+def test_a_later_bootstrap_takes_the_place_of_a_preparation(make_agent: MakeAgent) -> None:
+    """A rehearsal that hangs is broken off, and the later branch is prepared. What a rehearsal wrote goes with it, also
+    when its watcher is killed."""
+    agent = make_agent(settings="timing: {grace_seconds: 1, boot_seconds: 5, rehearsal_seconds: 60}\n")
 
     def scratch() -> str:
         for process in psutil.process_iter():
@@ -161,6 +187,10 @@ def test_what_a_rehearsal_wrote_goes_with_it(make_agent: MakeAgent) -> None:
     Path(place, "mark").touch()
     agent.ask(SignalName.BOOTSTRAP, "later")
     within(30.0, lambda: agent.log().count('"preparation.began"') == 2 and scratch(), "the second rehearsal")
+    state = agent.state()
+    assert state.request
+    assert state.request.target == "later"
+    assert "bootstrap slow was dropped: bootstrap later is to be carried out" in state.troubles[-1].text
     assert not os.path.exists(f"{place}/mark")
     watcher.kill()
     watcher.wait()
@@ -168,93 +198,12 @@ def test_what_a_rehearsal_wrote_goes_with_it(make_agent: MakeAgent) -> None:
     within(30.0, lambda: not os.path.exists(place), "its leftovers to go")
 
 
-@pytest.mark.fault("F01")
-def test_killed_runner_is_started_again_at_once(make_agent: MakeAgent) -> None:
-    """kill -9 of a runner of main: the same commit serves again without a delay."""
-    agent = make_agent()
-    agent.start()
-    first = agent.serving()
-    os.kill(first.active.pid, signal.SIGKILL)
-    second = agent.serving(but=first.active.boot_id)
-    assert second.active.commit == first.active.commit
-    assert second.boots[-2].detail.endswith("SIGKILL")
-
-
-@pytest.mark.fault("F07")
-def test_descendants_are_ended_before_the_next_runner(make_agent: MakeAgent) -> None:
-    """A daemon that forked twice into a session of its own does not outlive its runner."""
-    stubborn = 'trap "" TERM; echo $$ > logs/stubborn; while :; do sleep 1; done'
-    daemon = (
-        'subprocess.Popen(["sh", "-c", "setsid sleep 300 & echo $! > logs/daemon"]).wait()\n'
-        f"subprocess.Popen(['sh', '-c', 'setsid sh -c \"$0\" & exit', {stubborn!r}]).wait()\n"
-        "serve()"
-    )
-    agent = make_agent(daemon)
-    agent.start()
-    first = agent.serving()
-    logs = Path(agent.places.main_checkout, "logs")
-    pids = [
-        int(within(30.0, lambda name=name: (logs / name).exists() and (logs / name).read_text().strip(), name))  # type: ignore[misc]
-        for name in ("daemon", "stubborn")
-    ]
-    os.kill(first.active.pid, signal.SIGKILL)
-    agent.serving(but=first.active.boot_id)
-    assert [is_alive(pid) for pid in pids] == [False, False]
-
-
-@pytest.mark.fault("F11", "F13")
-def test_nobody_outlives_a_killed_watcher(make_agent: MakeAgent) -> None:
-    """kill -9 of the watcher: its runner and its doors end with it, a stopped one too, so that the next watcher's find
-    their sockets free; what had gone away from the runner ends at the next start."""
-    away = "print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid, file=open('logs/away', 'w'))\nserve()"
-    agent = make_agent(away)
-    watcher = agent.start()
-    first = agent.serving()
-    pid = int(Path(agent.places.main_checkout, "logs/away").read_text())
-    names = {"infra.runner", "infra.git_door", "infra.model_door"}  # the watcher has other children for moments
-    ours = [child for child in psutil.Process(watcher.pid).children() if names & set(child.cmdline())]
-    assert len(ours) == 3
-    for each in ours:
-        each.suspend()
-    watcher.kill()
-    watcher.wait()
-    psutil.wait_procs(ours, timeout=30.0)
-    assert [each.is_running() for each in ours] == [False] * 3
-    assert is_alive(pid)
-    agent.start()
-    assert agent.serving(but=first.active.boot_id).active.commit == first.active.commit
-    assert not is_alive(pid)
-
-
-def test_a_signal_written_while_no_watcher_lives_is_carried_out(make_agent: MakeAgent) -> None:
-    """Signal files survive the death of both sides."""
+@pytest.mark.fault("F20")
+def test_a_rollback_makes_a_new_commit_with_the_old_tree(make_agent: MakeAgent) -> None:
+    """History only grows, COMMS.md stays, main runs the old tree, the file is gone. A bootstrap that is asked for at
+    the same time is dropped."""
     agent = make_agent()
     agent.branch("better", "serve()")
-    agent.start()
-    agent.serving()
-    assert agent.watcher
-    agent.watcher.kill()
-    agent.watcher.wait()
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.start()
-    assert agent.serving("better").boots[-1].reason == "bootstrap"
-
-
-@pytest.mark.fault("F15")
-def test_a_second_watcher_is_refused(served: Agent) -> None:
-    """One agent has one watcher: a second ends with the conflict code and changes nothing."""
-    first, state = served.watcher, served.state()
-    assert first
-    second = served.start()
-    served.watcher = first
-    assert second.wait(30) == Exit.CONFLICT
-    assert f"pid {first.pid}" in (served.directory / "watcher.err").read_text()
-    assert served.state().active.boot_id == state.active.boot_id
-
-
-def test_rollback_signal_makes_a_new_commit_with_the_old_tree(make_agent: MakeAgent) -> None:
-    """Rollback: history only grows, COMMS.md stays, main runs the old tree, the file is gone."""
-    agent = make_agent()
     old = agent.git("rev-parse", "main")
     (agent.clone / "new-file").write_text("new")
     (agent.clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n- [ ] keep me\n\n## Reports\n")
@@ -263,79 +212,15 @@ def test_rollback_signal_makes_a_new_commit_with_the_old_tree(make_agent: MakeAg
     agent.start()
     first = agent.serving()
     agent.ask(SignalName.ROLLBACK, old[:12])
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.told(f"rolled back to {old[:12]}")
     state = agent.serving(but=first.active.boot_id)
     bare = Git(agent.places.remote)
     assert bare.ok("merge-base", "--is-ancestor", first.active.commit, "main")
     assert bare("diff", "--name-only", old, state.active.commit).split() == ["COMMS.md"]
     assert "keep me" in agent.comms()
     assert not os.path.exists(f"{agent.places.main_checkout}/new-file")
-    agent.told(f"rolled back to {old[:12]}")
-
-
-@pytest.mark.fault("F20")
-def test_rollback_beats_bootstrap(make_agent: MakeAgent) -> None:
-    """Both signals at once: the rollback is carried out, the bootstrap is dropped and that is written down."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.start()
-    first = agent.serving()
-    agent.ask(SignalName.ROLLBACK, "main")
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.told("rolled back to main")
-    state = agent.serving("main", but=first.active.boot_id)
     assert all(boot.branch == "main" for boot in state.boots)
-
-
-GARBAGE = {
-    b"": "branch name is empty",
-    b"../../etc\n": "not allowed",
-    b"a\nb\n": "several lines",
-    b"\xff\xfe\n": "not UTF-8",
-    b"x" * 5000: "over 4096 bytes",
-}
-
-
-@pytest.mark.fault("F24")
-@pytest.mark.attack("S19")
-def test_garbage_in_a_signal_file_is_refused_and_told(make_agent: MakeAgent) -> None:
-    """A signal that cannot be understood is deleted, its reason reaches the PM, the runner stays. The PM reads the
-    first two of a kind; the log has all."""
-    agent = make_agent()
-    agent.start()
-    first = agent.serving()
-    path = Path(agent.places.signals, "bootstrap")
-    beside = Path(agent.places.signals, ".new")
-    for number, (content, words) in enumerate(GARBAGE.items()):
-        beside.write_bytes(content)
-        beside.rename(path)
-        assert number > 1 or "a signal was refused" in agent.told(words)
-        within(30.0, lambda words=words: words in agent.log(), words)  # type: ignore[misc]
-        assert not path.exists()
-    assert agent.state().active.boot_id == first.active.boot_id
-    os.kill(first.active.pid, 0)
-
-
-@pytest.mark.fault("F23")
-@pytest.mark.attack("S18")
-def test_a_signal_that_is_no_file_is_refused_without_blocking(make_agent: MakeAgent) -> None:
-    """A FIFO, a directory or a link in the place of a signal never blocks the watcher and is never followed."""
-    agent = make_agent()
-    agent.start()
-    agent.serving()
-    path = Path(agent.places.signals, "rollback")
-    made = Path(agent.directory, "made")  # whole before the watcher can take it
-    made.mkdir()
-    (made / "inside").write_text("x")
-    ways: tuple[Callable[[], object], ...] = (
-        lambda: path.symlink_to("/etc/hostname"),
-        lambda: made.rename(path),
-        lambda: os.mkfifo(path),
-    )
-    for number, put in enumerate(ways, 1):
-        put()
-        within(30.0, lambda: not os.path.lexists(path), "the signal gone")
-        within(30.0, lambda number=number: agent.log().count("signal.refused") >= number, "refused")  # type: ignore[misc]
-    agent.told("a signal was refused")
 
 
 @pytest.mark.fault("F55")
@@ -364,6 +249,192 @@ def test_main_keeps_its_clone_after_itself_and_gets_a_new_one_after_another(make
     assert first.active.boot_id in (checkout / "logs/bootstrap.log").read_text()
 
 
+# Ends.
+
+
+@pytest.mark.fault("F01", "F03", "F12")
+def test_whatever_signal_ends_a_runner_main_leads_again(make_agent: MakeAgent) -> None:
+    """Also one that has no name, told by its number; and the watcher lives through masses of its own."""
+    agent = make_agent()
+    watcher = agent.start()
+    state = agent.serving()
+    version = state.active.version
+    for _ in range(500):
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
+            watcher.send_signal(number)
+    for number, words in ((signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 1, f"signal {signal.SIGRTMIN + 1}")):
+        os.kill(state.active.pid, number)
+        state = agent.serving(but=state.active.boot_id)
+        assert (state.active.version, state.boots[-2].detail.endswith(words)) == (version, True)
+
+
+@pytest.mark.fault("F07")
+def test_descendants_are_ended_before_the_next_runner(make_agent: MakeAgent) -> None:
+    """A daemon that forked twice into a session of its own does not outlive its runner."""
+    stubborn = 'trap "" TERM; echo $$ > logs/stubborn; while :; do sleep 1; done'
+    daemon = (
+        'subprocess.Popen(["sh", "-c", "setsid sleep 300 & echo $! > logs/daemon"]).wait()\n'
+        f"subprocess.Popen(['sh', '-c', 'setsid sh -c \"$0\" & exit', {stubborn!r}]).wait()\n"
+        "serve()"
+    )
+    agent = make_agent(daemon)
+    agent.start()
+    first = agent.serving()
+    logs = Path(agent.places.main_checkout, "logs")
+    pids = [
+        int(within(30.0, lambda name=name: (logs / name).exists() and (logs / name).read_text().strip(), name))  # type: ignore[misc]
+        for name in ("daemon", "stubborn")
+    ]
+    os.kill(first.active.pid, signal.SIGKILL)
+    agent.serving(but=first.active.boot_id)
+    assert [is_alive(pid) for pid in pids] == [False, False]
+
+
+@pytest.mark.fault("F11", "F13")
+def test_nobody_outlives_a_killed_watcher(make_agent: MakeAgent) -> None:
+    """kill -9 of the watcher: its runner and its doors end with it, a stopped one too, so that the next watcher's find
+    their sockets free; what had gone away from the runner ends at the next start, which carries out what was asked for
+    meanwhile."""
+    away = "print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid, file=open('logs/away', 'w'))\nserve()"
+    agent = make_agent(away)
+    agent.branch("better", "serve()")
+    watcher = agent.start()
+    agent.serving()
+    pid = int(Path(agent.places.main_checkout, "logs/away").read_text())
+    names = {"infra.runner", "infra.git_door", "infra.model_door"}  # the watcher has other children for moments
+    ours = [child for child in psutil.Process(watcher.pid).children() if names & set(child.cmdline())]
+    assert len(ours) == 3
+    for each in ours:
+        each.suspend()
+    watcher.kill()
+    watcher.wait()
+    psutil.wait_procs(ours, timeout=30.0)
+    assert [each.is_running() for each in ours] == [False] * 3
+    assert is_alive(pid)
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.start()
+    assert agent.serving("better").boots[-1].reason == "bootstrap"
+    assert not is_alive(pid)
+
+
+def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
+    """What the watcher itself had begun in a clone is known by its environment; other people's processes are not."""
+    agent = make_agent()
+    command = [PYTHON, "-c", "import time; time.sleep(300)"]
+    ours = subprocess.Popen(command, env={children.KEEPS: agent.places.var})
+    others = subprocess.Popen(command, env={children.KEEPS: "/another"})
+    try:
+        within(30.0, lambda: children.KEEPS in psutil.Process(ours.pid).environ(), "its environment")
+        assert len(processes.end_strays(agent.places)) == 1
+        assert ours.wait(30) == -signal.SIGKILL
+        assert others.poll() is None
+    finally:
+        for process in (ours, others):
+            process.kill()
+            process.wait()
+
+
+# What it meets.
+
+
+@pytest.mark.fault("F15")
+def test_a_second_watcher_is_refused(served: Agent) -> None:
+    """One agent has one watcher: a second ends with the conflict code and changes nothing."""
+    first, state = served.watcher, served.state()
+    assert first
+    second = served.start()
+    served.watcher = first
+    assert second.wait(30) == Exit.CONFLICT
+    assert f"pid {first.pid}" in (served.directory / "watcher.err").read_text()
+    assert served.state().active.boot_id == state.active.boot_id
+
+
+@pytest.mark.fault("F23", "F24")
+@pytest.mark.attack("S18", "S19")
+def test_what_is_no_signal_is_taken_away_and_told(served: Agent) -> None:
+    """Text that cannot be understood, and a FIFO that would be waited for; the runner stays."""
+    first, path = served.state(), Path(served.places.signals, "bootstrap")
+    path.with_name(".new").write_bytes(b"../../etc\n")
+    path.with_name(".new").rename(path)
+    assert "a signal was refused" in served.told("not allowed")
+    os.mkfifo(path)
+    within(30.0, lambda: "not a plain file" in served.log(), "its refusal")
+    assert not os.path.lexists(path)
+    assert served.state().active.boot_id == first.active.boot_id
+    os.kill(first.active.pid, 0)
+
+
+@pytest.mark.fault("F18")
+def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
+    """Written in place, bit by bit: only the whole is acted on, never its beginning."""
+    served.branch("bet", "serve()")
+    with open(f"{served.places.signals}/bootstrap", "w") as file:
+        for part in ("", "bet", "ter\n"):
+            file.write(part)
+            file.flush()
+            time.sleep(0.3)  # the watcher has looked at it by then
+    state = served.serving("better")
+    assert "bet" not in [boot.branch for boot in state.boots]
+
+
+FLOOD = """
+import os, sys
+number = 0
+while True:
+    number += 1
+    with open(f"{sys.argv[1]}/.tmp", "w") as file:
+        file.write(f"no such ref {number} !\\n")
+    os.rename(f"{sys.argv[1]}/.tmp", f"{sys.argv[1]}/rollback")
+"""
+
+
+@pytest.mark.fault("F85")
+def test_a_flood_of_signals_is_told_once(make_agent: MakeAgent) -> None:
+    """Refused signals come without end: a killed runner is replaced in the midst of them, a valid signal is carried out
+    after them, and the page holds a few of them."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start()
+    first = agent.serving()
+    with subprocess.Popen([PYTHON, "-c", FLOOD, agent.places.signals]) as flood:
+        try:
+            agent.told("a signal was refused")
+            os.kill(first.active.pid, signal.SIGKILL)
+            agent.serving(but=first.active.boot_id, seconds=10.0)
+        finally:
+            flood.kill()
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    agent.serving("better", seconds=20.0)
+    assert agent.comms().count("a signal was refused") <= 8
+
+
+@pytest.mark.fault("F28")
+def test_main_starts_whatever_stands_in_its_way(make_agent: MakeAgent) -> None:
+    """A link, a directory or a FIFO in the place of what the next runner needs is moved aside; signals work
+    afterwards. Every kind at every place: test_boot_files."""
+    agent = make_agent()
+    agent.branch("better", "serve()")
+    agent.start()
+    first = agent.serving()
+    obstacles: dict[str, Callable[[Path], object]] = {
+        agent.places.signals: lambda path: path.symlink_to("/nonexistent"),
+        agent.places.cell_git_config: Path.mkdir,
+        f"{agent.places.main_checkout}/logs/errors.log": os.mkfifo,
+    }
+    for name, make in obstacles.items():
+        path = Path(name)
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        make(path)
+    os.kill(first.active.pid, signal.SIGKILL)
+    second = agent.serving(but=first.active.boot_id)
+    real = lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals)  # noqa: E731
+    within(30.0, real, "signals")
+    agent.ask(SignalName.BOOTSTRAP, "better")
+    better = agent.serving("better", but=second.active.boot_id)
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    agent.serving(but=better.active.boot_id)
+
+
 @pytest.mark.fault("F80")
 @pytest.mark.parametrize("door", ["git", "model"])
 def test_a_door_without_its_socket_is_opened_anew(served: Agent, door: str) -> None:
@@ -380,86 +451,107 @@ def test_a_door_without_its_socket_is_opened_anew(served: Agent, door: str) -> N
     assert served.state().active.boot_id == first.active.boot_id
 
 
-@pytest.mark.fault("F81")
-def test_an_unreadable_state_is_set_aside(make_agent: MakeAgent) -> None:
-    """Garbage in the watcher's own file does not stop supervision, and is kept for whoever wants to look."""
+@pytest.mark.attack("S60")
+def test_a_watcher_has_a_web_door_on_demand(make_agent: MakeAgent) -> None:
+    """None while nobody asks; with the watcher killed it ends, and the next watcher's socket leads to another."""
+    agent = make_agent()
+
+    def refused() -> bool:
+        """An address that the door refuses without asking anybody."""
+        with contextlib.suppress(OSError), connect(agent.places.web_socket, 20.0) as wire:
+            wire.sendall(b'{"do":"fetch","url":"http://10.0.0.1/"}\n')
+            return b"policy_denied" in b"".join(iter(lambda: wire.recv(4096), b""))
+        return False
+
+    def doors() -> list[int]:
+        with contextlib.suppress(psutil.Error):
+            return [each.pid for each in psutil.Process(watcher.pid).children() if "infra.web_door" in each.cmdline()]
+        return []
+
+    watcher = agent.start()
+    agent.serving()
+    assert doors() == []
+    within(30.0, refused, "an answer")
+    (before,) = doors()
+    watcher.kill()
+    watcher.wait()
+    watcher = agent.start()
+    (after,) = within(30.0, lambda: doors() if refused() else None, "an answer of the next watcher's door")
+    assert before != after
+    assert not psutil.pid_exists(before) or psutil.Process(before).status() == psutil.STATUS_ZOMBIE
+    assert "web_door" not in agent.comms()
+
+
+@pytest.mark.fault("F38", "F81")
+def test_without_its_memory_and_a_repository_it_waits_for_the_repository(make_agent: MakeAgent) -> None:
+    """The watcher says so, stays, and launches when it is there again; a state that cannot be read is set aside for
+    whoever wants to look."""
     agent = make_agent()
     os.makedirs(agent.places.var)
     Path(agent.places.watcher_state).write_text("{not json")
-    agent.start()
-    agent.serving()
-    assert Path(agent.places.watcher_state + ".unreadable").read_text() == "{not json"
-
-
-@pytest.mark.fault("F38")
-def test_a_missing_repository_is_waited_for(make_agent: MakeAgent) -> None:
-    """No bare repository: the watcher says so, stays, and launches when it is there again."""
-    agent = make_agent()
     os.rename(agent.places.remote, f"{agent.places.remote}.away")
     watcher = agent.start()
     within(30.0, lambda: agent.state().failures >= 1, "a failed launch")
     assert watcher.poll() is None
+    assert Path(agent.places.watcher_state + ".unreadable").read_text() == "{not json"
     os.rename(f"{agent.places.remote}.away", agent.places.remote)
     agent.serving(seconds=15.0)
     agent.told("main failed (1 in a row)")
 
 
-@pytest.mark.fault("F12")
-def test_a_storm_of_signals_does_not_end_the_watcher(make_agent: MakeAgent) -> None:
-    """SIGHUP, SIGUSR1, SIGPIPE and SIGCHLD in masses change nothing."""
+@pytest.mark.fault("F14", "F61")
+def test_without_a_free_descriptor_a_launch_is_tried_again(make_agent: MakeAgent) -> None:
+    """EMFILE: the watcher lives, says so, and launches when it can again; no runner is left unfollowed."""
     agent = make_agent()
     watcher = agent.start()
     first = agent.serving()
-    for _ in range(500):
-        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
-            watcher.send_signal(number)
+    me = psutil.Process(watcher.pid)
+    usual = me.rlimit(resource.RLIMIT_NOFILE)
+    me.rlimit(resource.RLIMIT_NOFILE, (max(int(name) for name in os.listdir(f"/proc/{watcher.pid}/fd")), usual[1]))
     os.kill(first.active.pid, signal.SIGKILL)
-    agent.serving(but=first.active.boot_id)
+    time.sleep(1.5)  # it fails at all that it tries meanwhile
+    assert watcher.poll() is None
+    me.rlimit(resource.RLIMIT_NOFILE, usual)
+    second = agent.serving(but=first.active.boot_id, seconds=20.0)
+    alive = [child for child in me.children() if child.pid == second.active.pid]
+    assert len(alive) == 1
+    assert len(me.children()) == 3, "two doors and one runner"
 
 
-@pytest.mark.fault("F59")
-def test_runner_output_is_captured(make_agent: MakeAgent) -> None:
-    """Everything a runner writes to stdout and stderr is in logs/errors.log of its checkout."""
-    agent = make_agent('print("to stdout", flush=True); print("to stderr", file=sys.stderr, flush=True)\nserve()')
-    agent.start()
+@pytest.mark.fault("F33", "F53")
+def test_a_lock_that_a_killed_push_left_does_not_silence_the_watcher(make_agent: MakeAgent) -> None:
+    """refs/heads/main.lock of a git that is gone goes, and what was to be told is, in its order, also by the watcher
+    after this one; the same kind of trouble is counted in between."""
+    agent = make_agent(settings="timing: {rehearse: false, check_seconds: 1}\n")
+    lock = Path(agent.places.remote, "refs/heads/main.lock")
+    lock.touch()
+    watcher = agent.start()
     agent.serving()
-    text = Path(agent.places.main_checkout, "logs/errors.log").read_text()
-    assert "to stdout" in text
-    assert "to stderr" in text
-
-
-@pytest.mark.fault("F40")
-def test_a_full_disk_does_not_stop_supervision(make_agent: MakeAgent) -> None:
-    """No space for the watcher's own state: it says so, goes on, and remembers again when there is space."""
-    if os.geteuid() != 0:
-        pytest.skip("only root can mount a small disk")
-    agent = make_agent()
-    os.makedirs(agent.places.var)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", agent.places.var], check=True)
-    try:
-        watcher = agent.start()
-        first = agent.serving()
-        filler = Path(agent.places.var, "filler")
-        with pytest.raises(OSError, match="No space left"):
-            filler.write_bytes(b"x" * 1024 * 1024)
-        os.kill(first.active.pid, signal.SIGKILL)
-        agent.told("main failed (1 in a row)")
-        assert watcher.poll() is None
-        filler.unlink()
-        second = agent.serving(but=first.active.boot_id)
-        assert is_alive(second.active.pid)
-        agent.close()
-    finally:
-        subprocess.run(["umount", "--lazy", agent.places.var], check=True)
-
-
-def test_a_hop_leaves_a_snapshot_of_the_mind(make_agent: MakeAgent) -> None:
-    """Before the branch's code runs; the mind as it was, in the keep's name."""
-    agent = make_agent('say("BOOTSTRAPPING"); say("SUCCESS"); ask("bootstrap", "better")')
-    commit = agent.branch("better", "serve()")
-    remote = Git(agent.places.remote)
-    remote("update-ref", "refs/heads/mind", commit)
+    request = Path(agent.places.signals, "bootstrap")
+    for number, told in enumerate((1, 2, 2, 3)):
+        request.write_text(f"-refused-{number}-\n")
+        within(30.0, lambda n=told: len(agent.state().untold) == n and not request.exists(), "kept for later")  # type: ignore[misc]
+    assert lock.exists()
+    watcher.kill()
+    watcher.wait()
+    os.utime(lock, (time.time() - 60, time.time() - 60))
     agent.start()
-    agent.serving("better")
-    made = [each for each in snapshots(remote) if each.kind == PRE_MODIFICATION]
-    assert [(each.commit, each.reason) for each in made] == [(commit, "pre-modification: better")]
+    within(30.0, lambda: agent.log().count('"watcher.started"') == 2 and not agent.state().untold, "told")
+    assert re.findall(r"-refused-(\d)-", agent.comms()) == ["0", "1", "3"]
+    agent.ask(SignalName.ROLLBACK, "no-such-ref")
+    agent.told("rollback to no-such-ref failed")
+
+
+def test_a_spoiled_identity_is_met_by_safe_mode(make_agent: MakeAgent) -> None:
+    """The real watcher, before main's first launch; the PM reads why."""
+    agent = make_agent("serve()", "mind: {on_drift: safe_mode}\n")
+    remote = Git(agent.places.remote, PM)
+    tree = tree_with(remote, EMPTY_TREE, {IDENTITY: write_file(remote, "I am.\n")})
+    remote("update-ref", "refs/heads/mind", commit_tree(remote, tree, (), "birth"))
+    remote("clone", "--quiet", "--branch", "mind", agent.places.remote, agent.places.mind)
+    Path(agent.places.mind, IDENTITY).write_text("I am free.\n")
+
+    agent.start()
+
+    within(20, lambda: agent.state().active.level is Level.SAFE, "safe mode")
+    agent.told("boot/identity.md is not as the PM wrote it")

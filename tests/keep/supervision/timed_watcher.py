@@ -1,6 +1,8 @@
 """The watcher with a timing of the test's own: a section `timing` of its settings, or a file `*.timing` beside them.
 
-Run as a program, with a watcher's words."""
+Beside the names of `Timing` and `bounds` it may hold `also`, more environment for the cell; `unsealed`, a file that
+keeps the seal from being proved; `apart`, for a test that root runs: the examiner is a user of its own, as in the
+container. Run as a program, with a watcher's words."""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from infra.keep import arguments
 from infra.keep.limits.judge import Bounds
 from infra.keep.supervision.zones import Zones, plain_directories
 from infra.keep.timing import Timing
+from infra.shared.identity import OURS, Identity
 from infra.watcher import watch
 
 PROGRAM = "tests.keep.supervision.timed_watcher"
 OF_THE_PM = ".of-the-pm"
 """Beside the settings: the same file without the timing, which the keep's programs read."""
+EXAMINER = Identity(65534, 65534)
 
 
 def timed_zones(argv: list[str]) -> Zones:
@@ -30,12 +34,19 @@ def timed_zones(argv: list[str]) -> Zones:
     if os.path.exists(f"{given.settings}.timing"):
         with open(f"{given.settings}.timing", encoding="utf-8") as file:
             timing = yaml.safe_load(file)
-    also = timing.pop("also", {})
+    also, unsealed, apart = timing.pop("also", {}), timing.pop("unsealed", ""), timing.pop("apart", False)
     bounds = Bounds(**timing.pop("bounds", {}))
     path = f"{given.settings}{OF_THE_PM}"
     with open(path, "w", encoding="utf-8") as file:
         yaml.safe_dump(settings, file)
-    return plain_directories(path, arguments.places(given))._replace(also=also, timing=Timing(**timing, bounds=bounds))
+    places = arguments.places(given)
+    return plain_directories(path, places)._replace(
+        also=also,
+        timing=Timing(**timing, bounds=bounds),
+        proof=lambda: "the rules are gone" if os.path.exists(unsealed) else "",
+        examiner=EXAMINER if apart else OURS,
+        scratch=(f"{places.run}/scratch",) if apart else (),
+    )
 
 
 if __name__ == "__main__":

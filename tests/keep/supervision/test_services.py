@@ -1,8 +1,11 @@
-"""The runner and the doors promise when they are heard of again, and nobody can do so in their place."""
+"""What works for the watcher: a program whose words are kept and bounded, and the promises of runner and doors, which
+nobody can make in their place."""
 
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
 import subprocess
 import sys
@@ -12,10 +15,64 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from infra.keep.programs import keep_environment
+from infra.keep.services.children import Child
 from infra.keep.services.hearts import LONGEST_SECONDS, Beat, Heard, Heartbeat, overdue
 from infra.shared.heart import Heart
 from tests.keep.supervision.agents import Agent, within
 from tests.shared.rows import each_row
+
+WRITES_FOR_EVER = "while True: print('x' * 4096)"
+LEAVES_A_CHILD = "import subprocess; print(subprocess.Popen(['sleep', '60']).pid)"
+
+
+@pytest.fixture
+def children() -> Iterator[list[Child]]:
+    started: list[Child] = []
+    yield started
+    for child in started:
+        child.forget()
+
+
+def started(children: list[Child], program: str, output_bytes: int = 1 << 16) -> Child:
+    child = Child([sys.executable, "-c", program], dict(os.environ), output_bytes)
+    children.append(child)
+    return child
+
+
+def wait(child: Child) -> None:
+    poll = select.poll()
+    poll.register(child.pidfd, select.POLLIN)
+    while not child.is_over():
+        poll.poll(50)
+
+
+def test_what_it_said_and_how_it_ended_are_known(children: list[Child]) -> None:
+    """Also after its end, until it is forgotten."""
+    child = started(children, "print('done'); raise SystemExit(3)")
+    wait(child)
+    assert (child.end(), child.said()) == (3, b"done\n")
+
+
+@pytest.mark.fault("F59")
+def test_one_that_says_too_much_is_killed(children: list[Child]) -> None:
+    """The memory that its output takes has a bound."""
+    child = started(children, WRITES_FOR_EVER, 1 << 12)
+    wait(child)
+    assert child.end() == -signal.SIGKILL
+    assert len(child.said()) == 1 << 12
+
+
+def test_what_it_started_ends_with_it(children: list[Child]) -> None:
+    """All of its session's group."""
+    child = started(children, LEAVES_A_CHILD)
+    wait(child)
+    left = os.pidfd_open(int(child.said()))
+    child.end()
+    poll = select.poll()
+    poll.register(left, select.POLLIN)
+    assert poll.poll(10_000)
+    os.close(left)
+
 
 ASLEEP = Heard(100.0, Beat("sleeping", 60.0))
 FOREVER = Heard(100.0, Beat("\n" * 1000, 1e18))
@@ -87,12 +144,12 @@ def test_who_beats_without_rest_waits_for_nobody_and_keeps_nobody_waiting(heart:
 @pytest.mark.heavy
 def test_a_runner_that_breaks_its_promise_is_ended(make_agent: Callable[..., Agent]) -> None:
     """One that keeps it serves on, for as long as it does."""
-    beats = "beat(1.0)\nfor _ in range(8):\n    time.sleep(0.5)\n    beat(1.0)\ntime.sleep(600)"
+    beats = "beat(1.0)\nfor _ in range(4):\n    time.sleep(0.5)\n    beat(1.0)\ntime.sleep(600)"
     agent = make_agent(f"say('BOOTSTRAPPING'); say('SUCCESS'); {beats}")
     began = time.monotonic()
     agent.start()
     first = agent.serving()
     agent.serving(but=first.active.boot_id)
-    assert time.monotonic() - began > 4.0
+    assert time.monotonic() - began > 2.0
     assert "was ended: it was last heard of" in agent.told("main failed (1 in a row)")
     within(30.0, lambda: not os.path.exists(f"/proc/{first.active.pid}"), "its end")

@@ -1,0 +1,146 @@
+"""What the keep prepares for each boot, whatever the boot before left there: logs, git's configuration, and HOME."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from infra.keep import boot_files
+from infra.keep.cut_logs import MOST_KEPT
+from infra.keep.git_door.setup import write_door_files
+from infra.keep.services import children
+from infra.keep.settings.schema import Settings
+from infra.shared.boot import FAILED, Boot, BootLine, Limits
+from infra.shared.identity import Identity
+from infra.shared.paths import Paths
+from infra.shared.people import AGENT
+from infra.shared.safe_files import Below
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Paths:
+    made = Paths(f"{tmp_path}/bot", f"{tmp_path}/remote.git", f"{tmp_path}/run", f"{tmp_path}/var")
+    os.makedirs(f"{made.main_checkout}/logs")
+    return made
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/nonexistent")
+
+
+@pytest.mark.fault("F28")
+@pytest.mark.parametrize("make", [_link, Path.mkdir, os.mkfifo, Path.touch])
+def test_whatever_stands_in_the_way_of_a_boot_is_moved_aside(places: Paths, make: Callable[[Path], object]) -> None:
+    """In the place of the logs, of their directory, and of git's configuration."""
+    bot, line = Below(places.bot), BootLine("t", FAILED, "main", "-", "0" * 32, {})
+    checkout = Path(places.main_checkout)
+    for name in ("logs", "logs/errors.log", "logs/bootstrap.log"):
+        shutil.rmtree(checkout / name, ignore_errors=True)
+        (checkout / name).unlink(missing_ok=True)
+        make(checkout / name)
+        boot_files.add_to_boot_log(bot, places.main_checkout, line)
+        os.close(boot_files.open_error_log(bot, places.main_checkout, 1000)[0])
+        found = [checkout / "logs/errors.log", checkout / "logs/bootstrap.log"]
+        assert [each.is_file() and not each.is_symlink() for each in found] == [True, True], name
+    make(Path(places.cell_git_config))
+    write_door_files(places, Settings())
+    assert "user" in Path(places.cell_git_config).read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_the_agents_directory_is_opened_up_before_a_launch(tmp_path: Path) -> None:
+    """A version that closed it, and ended, must not keep every version after it from being started."""
+    for path in (tmp_path, *tmp_path.parents):
+        if path.owner() == "root" and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o011)
+    bot, cell = tmp_path / "bot", Identity(54_321, 54_321)
+    places = Paths(str(bot), str(tmp_path / "remote"), str(tmp_path / "run"), str(tmp_path / "var"))
+    bot.mkdir()
+    os.chown(bot, 54_321, 54_321)
+    for mode in (0o000, 0o300):
+        bot.chmod(mode)
+        write_door_files(places, Settings(), cell)
+        with cell.acting():
+            assert os.listdir(bot) == [".gitconfig"]
+
+
+@pytest.mark.fault("F58")
+def test_only_the_end_of_a_flooded_log_is_kept_at_the_next_start(tmp_path: Path) -> None:
+    """However much a runner wrote before it died, the older part takes 1 MiB at most and ends with its last words."""
+    (tmp_path / "logs").mkdir()
+    log = tmp_path / "logs/errors.log"
+    log.write_bytes(b"x" * 40_000_000 + b"why it died\n")
+    descriptor, size = boot_files.open_error_log(Below(str(tmp_path)), ".", 1_000_000)
+    os.close(descriptor)
+    kept = (tmp_path / "logs/errors.log.1").read_bytes()
+    assert (size, len(kept), kept.endswith(b"why it died\n")) == (0, MOST_KEPT, True)
+
+
+def test_last_words_are_plain_and_the_telling_ones(tmp_path: Path) -> None:
+    """Colours and control characters of an error log do not reach the PM's page, and entries of a structured log below
+    a warning do not push out what explains the end."""
+    (tmp_path / "logs").mkdir()
+    entry = '{{"event": "step.done", "level": "{}", "step": {}}}'
+    lines = ["MemoryError", entry.format("warning", 1), *(entry.format("info", step) for step in range(40))]
+    (tmp_path / "logs/errors.log").write_text("\x1b[31m" + "\a\n".join(lines) + "\x1b[0m\n")
+    assert boot_files.last_words(Below(str(tmp_path)), ".", 0).splitlines() == lines[:2]
+
+
+# HOME: empty at each start, so that no version acts through what another one left there.
+
+LEFT = {".config/pip/pip.conf": "[global]\nindex-url = https://host.example/\n", ".profile": "exit 3\n"}
+SHOW = "import os, site; print(os.environ['HOME'], sorted(os.listdir(os.environ['HOME'])), site.getusersitepackages())"
+
+
+def boot_of(places: Paths, id: str) -> Boot:
+    return Boot(id, "main", "1" * 40, "birth", places.remote, "merge", places, Limits(10.0, 10, 10.0))
+
+
+def started(places: Paths, id: str, log: Path) -> list[str]:
+    """What a runner of this boot is shown of its HOME."""
+    with log.open("wb") as output:
+        assert not children.spawn(boot_of(places, id), [sys.executable, "-c", SHOW], output.fileno()).wait()
+    return log.read_text().split(maxsplit=1)
+
+
+def test_each_start_has_an_empty_home(places: Paths, tmp_path: Path) -> None:
+    """Nothing of an earlier one is read: neither pip's settings nor a shell's, nor a user site."""
+    homes = [places.bot]
+    for id in ("a" * 32, "b" * 32):
+        for name, text in LEFT.items():
+            Path(homes[-1], name).parent.mkdir(parents=True, exist_ok=True)
+            Path(homes[-1], name).write_text(text)
+        home, shown = started(places, id, tmp_path / "log")
+        assert shown.startswith(f"[] {home}/.local/")
+        homes.append(home)
+    assert homes[1] != homes[2]
+    assert not os.path.lexists(homes[1])
+
+
+def test_a_home_that_somebody_made_first_is_not_used(places: Paths) -> None:
+    """A link or a directory at the new name is moved away, and what cannot be moved stays unread."""
+    os.symlink("/etc", places.home("c" * 32))
+    boot_files.make_home(Below(places.bot), places.home("c" * 32))
+    assert os.listdir(places.home("c" * 32)) == []
+    assert not os.path.islink(places.home("c" * 32))
+
+
+def test_pip_and_git_of_the_cell(places: Paths, tmp_path: Path) -> None:
+    """pip reads no settings of anybody's, and git commits as the agent whatever a clone's configuration says."""
+    env = children.cell_environment(boot_of(places, "d" * 32))
+    assert env["PIP_CONFIG_FILE"] == "/dev/null"
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=tmp_path, env=env, capture_output=True, text=True).stdout
+
+    git("init", "--quiet")
+    git("config", "user.name", "PM")
+    git("config", "user.email", "pm@example.invalid")
+    git("commit", "--quiet", "--allow-empty", "-m", "x")
+    assert git("log", "-1", "--format=%cn <%ce>").strip() == f"{AGENT.name} <{AGENT.email}>"
