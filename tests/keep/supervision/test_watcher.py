@@ -260,9 +260,10 @@ def test_whatever_signal_ends_a_runner_main_leads_again(make_agent: MakeAgent) -
     state = agent.serving()
     version = state.active.version
     for _ in range(500):
-        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
-            watcher.send_signal(number)
-    for number, words in ((signal.SIGKILL, "SIGKILL"), (signal.SIGRTMIN + 1, f"signal {signal.SIGRTMIN + 1}")):
+        for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
+            watcher.send_signal(each)
+    unnamed = int(signal.SIGRTMIN) + 1
+    for number, words in ((int(signal.SIGKILL), "SIGKILL"), (unnamed, f"signal {unnamed}")):
         os.kill(state.active.pid, number)
         state = agent.serving(but=state.active.boot_id)
         assert (state.active.version, state.boots[-2].detail.endswith(words)) == (version, True)
