@@ -185,7 +185,7 @@ def test_what_cannot_be_read_is_a_trouble_and_the_rest_is_shown(desk: Desk) -> N
 def test_duties_that_failed_are_shown(desk: Desk) -> None:
     """Those that were never due are not, nor what failed long ago."""
     for name, at in ((DUTIES[-1].name, time.time()), (DUTIES[0].name, NOW - 90 * 86_400)):
-        details = {"duty": {"name": name, "period": "2026-W04", "state": "failed", "words": "no space left"}}
+        details = {"entry": "dutystep", "name": name, "period": "2026-W04", "state": "failed", "words": "no space left"}
         event = structs.replace(event_of(at=timestamp(at)), metadata=EventMetadata(details=details))
         write_events(desk.home().places.events, [event])
     assert f"\nmind       {DUTIES[-1].words} failed: no space left\n" in (shown := desk.run("status").out)

@@ -110,7 +110,7 @@ class DutyRecord(NamedTuple):
 
 
 def record_of(history: History, name: str) -> DutyRecord:
-    steps = [told.fact for told in history.duties.get(name, ()) if isinstance(told.fact, DutyStep)]
+    steps = [told.fact for told in history.entries(DutyStep) if told.fact.name == name]
     begun = [step.period for step in steps if step.state == "began"]
     over = {step.period for step in steps if step.state == "done" or begun.count(step.period) >= MOST_TRIES}
     why = steps[-1].words if steps and steps[-1].state == "failed" else ""

@@ -1,30 +1,23 @@
 """What the agent did: one fold over the keep's log of events, made once per process and continued as it grows.
 
-Beside acts and notes, an event may hold an entry: its `metadata.details` hold one key of ENTRIES, whose value has that
-key's type. `record.tell` writes such events:
-
-- `promoted`: learning changed memory: it made an item or a belief, validated, contested or settled one.
-- `trial`: a skill was tried: by its self-test, by the regression (other skills' self-tests), or by a review.
-- `moved`: a skill came into another state. `drafted`: a candidate was written or changed by code or by a run.
-- `duty`: a standing duty began, was done, or failed, for one period.
-
-A run tells with its first event what was `shown` to it (ids like `memory/beliefs.md#B-000001`), and with its last one
-(which has `steps`) its `tokens` by kind, its `usd`, the tasks and directives that it `completed`, and what of the mind
-was `loaded` (tokens by id) and `cited` (ids). A recall tells what it has `shown`, and `statements`: keys of these."""
+Beside acts and notes, an event may hold an entry: what code decided of memory, skills and duties (`LogEntry`), which
+`record.tell` writes as `metadata.details`. A run tells with its first event what was `shown` to it (ids like
+`memory/beliefs.md#B-000001`), and with its last one (which has `steps`) its `tokens` by kind, its `usd`, the tasks and
+directives that it `completed`, and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tells what
+it has `shown`, and `statements`: keys of these."""
 
 from __future__ import annotations
 
+import datetime
 import functools
-import re
-from collections import Counter, deque
-from contextlib import closing
+from collections import Counter, defaultdict, deque
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from infra.cell.run_states import StopReason
-from infra.shared.mind.event import MOST_LINE, Count, EventLine, MindEvent, event_files, event_of
+from infra.shared.mind.event import Count, EventLine, MindEvent, event_files, logged_on
 from infra.shared.safe_files import Below
 
 KEPT_DAYS: Final = 90
@@ -37,15 +30,16 @@ FAILED: Final = frozenset(
     )
 ) | {"failed"}
 """Ends of a run that say something of its work; what any other end but `completed` says has nothing to do with it."""
-_REFERENCE = re.compile(
-    r"(?:core|candidates|learned|deprecated|failed)/[a-z0-9][a-z0-9_-]{0,63}@[0-9]+\.[0-9]+\.[0-9]+"
-)
-
-
 What = Literal["item", "belief", "validated", "contested", "superseded", "compatible", "conditions"]
 
 
-class Promoted(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Entry(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="entry", tag=str.lower):
+    """Tagged with its name in small letters."""
+
+
+class Promoted(_Entry, frozen=True):
+    """Learning changed memory: it made an item or a belief, validated, contested or settled one."""
+
     what: What
     key: str
     """Of the statement; two with a `+` between them for a pair."""
@@ -54,7 +48,9 @@ class Promoted(msgspec.Struct, frozen=True, omit_defaults=True):
     """Of the last note that was considered: what the PM took out does not come back by older ones."""
 
 
-class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
+class Trial(_Entry, frozen=True):
+    """A skill was tried: by its self-test, by the regression (other skills' self-tests), or by a review."""
+
     kind: Literal["self_test", "regression", "review"]
     skill: str
     """`candidates/csv-sum@0.1.0`."""
@@ -64,21 +60,27 @@ class Trial(msgspec.Struct, frozen=True, omit_defaults=True):
     words: str = ""
 
 
-class Moved(msgspec.Struct, frozen=True, omit_defaults=True):
+class Moved(_Entry, frozen=True):
+    """A skill came into another state."""
+
     skill: str
     to: str
     hash: str = ""
     why: str = ""
 
 
-class Drafted(msgspec.Struct, frozen=True, omit_defaults=True):
+class Drafted(_Entry, frozen=True):
+    """A candidate was written or changed, by code or by a run."""
+
     skill: str
     """The name alone: what a page had a hand in stays so in later versions."""
     hash: str
     origins: tuple[str, ...] = ()
 
 
-class DutyStep(msgspec.Struct, frozen=True, omit_defaults=True):
+class DutyStep(_Entry, frozen=True):
+    """A standing duty began, was done, or failed, for one period."""
+
     name: str
     period: str
     """`2026-01-31` or `2026-W05`."""
@@ -87,19 +89,13 @@ class DutyStep(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 LogEntry = Promoted | Trial | Moved | Drafted | DutyStep
-ENTRIES: Final[dict[str, type[LogEntry]]] = {
-    "promoted": Promoted,
-    "trial": Trial,
-    "moved": Moved,
-    "drafted": Drafted,
-    "duty": DutyStep,
-}
+E = TypeVar("E", bound=LogEntry)
 
 
-class EntryTold(NamedTuple):
+class EntryTold(NamedTuple, Generic[E]):
     """An entry, and the event that tells it."""
 
-    fact: LogEntry
+    fact: E
     place: str
     """`logs/events/2026-01-31.jsonl:17`."""
     at: str
@@ -110,9 +106,6 @@ class EntryTold(NamedTuple):
 class Run:
     name: str
     began: str
-    label: str = "task"
-    tasks: tuple[str, ...] = ()
-    """Ids of its tasks and directives."""
     end: str = ""
     """How it ended; empty while it goes on."""
     ended: str = ""
@@ -124,6 +117,8 @@ class Run:
     cited: tuple[str, ...] = ()
     commands: list[tuple[str, MindEvent]] = field(default_factory=list)
     """Events with commands, with their places."""
+    skills: set[str] = field(default_factory=set)
+    """That it used."""
 
     @property
     def succeeded(self) -> bool | None:
@@ -159,70 +154,44 @@ class History:
         self.runs = dict[str, Run]()
         """By name, the oldest first."""
         self.notes = deque[NoteTold]()
-        self.promoted, self.moved = list[EntryTold](), list[EntryTold]()
-        self.trials, self.drafted = dict[str, list[EntryTold]](), dict[str, list[EntryTold]]()
-        """By the skill."""
-        self.uses = dict[str, list[SkillUse]]()
+        self.uses = defaultdict[str, list[SkillUse]](list)
         """By `learned/NAME@1.0.0`."""
-        self.duties = dict[str, list[EntryTold]]()
-        """By name."""
         self.counts = Counter[tuple[str, ...]]()
         self.last_seq, self.first_day = 0, ""
-        self._day, self._offset, self._line = since, 0, 0
+        self._entries = defaultdict[type, list[EntryTold[Any]]](list)
+        self._day, self._line = since, 0
 
     def read(self, events: Below) -> None:
         """What was added since. Raises OSError."""
         for day in event_files(events, self._day):
             if day != self._day:
-                self._day, self._offset, self._line = day, 0, 0
+                self._day, self._line = day, 0
                 self._forget(day)
                 self.first_day = self.first_day or day
-            with closing(events.opened(day)) as file:
-                file.seek(self._offset)
-                while (line := file.readline(MOST_LINE)).endswith(b"\n"):
-                    self._offset, self._line = self._offset + len(line), self._line + 1
-                    self.add(EventLine(day, self._line, event_of(line)))
+            for line in logged_on(events, day, self._line):
+                self._line = line.line
+                self.add(line)
 
     def add(self, line: EventLine) -> None:
-        event = line.event
-        if event is None:
-            self.counts["unreadable",] += 1
-            return
-        self.last_seq = max(self.last_seq, event.seq)
+        event, details = line.event, line.event.metadata.details
+        self.last_seq = event.seq
         self.counts.update(counts_of(event))
-        for key in event.metadata.details.keys() & ENTRIES.keys():
-            self._add_entry(key, line.place, event)
+        if entry := _converted(details, LogEntry) if "entry" in details else None:
+            self._entries[type(entry)].append(EntryTold(entry, line.place, event.timestamp, event.seq))
         if event.run_id:
             self._add_act(line.place, event)
 
+    def entries(self, kind: type[E]) -> list[EntryTold[E]]:
+        """The oldest first."""
+        return self._entries[kind]
+
     def origins_of(self, skill: str) -> tuple[str, ...]:
         """The sites that work had read which wrote this skill, in any of its versions."""
-        found = [each.fact for each in self.drafted.get(skill, ())]
-        return tuple(dict.fromkeys(site for each in found if isinstance(each, Drafted) for site in each.origins))
-
-    def _add_entry(self, key: str, place: str, event: MindEvent) -> None:
-        entry = _converted(event.metadata.details[key], ENTRIES[key])
-        match entry:
-            case Promoted():
-                into = self.promoted
-                self.counts["promoted", entry.what] += 1
-            case Moved():
-                into = self.moved
-            case Trial():
-                into = self.trials.setdefault(entry.skill, [])
-                self.counts["skill_failures", entry.skill] += entry.kind == "self_test" and not entry.passed
-            case Drafted():
-                into = self.drafted.setdefault(entry.skill, [])
-            case DutyStep():
-                into = self.duties.setdefault(entry.name, [])
-            case _:
-                return
-        into.append(EntryTold(entry, place, event.timestamp, event.seq))
+        found = [told.fact for told in self.entries(Drafted) if told.fact.skill == skill]
+        return tuple(dict.fromkeys(site for each in found for site in each.origins))
 
     def _add_act(self, place: str, event: MindEvent) -> None:
-        run = self.runs.get(event.run_id)
-        if run is None:
-            run = self.runs[event.run_id] = Run(event.run_id, event.timestamp)
+        run = self.runs.setdefault(event.run_id, Run(event.run_id, event.timestamp))
         details = event.metadata.details
         run.origins.update(dict.fromkeys(event.metadata.origins))
         run.shown += [*_texts(details.get("shown")), *_texts(details.get("statements"))]
@@ -233,14 +202,13 @@ class History:
         if event.execution.commands:
             run.commands.append((place, event))
         skill = event.context.triggering_skill or ""
-        if _REFERENCE.fullmatch(skill) and not event.metadata.label.startswith("exploration"):
-            uses = self.uses.setdefault(skill, [])
-            if not any(use.run is run for use in reversed(uses[-100:])):
-                uses.append(SkillUse(run, place, event.timestamp, event.seq))
+        if "@" in skill and skill not in run.skills and not event.metadata.label.startswith("exploration"):
+            run.skills.add(skill)
+            self.uses[skill].append(SkillUse(run, place, event.timestamp, event.seq))
 
     def _add_state(self, run: Run, event: MindEvent) -> None:
+        """It began or goes on, or it is over."""
         details = event.metadata.details
-        run.label, run.tasks = event.metadata.label, _texts(details.get("directives"))
         is_over = "steps" in details
         run.end, run.ended = (event.metadata.status, event.timestamp) if is_over else ("", "")
         if is_over:
@@ -248,19 +216,15 @@ class History:
                 _texts(details.get("cited")),
                 _converted(details.get("loaded"), dict[str, int]) or {},
             )
-            if run.succeeded is False:
-                used = [skill for skill, uses in self.uses.items() if any(use.run is run for use in uses[-100:])]
-                self.counts.update({("skill_failures", skill): 1 for skill in used})
+            self.counts.update({("skill_failures", skill): 1 for skill in run.skills if run.succeeded is False})
 
     def _forget(self, day: str) -> None:
         """What is older than KEPT_DAYS on this day."""
-        import datetime
-
-        since = str(datetime.date.fromisoformat(day[:10]) - datetime.timedelta(days=min(KEPT_DAYS, int(day[:4]))))
+        since = str(datetime.date.fromisoformat(day[:10]) - datetime.timedelta(days=KEPT_DAYS))
         while self.notes and self.notes[0].event.timestamp < since:
             self.notes.popleft()
         while self.runs and (run := next(iter(self.runs.values()))).began < since:
-            run.commands, run.shown = [], []
+            run.commands, run.shown = [], []  # a use of a skill holds it
             del self.runs[run.name]
 
 
@@ -278,19 +242,24 @@ def history_of(events: str) -> History:
 
 def counts_of(event: MindEvent) -> dict[tuple[str, ...], float]:
     """What one event adds to the counters."""
-    metadata = event.metadata
+    metadata, details = event.metadata, event.metadata.details
     found: dict[tuple[str, ...], float] = {("events",): 1, ("errors",): event.event_type == "error"}
     found["exploration_usd",] = metadata.curiosity_spend
     if event.event_type != "task_update" and metadata.context_tokens:
         found |= {("acts",): 1, ("context_tokens",): metadata.context_tokens}
     if metadata.tool == "recall":
-        found |= {("recalls",): 1, ("recall_ms",): event.execution.duration_ms}
-    if event.event_type == "task_update" and "steps" in metadata.details:
-        found |= {("runs", metadata.status): 1, ("failures",): metadata.status in FAILED}
-        found["completed",] = len(_texts(metadata.details.get("completed")))
-        found["usd", metadata.label] = _converted(metadata.details.get("usd"), float) or 0.0
-        tokens = _converted(metadata.details.get("tokens"), dict[str, Count]) or {}
+        found["recalls",] = 1
+    if event.event_type == "task_update" and "steps" in details:
+        found["runs", metadata.status] = 1
+        found["completed",] = len(_texts(details.get("completed")))
+        found["usd", metadata.label] = _converted(details.get("usd"), float) or 0.0
+        tokens = _converted(details.get("tokens"), dict[str, Count]) or {}
         found |= {("tokens", kind): count for kind, count in tokens.items()}
+    match _converted(details, LogEntry) if "entry" in details else None:
+        case Promoted(what=what):
+            found["promoted", what] = 1
+        case Trial(kind="self_test", skill=skill, passed=False):
+            found["skill_failures", skill] = 1
     return {name: count for name, count in found.items() if count}
 
 
@@ -298,7 +267,7 @@ def _converted(raw: object, kind: Any) -> Any:
     """None for what is not of this type: an event that says too much stops nothing."""
     try:
         return msgspec.convert(raw, kind)
-    except (msgspec.ValidationError, TypeError, RecursionError, OverflowError):
+    except msgspec.ValidationError:
         return None
 
 

@@ -1,8 +1,8 @@
 """Learning: what the notes of runs become in memory, by thresholds alone. After a run that noted something, and each
 day and each week as duties; the model is asked about pairs that may contradict each other, and about nothing else.
 
-A pass reads the events, decides, and then changes the files; done again, it changes nothing more. A summary that comes
-out empty, or cannot be written, ends its pass before memory is touched; the events stay as they are."""
+A pass reads the events, decides, and then changes the files; done again, it changes nothing more. A summary that
+cannot be written ends its pass before memory is touched; the events stay as they are."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from infra.cell.mind.notes import CHECK_SECONDS, details_of
 from infra.cell.mind.promote import PROMOTIONS, Learnt, Noted, noted_in, promote
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
-from infra.cell.mind.summaries import EmptySummary, summary
+from infra.cell.mind.summaries import summary
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventLine, event_at, logged_on, name_of
 from infra.shared.mind.layout import DAILY, FAILURES, HEALTH, WEEKLY
@@ -48,7 +48,7 @@ def _begun(context: MindContext) -> _Pass:
     """Raises OSError."""
     facts, history = memory.read(context.places.mind, context.now()), history_of(context.places.events)
     noted = noted_in(history.notes, facts, context.said_by())
-    told = tuple((each.at, each.fact) for each in history.promoted if isinstance(each.fact, Promoted))
+    told = tuple((each.at, each.fact) for each in history.entries(Promoted))
     learnt = promote(noted, facts, told, context.thresholds, context.now())
     return _Pass(facts, history, noted, told, learnt)
 
@@ -61,18 +61,18 @@ def after_run(context: MindContext) -> str:
 
 def make_daily(context: MindContext, day: str) -> str:
     """The summary of a UTC day, if anything happened, and then what was noted until now into memory. Gives what came of
-    it. Raises EmptySummary, OSError: then memory is as it was."""
+    it. Raises OSError: then memory is as it was."""
     begun = _begun(context)
     noted, lines = [each for each in begun.noted if each.at.startswith(day)], _events_of(context, [day])
     becoming = _became([*_told_on(begun, [day]), *begun.learnt.told], begun.learnt.facts)
-    if any(line.event is None or line.event.run_id for line in lines):  # a duty alone is no news
+    if any(line.event.run_id for line in lines):  # a duty alone is no news
         _write(context, f"{DAILY}/{day}.md", lambda: summary(day, lines, noted, begun.learnt.refused, becoming))
     return _waits(context) or _apply(context, begun)
 
 
 def make_weekly(context: MindContext, week: str) -> str:
-    """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises EmptySummary, OSError:
-    then memory is as it was."""
+    """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError: then
+    memory is as it was."""
     begun, days = _begun(context), days_of(week)
     becoming = _became(_told_on(begun, days), begun.before)
     becoming += [f"contested: {each.id}: {each.claim}" for each in begun.before.every if each.status == "contested"]
@@ -174,10 +174,10 @@ def _save(context: MindContext, before: Facts, after: Facts, told: Sequence[Prom
 
 
 def _write(context: MindContext, path: str, text: Callable[[], str]) -> None:
-    """Raises EmptySummary, OSError, and tells of it."""
+    """Raises OSError, and tells of it."""
     try:
         memory.write(context.places.mind, path, text())
-    except (EmptySummary, OSError) as error:
+    except OSError as error:
         context.note("mind.summary_failed", what=path, error=str(error))
         words = f"{error}\n\nMemory was not changed in this pass; the events stay as they are."
         memory.tell_of(context.places.mind, FAILURES, f"Summary {path}", words)

@@ -20,7 +20,7 @@ from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, RunResult, Told
 from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
-from infra.cell.mind.history import ENTRIES, LogEntry
+from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted, Trial
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
@@ -53,12 +53,12 @@ _SAYS_WHICH = frozenset(["path", "url", "query", "words", "kind", "since", "bran
 _PUSH = re.compile(r"\bgit\b[^\n;|&]{0,200}\bpush\b")
 _SKILL = re.compile(r"(?:^|/)skills/((?:core|learned|candidates)/[A-Za-z0-9_.-]{1,80})(?:/SKILL)?\.md")
 _VERSION = re.compile(r"^\s{0,4}[Vv]ersion:\s*[\"']?([0-9A-Za-z.+-]{1,40})", re.MULTILINE)
-_TYPES: Final[dict[str, EventType]] = {
-    "promoted": "note",
-    "trial": "skill_execution",
-    "moved": "self_modification",
-    "drafted": "self_modification",
-    "duty": "task_update",
+_TYPES: Final[dict[type[LogEntry], EventType]] = {
+    Promoted: "note",
+    Trial: "skill_execution",
+    Moved: "self_modification",
+    Drafted: "self_modification",
+    DutyStep: "task_update",
 }
 """Of events with an entry of the history."""
 
@@ -115,9 +115,8 @@ def tell(context: MindContext, *entries: LogEntry, words: str = "") -> None:
     """Raises OSError when the keep does not take them now: then they go with the next events."""
     outbox = outbox_of(context.places.mind)
     for entry in entries:
-        key = next(key for key, kind in ENTRIES.items() if isinstance(entry, kind))
-        metadata = EventMetadata(label=MAINTENANCE, tool=key, status="ok", details={key: msgspec.to_builtins(entry)})
-        outbox.put(MindEvent(_TYPES[key], outcomes=Outcomes(observations=words), metadata=metadata))
+        metadata = EventMetadata(label=MAINTENANCE, status="ok", details=msgspec.to_builtins(entry))
+        outbox.put(MindEvent(_TYPES[type(entry)], outcomes=Outcomes(observations=words), metadata=metadata))
     outbox.send(context.record)
 
 

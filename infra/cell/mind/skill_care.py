@@ -100,8 +100,9 @@ class SkillCare:
     def weekly(self) -> str:
         """Learned skills that so many weekly reviews did not see used, and that no other needs, are deprecated."""
         skills, history, gone = read_skills(self._root), self._history(), list[str]()
-        steps = history.duties.get(DEPRECATION_SCAN, ())
-        scans = [each.at for each in steps if isinstance(each.fact, DutyStep) and each.fact.state == "done"]
+        scans = [
+            at for step, _, at, _ in history.entries(DutyStep) if (step.name, step.state) == (DEPRECATION_SCAN, "done")
+        ]
         needed = [met_by(each, skills.found) for skill in skills.of(*USED) for each in skill.head.dependencies]
         for skill in skills.of(LEARNED):
             learned = last_move(skill, history)

@@ -46,19 +46,17 @@ def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings:
     return found
 
 
-def trials_of(skill: Skill, history: History, hash: str = "") -> Iterator[tuple[EntryTold, Trial]]:
+def trials_of(skill: Skill, history: History, hash: str = "") -> Iterator[tuple[EntryTold[Trial], Trial]]:
     """The oldest first; of the folder with this hash, if given."""
-    for told in history.trials.get(skill.reference, ()):
-        if isinstance(told.fact, Trial) and hash in ("", told.fact.hash):
+    for told in history.entries(Trial):
+        if told.fact.skill == skill.reference and hash in ("", told.fact.hash):
             yield told, told.fact
 
 
-def last_move(skill: Skill, history: History, into: bool = True) -> tuple[EntryTold, Moved] | None:
+def last_move(skill: Skill, history: History, into: bool = True) -> tuple[EntryTold[Moved], Moved] | None:
     """Into its present state; else also out of it, but for a change of it that became a candidate."""
-    for told in reversed(history.moved):
+    for told in reversed(history.entries(Moved)):
         move = told.fact
-        if not isinstance(move, Moved):
-            continue
         is_out = not into and move.skill == skill.reference and not move.to.startswith(CANDIDATES)
         if is_out or move.to == skill.reference:
             return told, move
@@ -88,8 +86,8 @@ def confidence(skill: Skill, history: History) -> float:
 
 def known_hash(skill: Skill, history: History) -> str:
     """Of the folder, as it was told last that it was drafted or changed; empty when it never was."""
-    told = [each.fact for each in history.drafted.get(skill.head.name, ())]
-    return next((fact.hash for fact in reversed(told) if isinstance(fact, Drafted)), "")
+    told = [each.fact for each in history.entries(Drafted) if each.fact.skill == skill.head.name]
+    return told[-1].hash if told else ""
 
 
 def _told(skill: Skill, history: History) -> list[SkillUse]:

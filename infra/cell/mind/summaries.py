@@ -6,7 +6,7 @@ before later runs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from infra.cell.mind.promote import Noted
 from infra.shared.mind.event import EventLine
@@ -15,22 +15,14 @@ from infra.shared.text import counted, cut, one_line
 MOST_LINES, MOST_WORDS = 60, 240
 
 
-class EmptySummary(ValueError):
-    """There is something to tell of, and none of it can be told."""
-
-
 def summary(
-    title: str, lines: Iterable[EventLine], noted: Sequence[Noted], refused: Mapping[str, str], memory: Sequence[str]
+    title: str, lines: Sequence[EventLine], noted: Sequence[Noted], refused: Mapping[str, str], memory: Sequence[str]
 ) -> str:
     """`noted`: what is told of with what became of it; `refused`: why a statement, by its key, is no memory; `memory`:
-    what became of memory, in words. Raises EmptySummary."""
-    tasks, runs, failures, number, unreadable = dict[str, str](), set[str](), list[str](), 0, 0
+    what became of memory, in words."""
+    tasks, runs, failures = dict[str, str](), set[str](), list[str]()
     for line in lines:
         event = line.event
-        if event is None:
-            unreadable += 1
-            continue
-        number += 1
         runs.update(filter(None, (event.run_id,)))
         if event.event_type == "error":
             words = event.outcomes.observations or event.context.intent or event.metadata.status
@@ -39,8 +31,6 @@ def summary(
             failures.append(f"- {cut(one_line(words), MOST_WORDS)} ({line.place})")
         if event.event_type == "task_update" and event.context.task_id:
             tasks[event.context.task_id] = one_line(event.metadata.status or event.outcomes.observations)[:60]
-    if unreadable and not number:
-        raise EmptySummary(f"none of the {counted(unreadable, 'line')} of events of {title} can be read")
     observed = [
         f"- {each.subject}: {cut(each.statement, MOST_WORDS)} "
         f"[{each.origin}; {refused.get(each.key, 'in memory')}; {each.place}]"
@@ -56,8 +46,7 @@ def summary(
         "Observations": observed,
         "Memory": [f"- {cut(each, MOST_WORDS)}" for each in memory],
     }
-    head = f"{counted(number, 'event')} of {counted(len(runs), 'run')}, {counted(len(failures), 'failure')}"
-    head += f"; {counted(unreadable, 'line')} could not be read." if unreadable else "."
+    head = f"{counted(len(lines), 'event')} of {counted(len(runs), 'run')}, {counted(len(failures), 'failure')}."
     return f"# {title}\n\n{head}\n" + "".join(_part(name, lines) for name, lines in parts.items() if lines)
 
 

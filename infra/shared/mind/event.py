@@ -4,9 +4,9 @@ model; the keep stamps it and appends it to a file that the cell reads and canno
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from typing import Annotated, Any, BinaryIO, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -17,13 +17,10 @@ EventType = Literal["skill_execution", "task_update", "self_modification", "erro
 Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
 """A line with a larger number is no event: sums stay numbers."""
 SUFFIX: Final = ".jsonl"
-MOST_LINE: Final = 1 << 20
-"""Bytes of a line: longer ones are not ours."""
 MOST_FILES: Final = 40_000
 """A century of days."""
 PLACE: Final = re.compile(rf"{EVENTS}/([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}\.jsonl):([0-9]{{1,9}})")
 """How an event is named: `logs/events/2026-01-31.jsonl:17`."""
-_NAME = re.compile(r"\d{4}-\d\d-\d\d" + re.escape(SUFFIX), re.ASCII)
 
 
 class Command(msgspec.Struct, frozen=True):
@@ -61,7 +58,7 @@ class Outcomes(msgspec.Struct, frozen=True):
 class EventMetadata(msgspec.Struct, frozen=True):
     llm_model: str = ""
     context_tokens: Count = 0
-    confidence: float | None = None
+    confidence: None = None
     """The schema has it; nothing here measures one."""
     curiosity_spend: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     """US dollars of the exploration budget since the event before."""
@@ -92,14 +89,13 @@ class MindEvent(msgspec.Struct, frozen=True):
 
 
 class EventLine(NamedTuple):
-    """A line of a day's file, read."""
+    """An event, and where it stands."""
 
     day: str
     """The file's name."""
     line: int
     """From 1."""
-    event: MindEvent | None
-    """None for one that is no event, as one that a power cut tore."""
+    event: MindEvent
 
     @property
     def place(self) -> str:
@@ -118,48 +114,30 @@ def event_files(events: Below, since: str = "") -> list[str]:
         names = events.names(".", MOST_FILES)
     except FileNotFoundError:
         return []
-    return [name for name in sorted(names) if _NAME.fullmatch(name) and name >= since]
+    return sorted(name for name in names if name.endswith(SUFFIX) and name >= since)
 
 
-def logged(events: Below, since: str = "", is_wanted: Callable[[bytes], bool] = bool) -> Iterator[EventLine]:
-    """The lines of all files from this day on that are wanted, by their bytes. Raises OSError."""
-    for name in event_files(events, since):
-        yield from logged_on(events, name, is_wanted)
-
-
-def logged_on(events: Below, name: str, is_wanted: Callable[[bytes], bool] = bool) -> Iterator[EventLine]:
-    """Those of one file; none of one that is missing. Raises OSError."""
+def logged_on(events: Below, name: str, behind: int = 0) -> Iterator[EventLine]:
+    """The events of one file, from behind this line on; none of a missing file. A line that a power cut tore is passed
+    over. Raises OSError."""
     try:
         opened = events.opened(name)
     except FileNotFoundError:
         return
     with closing(opened) as file:
-        for number, line in enumerate(_lines_of(file), 1):
-            if line.strip() and is_wanted(line):
-                yield EventLine(name, number, event_of(line))
+        for number, line in enumerate(file, 1):
+            if number > behind:
+                try:
+                    yield EventLine(name, number, _DECODER.decode(line))
+                except (msgspec.MsgspecError, ValueError):
+                    continue
 
 
 def event_at(events: Below, place: str) -> MindEvent | None:
     """The event that `logs/events/2026-01-31.jsonl:17` names. Raises OSError."""
     found = PLACE.search(place)
-    lines = logged_on(events, found[1]) if found else ()
+    lines = logged_on(events, found[1], int(found[2]) - 1) if found else ()
     return next((each.event for each in lines if found and each.line == int(found[2])), None)
-
-
-def event_of(line: bytes) -> MindEvent | None:
-    """What a later version writes beside is passed over."""
-    try:
-        return _DECODER.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, ValueError):
-        return None
-
-
-def _lines_of(file: BinaryIO) -> Iterator[bytes]:
-    """Lines without their ends, of a file of any size; of one that is too long, so much that it is no event."""
-    while line := file.readline(MOST_LINE):
-        yield line.removesuffix(b"\n")
-        while line and not line.endswith(b"\n"):
-            line = file.readline(MOST_LINE)
 
 
 _DECODER = msgspec.json.Decoder(MindEvent)

@@ -206,12 +206,13 @@ class Life:
 
     def done(self, duty: str) -> int:
         """For how many periods."""
-        steps = [told.fact for told in history_of(self.mind.places.events).duties[duty]]
-        return len({step.period for step in steps if isinstance(step, DutyStep) and step.state == "done"})
+        steps = [told.fact for told in history_of(self.mind.places.events).entries(DutyStep)]
+        return len({step.period for step in steps if (step.name, step.state) == (duty, "done")})
 
     def failed(self) -> dict[str, str]:
         history = history_of(self.mind.places.events)
-        return {name: why for name in history.duties if (why := record_of(history, name).why)}
+        names = {told.fact.name for told in history.entries(DutyStep)}
+        return {name: why for name in names if (why := record_of(history, name).why)}
 
     def texts(self) -> str:
         """Memory, but candidates."""

@@ -238,7 +238,7 @@ def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
 def test_a_new_mind_owes_no_summary_of_the_day_before(tmp_path: Path) -> None:
     mind, beats = OneMind(str(tmp_path), NOW), list[str]()
     assert Maintenance(lambda doing, seconds: beats.append(doing)).tend(mind.context(), False, never)
-    done = {name: steps[-1].fact for name, steps in history_of(mind.places.events).duties.items()}
+    done = {told.fact.name: told.fact for told in history_of(mind.places.events).entries(DutyStep)}
     assert done.keys() == {"exploration_reset", "health_check", "recheck", "skill_review"}
     words = "no exploration (exploration.usd is not set)"
     assert done["exploration_reset"] == DutyStep("exploration_reset", "2026-01-31", "done", words)

@@ -31,8 +31,7 @@ def end(seq: int, status: str, run: str = "r1", day: str = DAY, **details: Any) 
 
 def history_of(tmp_path: Path, *lines: str) -> History:
     for line in lines:
-        day = json.loads(line)["timestamp"] if line.startswith("{") else DAY
-        with (tmp_path / name_of(day)).open("a") as file:
+        with (tmp_path / name_of(json.loads(line)["timestamp"])).open("a") as file:
             file.write(line)
     history = History()
     history.read(Below(str(tmp_path)))
@@ -52,20 +51,19 @@ def test_a_run_is_told_by_its_events(tmp_path: Path) -> None:
     assert (found.counts["tokens", "input"], found.counts["usd", "task"], found.last_seq) == (7, 0.5, 5)
 
 
-def test_facts_are_told_and_read_again(tmp_path: Path) -> None:
+def test_entries_are_told_and_read_again(tmp_path: Path) -> None:
     mind = OneMind(str(tmp_path), 1e9)
-    facts = (
+    entries = (
         Promoted("item", "k", "L-000001", 3),
         Trial("self_test", SKILL, "h", False),
         Moved("a", "b"),
         Drafted("csv-sum", "h", ("a.example",)),
         DutyStep("daily_summary", DAY, "done"),
     )
-    tell(mind.context(), *facts)
+    tell(mind.context(), *entries)
     history = History()
     history.read(Below(mind.places.events))
-    found = (*history.promoted, *history.trials[SKILL], *history.moved, *history.drafted["csv-sum"])
-    assert tuple(told.fact for told in (*found, *history.duties["daily_summary"])) == facts
+    assert tuple(told.fact for entry in entries for told in history.entries(type(entry))) == entries
     assert history.origins_of("csv-sum") == ("a.example",)
     assert history.counts["skill_failures", SKILL] == history.counts["promoted", "item"] == 1
 
@@ -73,21 +71,24 @@ def test_facts_are_told_and_read_again(tmp_path: Path) -> None:
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
     history = history_of(tmp_path, raw(1), raw(2))
     with (tmp_path / name_of(DAY)).open("a") as file:
-        file.write(raw(3) + raw(4)[:40])  # the keep writes at this moment
+        file.write(f"torn\n{raw(3)}{raw(4)[:40]}")  # the keep writes at this moment
+    history.read(Below(str(tmp_path)))
+    with (tmp_path / name_of(DAY)).open("a") as file:
+        file.write(raw(4)[40:])
     (tmp_path / name_of("2026-02-01")).write_text(raw(5, day="2026-02-01"))
     history.read(Below(str(tmp_path)))
-    history.read(Below(str(tmp_path)))
-    assert history.counts["events",] == 4
+    assert (history.counts["events",], history.last_seq) == (5, 5)
 
 
-def test_what_is_wrong_costs_its_line_alone(tmp_path: Path) -> None:
-    huge = raw(2, details={"promoted": {"what": "item", "key": "k", "seq": 10**30}})
-    wrong = [raw(3, details={"trial": 1}), end(4, "completed", usd="x", tokens={"input": -1}, loaded=[]), "torn\n"]
+def test_what_says_too_much_stops_nothing(tmp_path: Path) -> None:
+    huge = raw(2, details={"entry": "promoted", "what": "item", "key": "k", "seq": 10**30})
+    wrong = [raw(3, details={"entry": 1}), end(4, "completed", usd="x", tokens={"input": -1}, loaded=[])]
     found = history_of(tmp_path, raw(1), huge, *wrong, raw(6))
-    assert (found.counts["events",], found.counts["unreadable",], found.promoted, found.trials) == (5, 1, [], {})
+    assert (found.counts["events",], found.entries(Promoted)) == (5, [])
 
 
-def test_old_runs_are_forgotten_and_facts_are_not(tmp_path: Path) -> None:
-    old = (raw(1, "note", "note", skill=SKILL), raw(2, details={"moved": {"skill": "a", "to": "b"}}))
+def test_old_runs_are_forgotten_and_entries_are_not(tmp_path: Path) -> None:
+    old = (raw(1, "note", "note", skill=SKILL), raw(2, details={"entry": "moved", "skill": "a", "to": "b"}))
     found = history_of(tmp_path, *old, raw(3, run="r2", day="2026-07-01"))
-    assert (list(found.runs), len(found.notes), len(found.moved), len(found.uses[SKILL])) == (["r2"], 0, 1, 1)
+    assert (list(found.runs), len(found.notes)) == (["r2"], 0)
+    assert (len(found.entries(Moved)), len(found.uses[SKILL])) == (1, 1)

@@ -17,7 +17,6 @@ from infra.cell.mind import learn, memory
 from infra.cell.mind.coherence import judged
 from infra.cell.mind.memory import Fact
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.summaries import EmptySummary
 from infra.shared import comms
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
@@ -143,17 +142,11 @@ def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learni
 def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> None:
     """Its events stay, and the failure is told."""
     mind.say(Said("r1", "it is 80", how="check"))
-    Path(mind.places.events, "2026-01-06.jsonl").write_bytes(b"\x00\xff garbage\n" * 3)
-    mind.now += 2 * DAY
-    with pytest.raises(EmptySummary, match="none of the 3 lines"):
-        learn.make_daily(mind.live, "2026-01-06")
-    assert not mind.facts
-    assert "Memory was not changed" in mind.read(FAILURES)
     (Path(mind.root) / "logs/daily/2026-01-05.md").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
         learn.make_daily(mind.live, "2026-01-05")
     assert not mind.facts
-    assert mind.read(FAILURES).count("## ") == 2
+    assert "Memory was not changed" in mind.read(FAILURES)
 
 
 def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Learning) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from infra.cell.mind import memory
-from infra.cell.mind.history import history_of
+from infra.cell.mind.history import Promoted, history_of
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import StopReason
 from infra.shared.clock import timestamp
@@ -104,8 +104,8 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
     holding = {each.subject: each.claim for each in held if each.id[0] == "L" and each.status == "active"}
     assert not {fact.subject for fact in facts[: plan.changed] if fact.value in holding.get(fact.subject, "")}
     junk_day = timestamp(START + 4 * DAY)[:10]
-    promoted = [each for each in history_of(life.mind.places.events).promoted if each.at.startswith(junk_day)]
-    assert sum(getattr(each.fact, "what", "") in ("item", "belief") for each in promoted) <= 10
+    promoted = [each for each in history_of(life.mind.places.events).entries(Promoted) if each.at.startswith(junk_day)]
+    assert sum(each.fact.what in ("item", "belief") for each in promoted) <= 10
     assert "looks like" not in life.texts()
     assert POISON not in life.texts()
     assert life.done("daily_summary") == plan.days

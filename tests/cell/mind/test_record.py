@@ -20,10 +20,11 @@ from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason
 from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
-from infra.shared.mind.event import EventMetadata, MindEvent, logged
+from infra.shared.mind.event import EventMetadata, MindEvent
 from infra.shared.requests import MAX_BYTES, MAX_EVENTS, Recorded
 from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind
+from tests.shared.mind.events import logged
 from tests.shared.rows import each_row
 
 NOW = 1769856132.345
@@ -61,7 +62,7 @@ class Bench:
         self.recorder.record(Entered(step + 1, RunState.PLAN))
 
     def events(self) -> list[MindEvent]:
-        return [each.event for each in logged(self.below) if each.event]
+        return [each.event for each in logged(self.below.root)]
 
 
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:

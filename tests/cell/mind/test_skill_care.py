@@ -19,7 +19,7 @@ from infra.cell.loop.registry import Verdict
 from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
-from infra.cell.mind.history import DutyStep, history_of
+from infra.cell.mind.history import DutyStep, Trial, history_of
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
@@ -76,8 +76,9 @@ class Skilled:
     def save(self) -> None:
         publish(self.mind.context(), "saved", "saved")
 
-    def trials(self, reference: str = "candidates/csv-sum@0.1.0") -> list[Any]:
-        return [told.fact for told in history_of(self.mind.places.events).trials.get(reference, ())]
+    def trials(self, reference: str = "candidates/csv-sum@0.1.0") -> list[Trial]:
+        told = [told.fact for told in history_of(self.mind.places.events).entries(Trial)]
+        return [trial for trial in told if trial.skill == reference]
 
     def runs(self, *names: str, status: str = "completed", skill: str = "candidates/csv-sum@0.1.0") -> None:
         """Runs that used the skill, each with its end."""

@@ -33,11 +33,11 @@ class Log:
         self.lines.append(EventLine("2026-01-31.jsonl", seq, event))
         return self
 
-    def fact(self, key: str, fact: LogEntry) -> Log:
-        return self.add("skill_execution", details={key: msgspec.to_builtins(fact)}, label="maintenance")
+    def fact(self, fact: LogEntry) -> Log:
+        return self.add("skill_execution", details=msgspec.to_builtins(fact), label="maintenance")
 
     def trial(self, kind: TrialKind, passed: bool = True, hash: str = HASH) -> Log:
-        return self.fact("trial", Trial(kind, REFERENCE, hash, passed))
+        return self.fact(Trial(kind, REFERENCE, hash, passed))
 
     def tried(self) -> Log:
         for kind in TRIALS:
@@ -83,7 +83,7 @@ NEEDY = a_skill("learned/needy@1.0.0", "learned/csv-sum@1.0.0") | a_skill("learn
         (passing(), SKILL.replace("core/files@1.0.0", "core/files@2.0.0"), (), ["regression"]),
         (passing(), SKILL, (NEEDY,), ["regression"]),
         (Log(), SKILL, (), [*TRIALS, "uses"]),
-        (passing().fact("drafted", Drafted("csv-sum", "sha256:01", ("evil.example",))), SKILL, (), ["review"]),
+        (passing().fact(Drafted("csv-sum", "sha256:01", ("evil.example",))), SKILL, (), ["review"]),
     ],
 )
 def test_each_condition_alone_keeps_it_out(

@@ -9,12 +9,11 @@ import pytest
 from infra.cell.mind import notes as left_notes
 from infra.cell.runner.work import Next, Work
 from infra.shared.conversation import Completion, Request, ToolUse
-from infra.shared.mind.event import logged
 from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
-from infra.shared.safe_files import Below
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import Canned, bash, calls, says
 from tests.cell.minds import PmMind
+from tests.shared.mind.events import logged
 
 pytestmark = pytest.mark.heavy
 
@@ -32,7 +31,7 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     wakes = cell.wakes(context)
     Work(context, wakes).look(ticked=False)
     wakes.close()
-    events = [each.event for each in logged(Below(cell.places.events)) if each.event]
+    events = [each.event for each in logged(cell.places.events)]
     notes = [each for each in events if each.metadata.tool == "note"]
     assert [(each.event_type, each.metadata.details.get("statement")) for each in notes] == [
         ("error", None),

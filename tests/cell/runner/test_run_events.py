@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from infra.cell.run_states import StopReason
-from infra.shared.mind.event import MindEvent, event_files, logged
+from infra.shared.mind.event import MindEvent, event_files
 from infra.shared.safe_files import Below
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 from tests.cell.runner.test_resume import session_of_the_command
 from tests.cell.runner.test_run import work
+from tests.shared.mind.events import logged
 
 
 def with_mind(cell: Cell) -> Below:
@@ -25,7 +26,7 @@ def with_mind(cell: Cell) -> Below:
 
 
 def events(log: Below) -> list[MindEvent]:
-    return [each.event for each in logged(log) if each.event]
+    return [each.event for each in logged(log.root)]
 
 
 def test_each_run_leaves_its_events(cell: Cell) -> None:

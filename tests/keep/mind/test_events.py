@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from infra.keep.mind.events import EventLog
-from infra.shared.mind.event import MindEvent, logged
+from infra.shared.mind.event import MindEvent
 from infra.shared.paths import Paths
-from infra.shared.safe_files import Below
 from tests.faults.disks import fill, small_disk
+from tests.shared.mind.events import logged
 
 NOW = 1769856132.0
 RUN = "2026-01-31T104000.000Z-0123abcd"
@@ -26,7 +26,7 @@ def places(tmp_path: Path) -> Paths:
 
 
 def events(places: Paths) -> list[MindEvent]:
-    return [line.event for line in logged(Below(places.events)) if line.event]
+    return [line.event for line in logged(places.events)]
 
 
 def test_the_keep_stamps_what_it_is_told(places: Paths) -> None:

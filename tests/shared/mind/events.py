@@ -10,12 +10,16 @@ import msgspec
 from infra.shared.mind.event import (
     Command,
     EventContext,
+    EventLine,
     EventMetadata,
     Execution,
     MindEvent,
     Outcomes,
+    event_files,
+    logged_on,
     name_of,
 )
+from infra.shared.safe_files import Below
 
 DAY = "2026-01-31T10:42:12.345Z"
 
@@ -39,6 +43,11 @@ def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.
 
 def encoded(event: MindEvent) -> bytes:
     return msgspec.json.encode(event) + b"\n"
+
+
+def logged(directory: str) -> list[EventLine]:
+    """All that stands there, in order."""
+    return [line for name in event_files(Below(directory)) for line in logged_on(Below(directory), name)]
 
 
 def write_events(directory: str, events: Iterable[MindEvent]) -> None:
