@@ -10,12 +10,12 @@ from pathlib import Path
 
 from bench.peers import MINI, installed, mini
 from bench.tables import Table, goal, ratio, rounds, timed, times
+from infra.cell.interruption import Interruption
 from infra.cell.loop.context.context import Room
-from infra.cell.loop.interruption import Interruption
 from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.seed_tools import seed_tools
 from infra.cell.run_states import StopReason
+from infra.cell.tools.seed import seed_tools
 from infra.shared.boot import Boot
 from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
 from infra.shared.paths import Paths

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Model
+from infra.cell.interruption import Interruption
 from infra.cell.log import Log, logger
-from infra.cell.loop.interruption import Interruption
 from infra.cell.page import Page
 from infra.cell.services.supervisor import Services
 from infra.cell.state import State

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from infra.cell.interruption import Interruption
 from infra.cell.log import Log
-from infra.cell.loop.interruption import Interruption
 from infra.shared.door import Answer, connect
 from infra.shared.requests import Tips, Where
 

@@ -18,7 +18,7 @@ import msgspec
 
 from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
-from infra.cell.loop.interruption import Interruption
+from infra.cell.interruption import Interruption
 from infra.cell.wakes import Wakes
 from infra.keep.repository.page_text import archived
 from infra.keep.services.children import runner_command

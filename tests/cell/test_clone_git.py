@@ -12,7 +12,7 @@ import pytest
 
 from infra.cell.clone_git import NO_DRIVERS, CloneGit, disarm, harmless, outside
 from infra.cell.clone_tip import CloneTip
-from infra.cell.loop import hop_tools
+from infra.cell.tools import hop
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.git_environment import safe_environment
@@ -122,7 +122,7 @@ def test_a_repository_inside_starts_no_program_either(tmp_path: Path) -> None:
     def with_gitpython() -> object:
         with gitpython.Repo(mind.root) as repo:
             repo.git.update_environment(**safe_environment())
-            return hop_tools.uncommitted(repo)
+            return hop.uncommitted(repo)
 
     calls: list[Callable[[], object]] = [
         lambda: git("status", "--porcelain"),

@@ -140,7 +140,7 @@ REPORT_FOR_EVER = """
 import sys
 from infra.shared.boot import from_json
 from infra.cell.cell import cell_of
-from infra.cell.loop.interruption import Interruption
+from infra.cell.interruption import Interruption
 context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
 number = 0
 while True:
@@ -269,7 +269,7 @@ import resource, sys
 from infra.shared.boot import from_json
 from infra.cell.life import make_way
 from infra.cell.cell import cell_of
-from infra.cell.loop.interruption import Interruption
+from infra.cell.interruption import Interruption
 context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
 limit = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))

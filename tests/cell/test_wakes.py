@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.wakes import Wakes, next_tick
 from infra.keep.sockets import listen
 from tests.cell.cell import Cell

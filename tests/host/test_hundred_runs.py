@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Event, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from host.errors import CommandError
 from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Answered, Entered, RunResult
 from infra.cell.run_states import RunState, StopReason

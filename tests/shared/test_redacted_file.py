@@ -21,12 +21,10 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.life.start import failed
 from infra.cell.log import logger
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.context.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.cell.loop.loop import Acted, Entered, Event, Told
-from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind.record import Recorder
 from infra.cell.run_states import RunState
@@ -34,6 +32,8 @@ from infra.cell.runner.transcript import Transcript
 from infra.cell.services.output import ServiceLog
 from infra.cell.state import STATE_FILE, State, UnsentReport
 from infra.cell.status_file import WORKING, RunnerStatus, write_status
+from infra.cell.tools.registry import Position
+from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.shared.boot import Boot, Limits, parse_line
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER

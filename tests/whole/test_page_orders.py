@@ -20,9 +20,9 @@ from urllib.parse import quote, unquote
 
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.seed_tools import seed_tools
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
+from infra.cell.tools.seed import seed_tools
 from infra.keep import arguments, sockets
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import AssistantAction, Respond, ToolCall, ToolResult
+from infra.cell.interruption import Interrupted
 from infra.cell.loop.context.context import Context, Room, Summarised
-from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.progress import Progress, RunConfig, stop_reason, words_on
-from infra.cell.loop.registry import Dispatch
 from infra.cell.loop.ways import WAYS
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.registry import Dispatch
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Message, Request
 

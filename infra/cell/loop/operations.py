@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.registry import REFUSED
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.protocol.calls import HOPS, SIGNALS, TYPES, call_of
 from infra.cell.protocol.operations import EVENTS, PROTOCOL, Event, Message, Operation, OperationError, UserMessage
 from infra.cell.protocol.read import RefusedOperation
+from infra.cell.tools.registry import REFUSED
 
 _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the payload of the result."""

@@ -5,7 +5,7 @@ was begun and not answered has an answer that says so, and the calls behind it i
 
 from __future__ import annotations
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.context.context import Summarised
 from infra.cell.loop.loop import Acted, Entered, Event, TaskContext, Told
 from infra.cell.loop.recorded import Recorded

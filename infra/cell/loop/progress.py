@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.protocol.operations import DENIED, FAILED
 from infra.cell.run_states import StopReason
 

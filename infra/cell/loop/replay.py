@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import problem_with_input
 from infra.cell.loop.loop import MAY_AWAIT, Acted, Entered, Event, RunResult, Task, TaskContext, Told, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.loop.seed_tools import SEED_TOOLS
 from infra.cell.protocol.operations import VALIDATION
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.arguments import problem_with_input
+from infra.cell.tools.seed import SEED_TOOLS
 from infra.shared.conversation import Completion, Request, ToolSpec
 
 _Key = TypeVar("_Key", int, tuple[int, int])

@@ -13,9 +13,8 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Event
-from infra.cell.loop.registry import Tool
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import (
     RECALL,
@@ -29,6 +28,7 @@ from infra.cell.mind.recall import (
     shown,
     words_of,
 )
+from infra.cell.tools.registry import Tool
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.sections import sections

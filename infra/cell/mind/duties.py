@@ -11,7 +11,6 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from infra.cell.loop.deadline import OutOfTime, within
 from infra.cell.mind import clone, learn, profile
 from infra.cell.mind.health import check_sandbox
 from infra.cell.mind.history import DutyStep, History, history_of
@@ -19,6 +18,7 @@ from infra.cell.mind.memory import tell_of
 from infra.cell.mind.mind import MindContext, is_tainted
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
+from infra.cell.tools.deadline import OutOfTime, within
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import FAILURES
 from infra.shared.text import cut

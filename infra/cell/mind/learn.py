@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from infra.cell.loop.actions import ToolCall
+from infra.cell.actions import ToolCall
 from infra.cell.mind import memory
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, make_coherent, report
 from infra.cell.mind.history import History, Promoted, history_of

@@ -9,14 +9,14 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import Acted, Event, RunResult
-from infra.cell.loop.registry import Position, Tool
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.context import Reads, RecallOfRun
 from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
 from infra.cell.mind.record import Recorder
 from infra.cell.mind.thresholds import Thresholds
+from infra.cell.tools.registry import Position, Tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import TASK, Completion, Request
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git

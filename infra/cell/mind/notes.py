@@ -12,11 +12,11 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import SideEffect, Tool, ToolError
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
 from infra.cell.mind.statements import STOP_WORDS, problem_with_check, words_of
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool, ToolError
 from infra.shared import comms
 from infra.shared.conversation import ToolSpec
 from infra.shared.mind.layout import INBOX, SCRATCH
@@ -161,8 +161,8 @@ def note_tool(
     """`checkout` is where checks run; `said_by` gives the id of the directive or task that has these words."""
 
     def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
-        from infra.cell.loop import command  # not for `minifram-mind`
-        from infra.cell.loop.bash_tool import environment
+        from infra.cell.tools import command  # not for `minifram-mind`
+        from infra.cell.tools.bash import environment
 
         try:
             details = msgspec.convert({**given, "check": given.get("check", "").strip()}, NoteDetails)

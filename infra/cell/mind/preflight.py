@@ -58,8 +58,8 @@ def _write(mind: Below) -> None:
 
 
 def _run(context: MindContext) -> None:
-    from infra.cell.loop import command
-    from infra.cell.loop.bash_tool import environment
+    from infra.cell.tools import command
+    from infra.cell.tools.bash import environment
 
     ran = command.run(
         COMMAND,

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import SideEffect, Tool
+from infra.cell.actions import ToolResult
 from infra.cell.mind.statements import STOP_WORDS, key_of, normalised
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool
 from infra.shared.clock import timestamp
 from infra.shared.conversation import ToolSpec
 from infra.shared.mind import layout

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, RunResult, Told
-from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted, Trial
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
+from infra.cell.tools.registry import Position
 from infra.shared.conversation import EXPLORATION, MAINTENANCE, TASK, Completion
 from infra.shared.door import encoded
 from infra.shared.mind.event import (

@@ -12,13 +12,13 @@ from typing import Final, Literal
 
 import msgspec
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.bash_tool import BASH
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.mind.history import Trial
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skill_gate import TrialKind
 from infra.cell.mind.skills import CORE, LEARNED, Skill, Skills, files_of, moved_to
 from infra.cell.protocol.operations import POLICY
+from infra.cell.tools.bash import BASH
 from infra.shared.conversation import MAINTENANCE, Message, Request, Text
 from infra.shared.mind.layout import INVARIANTS, PRINCIPLES, SCRATCH
 from infra.shared.safe_files import Below

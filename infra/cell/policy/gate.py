@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from infra.cell.loop.registry import Gate, Tool, Verdict
 from infra.cell.mind.notes import NOTE
 from infra.cell.policy.rules import FILE_TOOLS, Call, Names, decide
 from infra.cell.protocol.operations import DENIED
+from infra.cell.tools.registry import Gate, Tool, Verdict
 from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy
 
 INSTEAD = "Do something else, or say in your report why it is needed"

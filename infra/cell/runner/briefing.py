@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from infra.cell.cell import Cell
 from infra.cell.clones import with_clones
-from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.runner.job import is_job
+from infra.cell.tools.hop import fetch_all
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch
 from infra.shared.comms import Directive

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.interruption import Interrupted
+from infra.cell.interruption import Interrupted
 from infra.cell.loop.patience import Outage, next_wait
 from infra.cell.status_file import WAITING
 from infra.shared.clock import timestamp

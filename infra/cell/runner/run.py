@@ -10,15 +10,11 @@ from collections.abc import Collection, Sequence
 
 from infra.cell import report_titles
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.loop.bash_tool import BASH
 from infra.cell.loop.context.context import Room, Summarised
 from infra.cell.loop.context.images import Loader
 from infra.cell.loop.loop import Acted, Answered, Entered, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
-from infra.cell.loop.registry import Position
-from infra.cell.loop.seed_tools import seed_tools
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
 from infra.cell.merged_clones import remove_merged
 from infra.cell.mind import notes
@@ -39,6 +35,10 @@ from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_t
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
 from infra.cell.status_file import WORKING
+from infra.cell.tools.bash import BASH
+from infra.cell.tools.registry import Position
+from infra.cell.tools.seed import seed_tools
+from infra.cell.tools.tool import Toolbox
 from infra.cell.wakes import Wakes
 from infra.shared.boot import OPERATIONS
 from infra.shared.clock import began, timestamp

@@ -6,16 +6,16 @@ import os
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from infra.cell.actions import ToolCall
 from infra.cell.cell import Cell
-from infra.cell.loop.actions import ToolCall
 from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.recorded import Recorded
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.context import Reads, as_operations
 from infra.cell.page import PageSeen
 from infra.cell.protocol.guide import guide
 from infra.cell.runner import briefing, resume
 from infra.cell.runner.transcript import SUFFIX
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
 from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Request, Text, ToolResult, ToolUse

@@ -6,7 +6,7 @@ from __future__ import annotations
 import signal
 from types import FrameType
 
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
 
 __all__ = ["Interrupted", "Interruption", "listen"]
 

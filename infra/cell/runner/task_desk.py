@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from infra.cell.cell import Cell
+from infra.cell.clip import clip
 from infra.cell.clone_tip import CloneTip
-from infra.cell.loop.context.clip import clip
 from infra.cell.loop.loop import RunResult
-from infra.cell.loop.registry import Position
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindRun
 from infra.cell.mind.tasks import TaskAnswer, TaskEvidence, TaskFiles, TasksSeen, TaskStatus, has_failed, question_in
 from infra.cell.run_states import StopReason
@@ -22,6 +21,7 @@ from infra.cell.runner.mind import mind_context
 from infra.cell.runner.tries import may_begin, next_try_at, stops_of_task
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.state import Explored
+from infra.cell.tools.registry import Position
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive

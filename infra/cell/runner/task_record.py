@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.cell import Cell
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.hop_tools import fetch_all
 from infra.cell.loop.loop import Acted, Event
 from infra.cell.mind.tasks import TaskEvidence
+from infra.cell.tools.hop import fetch_all
 from infra.shared.branches import MIND
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import GitError

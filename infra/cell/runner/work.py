@@ -13,7 +13,6 @@ import time
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.life import make_way
 from infra.cell.life.make_way import catch_up, is_outdated
-from infra.cell.loop.bash_tool import environment
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.patience import next_run_seconds
 from infra.cell.page import PageSeen
@@ -27,6 +26,7 @@ from infra.cell.runner.task_desk import TaskDesk
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, pm_has_moved, stops_since_word
 from infra.cell.runner.troubles import Troubles, await_model_door
 from infra.cell.services.supervisor import Services
+from infra.cell.tools.bash import environment
 from infra.cell.wakes import Wakes, next_tick
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp

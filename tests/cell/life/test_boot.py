@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from infra import runner
 from infra.cell.cell import cell_of
-from infra.cell.loop.interruption import Interruption
+from infra.cell.interruption import Interruption
 from infra.keep.sockets import listen
 from infra.shared import boot as boot_values
 from infra.shared.boot import Boot, parse_line

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
 from infra.cell.doors import Refused
+from infra.cell.interruption import Interruption
 from infra.cell.life import examination, hop
 from infra.cell.life.hop import MainMoved, NotValidated
-from infra.cell.loop.interruption import Interruption
 from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared.door import DoorAway, Failure

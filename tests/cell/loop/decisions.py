@@ -9,19 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.file_tools import file_tools
-from infra.cell.loop.hop_tools import BOOTSTRAP
-from infra.cell.loop.interruption import Interruption
+from infra.cell.actions import ToolResult
+from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import News
 from infra.cell.protocol.calls import call_of
 from infra.cell.protocol.operations import OPERATIONS as KINDS
 from infra.cell.runner.transcript import Transcript
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.hop import BOOTSTRAP
+from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.hop_tools import BOOTSTRAP
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.operations import event_of, said
-from infra.cell.loop.registry import SideEffect, Tool, Verdict
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.tools.hop import BOOTSTRAP
+from infra.cell.tools.registry import SideEffect, Tool, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import OPENING_PREFIX
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
 from infra.cell.loop.context import summarise, tokens
 from infra.cell.loop.context.context import KEPT_STEPS, OVERFLOW_SHARE, Room, Summarised
 from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD
@@ -18,9 +17,10 @@ from infra.cell.loop.loop import Answered, Event, RunResult, Task, TaskContext, 
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import recorded
-from infra.cell.loop.registry import SideEffect, Tool
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolSpec, ToolUse, Usage, to_plain
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.records import as_lines

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import ToolCall
+from infra.cell.actions import ToolResult as Done
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import ToolCall
-from infra.cell.loop.actions import ToolResult as Done
 from infra.cell.loop.context.images import MOST_SHOWN, KeptImage, Loader, shown_by
-from infra.cell.loop.context.spill import MOST_TOGETHER
 from infra.cell.loop.context.tokens import IMAGE_BYTES, bytes_of
-from infra.cell.loop.file_tools import file_tools
 from infra.cell.loop.loop import Acted
 from infra.cell.loop.recorded import recorded
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import ByOperations, ByTools
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.spill import MOST_TOGETHER
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES_CHARS,

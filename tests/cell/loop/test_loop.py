@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
+from infra.cell.interruption import Interrupted
 from infra.cell.loop import loop, progress, ways
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Task, TaskContext, Told, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.registry import SideEffect, Tool
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,

@@ -11,17 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.edits import edited
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.loop.registry import ToolError, Verdict
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.policy.gate import gate_of
 from infra.cell.protocol.operations import ERROR_TYPES, EVENTS, OPERATIONS, STATUSES
 from infra.cell.protocol.read import REPLY_BYTES
+from infra.cell.tools.edits import edited
+from infra.cell.tools.registry import ToolError, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.policy import Policy, Rule
 from tests.cell.loop.workbench import LIMIT, Workbench
-from tests.shared.protocol.shapes_seen import SHAPES
+from tests.cell.protocol.shapes_seen import SHAPES
 
 
 @pytest.fixture
@@ -372,6 +372,6 @@ def many(name: str) -> Callable[[int], str]:
 
 @pytest.mark.heavy
 def test_a_full_list_is_carried_out(bench: Workbench) -> None:
-    """200 operations; one more is refused whole (`tests/shared/protocol`)."""
+    """200 operations; one more is refused whole (`tests/cell/protocol`)."""
     events = bench.reply(many("true")(200))
     assert [event["operation"] for event in events] == [str(n) for n in range(1, 201)]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import NOT_BEGUN, UNKNOWN, Player
 from infra.cell.loop.progress import IDLE_TO_END, RunConfig

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop import progress
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
 from infra.cell.loop.loop import Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import (
@@ -24,9 +23,10 @@ from infra.cell.loop.progress import (
     stop_reason,
 )
 from infra.cell.loop.recorded import recorded
-from infra.cell.loop.registry import SideEffect, Tool
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import Completion, ToolSpec, ToolUse
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import Canned, calls, says, texts

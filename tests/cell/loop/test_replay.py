@@ -8,18 +8,18 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from infra.cell.actions import ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.interruption import Interrupted
+from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import Event, Task, TaskContext, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Recorded, recorded
-from infra.cell.loop.registry import SideEffect, Tool, ToolError
 from infra.cell.loop.replay import replay
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool, ToolError
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse, to_plain
 from tests.cell.loop.records import MOST_STEPS, OPENING, as_lines
 from tests.cell.loop.replies import calls, says

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from infra.cell.actions import AssistantAction, Respond, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.actions import AssistantAction, Respond, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.interruption import Interrupted
+from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import (
     TRANSITIONS,
     Acted,
@@ -31,11 +30,12 @@ from infra.cell.loop.loop import (
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, RunConfig
 from infra.cell.loop.recorded import OPENED, recorded
-from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import OUTSIDE, replay
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.protocol.operations import ERROR_TYPES, STATUSES
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
 from tests.cell.loop.records import OPENING, as_lines

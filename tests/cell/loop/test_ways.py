@@ -11,19 +11,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.bash_tool import BASH
-from infra.cell.loop.file_tools import DELETE_FILE, READ_FILE
-from infra.cell.loop.hop_tools import BOOTSTRAP
+from infra.cell.actions import ToolResult
 from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.operations import event_of
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import OPENED, recorded
-from infra.cell.loop.registry import SideEffect, Tool, ToolError, Verdict
 from infra.cell.loop.replay import replay
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
 from infra.cell.run_states import StopReason
+from infra.cell.tools.bash import BASH
+from infra.cell.tools.files import DELETE_FILE, READ_FILE
+from infra.cell.tools.hop import BOOTSTRAP
+from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
 from tests.cell.loop.records import as_lines

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.file_tools import file_tools
-from infra.cell.loop.interruption import Interruption
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
 from infra.cell.loop.operations import HANDED_OVER, calls_of, event_of
-from infra.cell.loop.registry import Gate
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.protocol.operations import OPERATIONS, Event, Operation
 from infra.cell.protocol.read import RefusedOperation, Requested, read
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.registry import Gate
+from infra.cell.tools.tool import Toolbox
 
 LIMIT = 2000
 

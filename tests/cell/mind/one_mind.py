@@ -9,7 +9,7 @@ import tempfile
 from typing import Any
 
 from infra.cell.clone_git import CloneGit, disarm
-from infra.cell.loop.interruption import Interruption
+from infra.cell.interruption import Interruption
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.keep.mind.events import EventLog

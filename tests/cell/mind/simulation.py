@@ -13,16 +13,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Entered, NotRecorded, RunResult
-from infra.cell.loop.registry import Position
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.mind.duties import Maintenance, record_of
 from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall import recall
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Toolbox
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text

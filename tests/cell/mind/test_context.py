@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from infra.cell.loop.context.tokens import FIRST_TOKENS_PER_BYTE
-from infra.cell.loop.registry import Position
 from infra.cell.mind.context import (
     BYTES_PER_TOKEN,
     TIERS,
@@ -22,6 +21,7 @@ from infra.cell.mind.context import (
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.recall import REFERENCE, Hit
 from infra.cell.mind.thresholds import Thresholds
+from infra.cell.tools.registry import Position
 from infra.shared.mind.layout import (
     BELIEFS,
     CONTEXT_POLICY,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.interruption import Interrupted
+from infra.cell.interruption import Interrupted
 from infra.cell.mind.duties import DUTIES, Duty, DutyRecord, Maintenance, due, record_of
 from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.interruption import Interruption
 from infra.cell.mind import learn, memory
 from infra.cell.mind.coherence import judged
 from infra.cell.mind.memory import Fact
 from infra.cell.mind.mind import MindContext
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared import comms
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM

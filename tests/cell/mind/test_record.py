@@ -11,13 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Acted, Answered, Entered, NotRecorded, RunResult, Told
-from infra.cell.loop.registry import Position
 from infra.cell.loop.ways import News
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason
+from infra.cell.tools.registry import Position
 from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
 from infra.shared.mind.event import EventMetadata, MindEvent

@@ -12,11 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.file_tools import file_tools
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Verdict
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.interruption import Interruption
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
 from infra.cell.mind.history import DutyStep, Trial, history_of
@@ -26,6 +22,10 @@ from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
 from infra.cell.mind.skill_gate import TRIALS
 from infra.cell.mind.skill_trials import MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS
 from infra.cell.protocol.operations import DENIED
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.registry import Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent

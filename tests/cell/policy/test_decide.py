@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.registry import SideEffect, Tool, Verdict
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.policy.gate import file_at, gate_of
 from infra.cell.policy.rules import Call, Decision, decide
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import SideEffect, Tool, Verdict
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import ToolSpec
 from infra.shared.policy import Do, Policy, Rule
 from tests.shared.rows import each_row

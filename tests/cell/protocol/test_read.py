@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS, Operation, Shell
 from infra.cell.protocol.read import REPLY_BYTES, NotTaken, RefusedOperation, Requested, Words, read
-from tests.shared.protocol.shapes_seen import FENCED, LS, SHAPES
+from tests.cell.protocol.shapes_seen import FENCED, LS, SHAPES
 
 
 def verdict(text: str) -> str:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.loop.registry import Verdict
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
+from infra.cell.tools.registry import Verdict
 from infra.shared import comms
 from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interrupted
 from infra.cell.log import Log
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.interruption import Interrupted
 from infra.cell.loop.loop import Acting
 from infra.cell.loop.player import UNKNOWN
 from infra.cell.loop.recorded import Done, Recorded

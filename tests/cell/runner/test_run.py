@@ -17,7 +17,7 @@ import pytest
 
 from infra.cell.cell import TENDING_SECONDS
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
 from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing

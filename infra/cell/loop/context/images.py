@@ -4,15 +4,14 @@ bytes are read when a request is sent, so that a record stays small and a run th
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.context.spill import Spill
 from infra.cell.media_types import media_type_of
+from infra.cell.tools.spill import ENDINGS, IMAGE, digest_of
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
     MOST_IMAGES_CHARS,
@@ -28,10 +27,7 @@ from infra.shared.conversation import (
 from infra.shared.paths import OUTPUTS
 from infra.shared.safe_files import whole_file
 
-IMAGE = "image"
-"""The fact of a result that an image belongs to it."""
 MOST_SHOWN = 10
-ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _KEPT = re.compile(rf"{OUTPUTS}/[0-9a-f]{{16}}\.({'|'.join(ENDINGS.values())})")
 
 
@@ -49,17 +45,6 @@ class KeptImage(Image, frozen=True, tag_field="type", tag="image"):
     @property
     def words(self) -> str:
         return f"[image: {self.media_type}, {self.length} bytes, not shown now; read_file {self.path} shows it again]"
-
-
-def is_image(content: bytes) -> bool:
-    return b"\0" in content and bool(media_type_of(content))
-
-
-def keep(spill: Spill, content: bytes) -> dict[str, Any]:
-    """What is known of an image, now that it is in a file. Raises OSError."""
-    media_type = media_type_of(content)
-    path = spill.keep_whole(content, ENDINGS[media_type])
-    return {"media_type": media_type, "bytes": len(content), "sha256": _digest(content), "path": path}
 
 
 def shown_by(facts: Mapping[str, Any]) -> tuple[Image, ...]:
@@ -133,10 +118,6 @@ def _loaded(image: KeptImage, checkout: str) -> Image | Text:
         )
     except OSError:
         content = b""
-    if _digest(content) != image.sha256 or media_type_of(content) != image.media_type:
+    if digest_of(content) != image.sha256 or media_type_of(content) != image.media_type:
         return Text(f"[image: {image.media_type}, {image.length} bytes, not kept any more]")
     return Image(image.media_type, base64.b64encode(content).decode())
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from infra.cell.loop.context.clip import clip
+from infra.cell.clip import clip
 from infra.shared.conversation import END_TURN, MAX_TOKENS, Completion, Message, Text, ToolResult, ToolUse
 from infra.shared.text import cut
 

@@ -11,19 +11,19 @@ from typing import Any, get_args
 
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.bash_tool import bash_tool
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Position
-from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.web_tools import DETAILS, web_tools
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
 from infra.cell.policy.gate import gate_of
 from infra.cell.protocol.operations import ERROR_TYPES
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.web import DETAILS, web_tools
 from infra.shared.door import Failure
 from infra.shared.paths import CHECKOUT_VARIABLE, ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.policy import Policy, Rule
 from infra.shared.web import WebErrorType
-from tests.cell.loop.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
+from tests.cell.tools.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.bash_tool import bash_tool, environment
-from infra.cell.loop.context.spill import MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import BRIEFLY, Gate, SideEffect, Tool, ToolError, Verdict
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.bash import bash_tool, environment
+from infra.cell.tools.registry import BRIEFLY, Gate, SideEffect, Tool, ToolError, Verdict
+from infra.cell.tools.spill import MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import OUTPUTS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.loop.context.clip import HeadAndTail, clip
+from infra.cell.clip import HeadAndTail, clip
 from tests.shared.texts import any_text
 
 

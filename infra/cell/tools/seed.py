@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from infra.cell.loop.bash_tool import BASH, bash_tool
-from infra.cell.loop.file_tools import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
-from infra.cell.loop.hop_tools import BOOTSTRAP, ROLLBACK, hop_tools
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Gate, Position, Tool
-from infra.cell.loop.toolbox import Toolbox
-from infra.cell.loop.web_tools import FETCH_PAGE, WEB_SEARCH, web_tools
+from infra.cell.interruption import Interruption
+from infra.cell.tools.bash import BASH, bash_tool
+from infra.cell.tools.files import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
+from infra.cell.tools.hop import BOOTSTRAP, ROLLBACK, hop_tools
+from infra.cell.tools.registry import Gate, Position, Tool
+from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.web import FETCH_PAGE, WEB_SEARCH, web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
 
 
 def test_a_request_outside_of_a_block_is_only_noted() -> None:

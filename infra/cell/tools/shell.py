@@ -9,8 +9,8 @@ import sys
 import msgspec
 
 from infra.cell.doors import Refused, Web
-from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.web_tools import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
+from infra.cell.tools.spill import Spill
+from infra.cell.tools.web import LEAST_CHARS, USUAL_CHARS, kept_whole, shown, shown_results
 from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.web import MOST_CHARS, Fetch, Search
 

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.deadline import OutOfTime, within
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.registry import SideEffect, Tool
-from infra.cell.loop.toolbox import Toolbox
 from infra.cell.run_states import StopReason
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.deadline import OutOfTime, within
+from infra.cell.tools.registry import SideEffect, Tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import ToolSpec, ToolUse
 from tests.cell.loop.records import OPENING
 from tests.cell.loop.replies import Canned, calls, results, says

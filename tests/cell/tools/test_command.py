@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop import command
-from infra.cell.loop.command import Ran
-from infra.cell.loop.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interrupted, Interruption
+from infra.cell.tools import command
+from infra.cell.tools.command import Ran
 from tests.cell.loop.waiting import gone, wait_for
 
 

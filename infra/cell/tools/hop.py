@@ -10,12 +10,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from infra.cell.actions import ToolResult
 from infra.cell.clone_git import NO_SUBMODULES, disarm
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.interruption import Interruption
 from infra.cell.report_titles import verdict_against
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import BRIEFLY, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch, problem_with_ref
 from infra.shared.comms import reports, with_sections

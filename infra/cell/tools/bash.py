@@ -11,12 +11,12 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from infra.cell.loop import command
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.context.spill import MOST_BYTES, Spill
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.registry import Position, SideEffect, Tool, ToolError
+from infra.cell.actions import ToolResult
+from infra.cell.interruption import Interruption
+from infra.cell.tools import command
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import Position, SideEffect, Tool, ToolError
+from infra.cell.tools.spill import MOST_BYTES, Spill
 from infra.shared import boot
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE

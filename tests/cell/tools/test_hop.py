@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.hop_tools import hop_tools
-from infra.cell.loop.interruption import Interruption
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
+from infra.cell.tools.hop import hop_tools
+from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import Boot, Limits
 from infra.shared.branches import version
 from infra.shared.paths import Paths

@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.arguments import problem_with_input
-from infra.cell.loop.deadline import OutOfTime, within
-from infra.cell.loop.interruption import Interrupted
-from infra.cell.loop.registry import REFUSED, Gate, Tool, ToolError, Verdict
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interrupted
 from infra.cell.protocol.operations import TIMEOUT
+from infra.cell.tools.arguments import problem_with_input
+from infra.cell.tools.deadline import OutOfTime, within
+from infra.cell.tools.registry import REFUSED, Gate, Tool, ToolError, Verdict
 from infra.shared.conversation import ToolSpec
 from infra.shared.repository.git import GitError
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.loop.actions import ToolCall, ToolResult
-from infra.cell.loop.file_tools import READ_BYTES, file_tools
-from infra.cell.loop.toolbox import Toolbox
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.tools.files import READ_BYTES, file_tools
+from infra.cell.tools.tool import Toolbox
 
 LIMIT = 400
 

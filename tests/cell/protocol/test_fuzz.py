@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from infra.cell.protocol.read import Requested, read
-from tests.shared.protocol.fuzz import PIECES, inputs, problem, whole
+from tests.cell.protocol.fuzz import PIECES, inputs, problem, whole
 
 
 def examine(seed: int, count: int) -> None:

@@ -19,8 +19,8 @@ from infra.cell.protocol.operations import EVENTS, OPERATIONS, Operation, proble
 from infra.cell.protocol.read import Requested, form, read
 from infra.keep.programs import keep_command, keep_environment
 from tests.cell.loop.examples import read_examples
+from tests.cell.protocol.schemas import events_schema, operations_schema
 from tests.cell.protocol.test_read import _operation
-from tests.shared.protocol.schemas import events_schema, operations_schema
 
 SPEC = Path(__file__).parents[3] / "spec/protocol"
 

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from infra.cell.loop.context.clip import HeadAndTail
-from infra.cell.loop.interruption import Interruption
+from infra.cell.clip import HeadAndTail
+from infra.cell.interruption import Interruption
 
 POLITE_SECONDS = 0.5
 """Between asking a session to end and ending it."""

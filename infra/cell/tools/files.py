@@ -12,14 +12,13 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.context.clip import clip
-from infra.cell.loop.context.images import IMAGE, is_image, keep
-from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.edits import edited
-from infra.cell.loop.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.actions import ToolResult
+from infra.cell.clip import clip
 from infra.cell.protocol.operations import is_elided
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.edits import edited
+from infra.cell.tools.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.tools.spill import IMAGE, Spill, is_image
 from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
 from infra.shared.safe_files import Below
 
@@ -144,7 +143,7 @@ def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
             f"{path} is an image of {size} bytes; at most {MOST_IMAGE_BYTES} can be shown",
             "Make a smaller one by a program, and read that",
         )
-    kept = keep(spill, content)
+    kept = spill.keep_image(content)
     return ToolResult(
         f"{path} is an image (sha256 {kept['sha256'][:16]})", facts={"path": path, "lines": 0, IMAGE: kept}
     )

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from typing import Any
 
+from infra.cell.media_types import media_type_of
 from infra.shared.paths import OUTPUTS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.secret_shapes import redacted_bytes
@@ -16,6 +18,17 @@ MOST_BYTES = 1 << 19
 TORN_BYTES = 1 << 12
 MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
 """Of all outputs, and how many bytes they take together; of more, the oldest go."""
+IMAGE = "image"
+"""The fact of a result that an image belongs to it."""
+ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
+
+
+def is_image(content: bytes) -> bool:
+    return b"\0" in content and bool(media_type_of(content))
+
+
+def digest_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def as_kept(output: bytes) -> bytes:
@@ -53,13 +66,14 @@ class Spill:
             RedactedFile(whole).replace(kept)
         return path
 
-    def keep_whole(self, content: bytes, ending: str) -> str:
-        """The same of what is no text and must not be cut, such as an image. Raises OSError."""
+    def keep_image(self, content: bytes) -> dict[str, Any]:
+        """The same of an image, which is not cut; gives what is known of it. Raises OSError."""
         os.makedirs(self._directory, exist_ok=True)
-        path = f"{OUTPUTS}/{hashlib.sha256(content).hexdigest()[:16]}.{ending}"
+        media_type, digest = media_type_of(content), digest_of(content)
+        path = f"{OUTPUTS}/{digest[:16]}.{ENDINGS[media_type]}"
         self._make_room(len(content))
         RedactedFile(os.path.join(self._checkout, path)).replace(content)
-        return path
+        return {"media_type": media_type, "bytes": len(content), "sha256": digest, "path": path}
 
     def _make_room(self, wanted: int) -> None:
         """The oldest go."""

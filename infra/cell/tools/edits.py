@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from infra.cell.loop.registry import ToolError
 from infra.cell.protocol.operations import problem_with_edit
+from infra.cell.tools.registry import ToolError
 
 SHOWN_PLACES = 20
 MOST_LINES, MOST_LINE_CHARS = 20_000, 300

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from infra.cell.actions import ToolResult
 from infra.cell.doors import Refused, Web
-from infra.cell.loop.actions import ToolResult
-from infra.cell.loop.arguments import schema
-from infra.cell.loop.context.spill import Spill
-from infra.cell.loop.registry import Position, SideEffect, Tool
+from infra.cell.tools.arguments import schema
+from infra.cell.tools.registry import Position, SideEffect, Tool
+from infra.cell.tools.spill import Spill
 from infra.shared.conversation import ToolSpec
 from infra.shared.door import Failure
 from infra.shared.text import counted
