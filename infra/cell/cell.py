@@ -12,7 +12,7 @@ from infra.cell.doors import Keep, Model
 from infra.cell.interruption import Interruption
 from infra.cell.log import Log, logger
 from infra.cell.page import Page
-from infra.cell.services.supervisor import Services
+from infra.cell.services.services import Services
 from infra.cell.state import State
 from infra.cell.status import StatusFile
 from infra.shared.boot import Boot

@@ -6,7 +6,6 @@ import ast
 import contextlib
 import io
 import json
-import os
 import random
 import re
 import subprocess
@@ -29,7 +28,7 @@ from infra.cell.loop.ways import News
 from infra.cell.mind.record import Recorder
 from infra.cell.run_states import RunState
 from infra.cell.runner.transcript import Transcript
-from infra.cell.services.output import ServiceLog
+from infra.cell.services.services import ServiceLog
 from infra.cell.state import STATE_FILE, State, UnsentReport
 from infra.cell.status_file import WORKING, RunnerStatus, write_status
 from infra.cell.tools.registry import Position
@@ -38,7 +37,6 @@ from infra.shared.boot import Boot, Limits, parse_line
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
-from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted, redacted_value
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.leaks import Place, counters_stay, examine
@@ -58,7 +56,6 @@ class Cell:
         self.transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
         self.spill = Spill(str(place))
         self.state = State(str(place), QUIET)
-        self.log = ServiceLog(Below(str(place)), "service.log")
         self.places: dict[str, Place] = {
             "transcript, told": lambda words, given: self.record(Told(1, words, News(words, words))),
             "transcript, acted": lambda words, given: self.record(
@@ -128,13 +125,10 @@ class Cell:
 
     def service(self, words: str, given: Mapping[str, Any]) -> str:
         (self.path / "service.log").unlink(missing_ok=True)
-        pipe = self.log.pipe()
-        os.write(pipe, words.encode() + b"\nEND\n")
-        os.close(pipe)
-        deadline = time.monotonic() + 30
-        while not (text := (self.path / "service.log").read_text()).endswith("END\n") and time.monotonic() < deadline:
-            time.sleep(0.001)
-        return text
+        log = ServiceLog(str(self.path), "service.log")
+        log.write(words.encode())
+        log.close()
+        return (self.path / "service.log").read_text()
 
     def boot_log(self, words: str, given: Mapping[str, Any]) -> str:
         path = self.path / BOOT_LOG
@@ -278,8 +272,7 @@ ALLOWED = {
     "infra/runner.py": "the first line of a boot, before anything else is imported",
     "infra/cell/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/cell.py": "one constant line",
-    "infra/cell/services/supervisor.py": "a number, to the kernel",
-    "infra/cell/services/output.py": "what a redacting stream gives it",
+    "infra/cell/services/services.py": "a number, to the kernel; what a redacting stream gives it",
     "infra/cell/clone_git.py": "the lines of a clone's own configuration that start no program",
     "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
     "infra/shared/repository/": "git objects, and what git reads",

@@ -25,7 +25,7 @@ from infra.cell.runner.job_run import JobRun
 from infra.cell.runner.task_desk import TaskDesk
 from infra.cell.runner.tries import WAITS, may_begin, next_try_at, pm_has_moved, stops_since_word
 from infra.cell.runner.troubles import Troubles, await_model_door
-from infra.cell.services.supervisor import Services
+from infra.cell.services.services import Services
 from infra.cell.tools.bash import environment
 from infra.cell.wakes import Wakes, next_tick
 from infra.shared.branches import MAIN

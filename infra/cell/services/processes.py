@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 from collections.abc import Callable
 
 import psutil
@@ -14,7 +13,6 @@ from infra.shared.subreaper import our_children
 
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
-POLL_SECONDS = 0.005
 TICK_SECONDS = 0.011
 """The kernel notes when a process began in ticks of 0.01 s; a little more, since these are floats."""
 
@@ -24,15 +22,12 @@ def end_all_but(kept: Callable[[], frozenset[int]], began: float = 0.0) -> list[
     What starts faster than it is looked at, or does not end in time, is left to the watcher."""
     ended: dict[psutil.Process, str] = {}
     for number, seconds in ((signal.SIGTERM, POLITE_SECONDS), (signal.SIGKILL, END_SECONDS)):
-        until, told = time.monotonic() + seconds, set[psutil.Process]()
-        while (strays := _strays(kept, began)) and time.monotonic() < until:
-            for stray in strays:
-                with contextlib.suppress(psutil.Error):
-                    ended.setdefault(stray, f"{stray.pid} {stray.name()}")
-                    if stray not in told:
-                        told.add(stray)
-                        stray.send_signal(number)
-            time.sleep(POLL_SECONDS)
+        strays = _strays(kept, began)
+        for stray in strays:
+            with contextlib.suppress(psutil.Error):
+                ended.setdefault(stray, f"{stray.pid} {stray.name()}")
+                stray.send_signal(number)
+        psutil.wait_procs(strays, timeout=seconds)
         reap(kept)
     return list(ended.values())
 

@@ -1,0 +1,213 @@
+"""The services of main's runner, as `services.yaml` declares them: for each a thread that starts it, keeps what it
+prints, and starts it again when it ended. They end with the runner; the next one starts them again."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import select
+import signal
+import stat
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from infra.cell.services.processes import signal_tree
+from infra.shared.paths import SERVICES
+from infra.shared.redacted_file import RedactedStream
+from infra.shared.safe_files import Below, whole_file
+
+POLL_SECONDS = 0.2
+POLITE_SECONDS = 0.5
+NICE, OOM_SCORE = 10, 1000
+"""Under pressure the kernel takes a service first (proc(5), oom_score_adj)."""
+MOST_PAUSE_SECONDS = 300
+"""Before each further start twice the pause of the last, from one second on."""
+SETTLED_SECONDS = 60.0
+"""A service that has run so long begins with the first pause again."""
+LOGS = "logs/services"
+MOST_FILE_BYTES = 64 * 1024
+MOST_LOG_BYTES = 4 << 20
+READ_BYTES, BYTES_PER_SECOND = 1 << 16, 1 << 20
+"""What prints faster waits for its log, so that its words do not take the runner's time."""
+
+
+EXAMPLE = "{name: web, command: [python, -m, http.server, 8000], directory: src/web}"
+_Word = Annotated[str, Meta(pattern=r"\A[^\0]+\Z")]
+
+
+class Service(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    name: Annotated[str, Meta(pattern=r"\A[a-z0-9][a-z0-9_-]{0,39}\Z")]
+    command: Annotated[tuple[_Word, ...], Meta(min_length=1, max_length=100)]
+    directory: _Word = "."
+    """From the top of the checkout."""
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    services: Annotated[tuple[Service, ...], Meta(max_length=8)] | None = ()
+
+
+def declared(directory: str) -> tuple[Service, ...]:
+    """What the file there declares; nothing when there is none. Raises ValueError."""
+    from infra.shared.yaml_words import words_of  # here, because few agents have such a file
+
+    path = os.path.join(directory, SERVICES)
+    if not os.path.lexists(path):
+        return ()
+    try:
+        raw = words_of(whole_file(path, MOST_FILE_BYTES).decode())
+        services = msgspec.convert({} if raw is None else raw, _File).services or ()
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{SERVICES}: {error}; expected 'services', a list of entries such as {EXAMPLE}") from None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{SERVICES} cannot be read: {' '.join(str(error).split())[:300]}") from None
+    if len({service.name for service in services}) < len(services):
+        raise ValueError(f"{SERVICES}: a name comes twice; each service needs one of its own")
+    return services
+
+
+class ServiceLog:
+    """What a service prints, redacted; a log that would be larger than it may is begun anew. Raises OSError."""
+
+    def __init__(self, checkout: str, path: str) -> None:
+        files = Below(checkout)
+        files.set_aside(path, unless=stat.S_ISREG)  # a pipe there would block the writer for ever
+        self._log, _ = files.open_to_append(path)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._stream = RedactedStream(self._append, self._log)
+
+    def write(self, chunk: bytes) -> None:
+        self._stream.write(self._decoder.decode(chunk))
+
+    def close(self) -> None:
+        self._stream.write(self._decoder.decode(b"", final=True))
+        self._stream.end()
+        os.close(self._log)
+
+    def _append(self, content: bytes) -> None:
+        if os.fstat(self._log).st_size + len(content) > MOST_LOG_BYTES:
+            os.ftruncate(self._log, 0)
+        os.write(self._log, content)
+
+
+class Services:
+    """Those of one checkout. Without `start`, nothing runs."""
+
+    def __init__(
+        self,
+        checkout: str,
+        declared_in: str,
+        environment: Callable[[], Mapping[str, str]],
+        log: Callable[..., object],
+        show: Callable[[str], None],
+    ) -> None:
+        """`declared_in` holds `services.yaml`, which is read once: another one is another version. `show` is told in
+        words how they are, whenever that changes."""
+        self.problem = ""
+        """What is wrong with the file; empty for nothing."""
+        services: tuple[Service, ...] = ()
+        try:
+            services = declared(declared_in)
+        except ValueError as error:
+            self.problem = str(error)
+        self._checkout, self._environment, self._log, self._show = checkout, environment, log, show
+        self._words: dict[str, str] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._lock = threading.RLock()
+        self._closing = threading.Event()
+        self._threads = [threading.Thread(target=self._keep, args=(each,), daemon=True) for each in services]
+
+    def start(self) -> None:
+        if self.problem:
+            self._show(self.problem)
+        for thread in self._threads:
+            thread.start()
+
+    def words(self) -> str:
+        """How they are; empty for none."""
+        with self._lock:
+            return "; ".join(filter(None, (self.problem, *self._words.values())))
+
+    def pids(self) -> frozenset[int]:
+        with self._lock:
+            return frozenset(each.pid for each in self._processes.values())
+
+    def close(self) -> None:
+        """End them all."""
+        self._closing.set()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for pid in self.pids():
+                signal_tree(pid, number)
+            until = time.monotonic() + POLITE_SECONDS
+            for thread in filter(threading.Thread.is_alive, self._threads):
+                thread.join(max(0.0, until - time.monotonic()))
+
+    def _keep(self, service: Service) -> None:
+        ends, why = 0, ""
+        while not self._closing.is_set():
+            began = time.monotonic()
+            try:
+                why = self._run(service, f" (ended {ends} times: {why})" if ends else "")
+            except Exception as error:  # nothing of what is started ends a runner
+                why = f"it cannot be started: {error}"
+            ends = 0 if time.monotonic() - began >= SETTLED_SECONDS else ends
+            pause = min(2**ends, MOST_PAUSE_SECONDS)
+            ends += 1
+            self._log("service.ended", service=service.name, why=why, next_start_in=pause)
+            self._tell(service, f"ended, {why}")
+            self._closing.wait(pause)
+
+    def _run(self, service: Service, before: str) -> str:
+        """From its start to its end; gives how it ended."""
+        os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
+        with contextlib.closing(ServiceLog(self._checkout, f"{LOGS}/{service.name}.log")) as log:
+            with self._lock:  # so that whoever asks for the pids hears of every process that there is
+                if self._closing.is_set():
+                    return "the runner ends"
+                process = self._processes[service.name] = self._started(service)
+            self._log("service.started", service=service.name, pid=process.pid)
+            self._tell(service, f"running{before}")
+            with process:
+                while process.poll() is None:
+                    said = self._said(process, POLL_SECONDS)
+                    log.write(said)
+                    self._closing.wait(len(said) / BYTES_PER_SECOND)
+                signal_tree(process.pid, signal.SIGKILL)
+                log.write(self._said(process, 0))
+            with self._lock:
+                del self._processes[service.name]
+        return f"exit status {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
+
+    def _said(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
+        if not process.stdout or not select.select([process.stdout], [], [], seconds)[0]:
+            return b""
+        if not (said := os.read(process.stdout.fileno(), READ_BYTES)):
+            self._closing.wait(seconds)  # it has closed its output, and lives on
+        return said
+
+    def _started(self, service: Service) -> subprocess.Popen[bytes]:
+        process = subprocess.Popen(
+            service.command,
+            cwd=os.path.join(self._checkout, service.directory),
+            env=dict(self._environment()),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, NICE)
+            with open(f"/proc/{process.pid}/oom_score_adj", "w", encoding="ascii") as file:
+                file.write(str(OOM_SCORE))
+        return process
+
+    def _tell(self, service: Service, how: str) -> None:
+        with self._lock:
+            self._words[service.name] = f"{service.name} {how}"
+            self._show(self.words())
