@@ -16,9 +16,7 @@ LEAST_COMMANDS, MOST_COMMANDS = 3, 8
 MOST_COMMAND_CHARS: Final = 300
 _VARIES = re.compile(r"\"[^\"]*\"|'[^']*'|\b[0-9a-f]{7,64}\b|\b\d+\b")
 """What is another in each run: texts, commits, numbers."""
-_LOOKS = frozenset(
-    ("cat", "cd", "echo", "file", "find", "grep", "head", "ls", "pwd", "rg", "sed", "tail", "wc", "which"),
-)
+_LOOKS = frozenset(["cat", "cd", "echo", "file", "find", "grep", "head", "ls", "pwd", "rg", "sed", "tail", "wc"])
 """Programs that make nothing: what is between them is the procedure."""
 _DRAFT: Final = """\
 ---
@@ -44,9 +42,7 @@ Drafted by code from events. Say here what it is for, or remove the folder.
 
 ## Notes
 
-Texts and numbers are those of the last run. Its events:
-
-{events}
+Texts and numbers are those of the last run: {events}.
 """
 
 
@@ -74,7 +70,8 @@ def drafts(history: History, since: str, successes: int) -> dict[str, str]:
         words = "\n".join(("", *same, ""))
         if not any(words in longer for longer in kept):
             kept.append(words)
-            made |= _draft(same, list(found[same].values()))
+            name, text = _draft(list(found[same].values()))
+            made[name] = text
     return made
 
 
@@ -93,12 +90,11 @@ def _stretches(run: Run) -> Iterator[list[_Done]]:
     yield stretch
 
 
-def _draft(same: tuple[str, ...], runs: list[list[_Done]]) -> dict[str, str]:
+def _draft(runs: list[list[_Done]]) -> tuple[str, str]:
     last = runs[-1]
-    programs = dict.fromkeys(done.command.split()[0].rpartition("/")[2] for done in last)
-    words = re.sub(r"[^a-z0-9]+", "-", "-".join(programs).lower())[:40].strip("-")
-    name = f"{words or 'procedure'}-{hashlib.sha256(chr(10).join(same).encode(errors='replace')).hexdigest()[:6]}"
+    programs = "-".join(dict.fromkeys(done.command.split()[0].rpartition("/")[2] for done in last))
+    words = re.sub(r"[^a-z0-9]+", "-", programs.lower())[:40].strip("-") or "procedure"
+    digest = hashlib.sha256("\n".join(done.same for done in last).encode(errors="replace")).hexdigest()
     steps = "\n".join(f"{number}. `{done.command}`" for number, done in enumerate(last, 1))
-    events = "\n".join(dict.fromkeys(f"- {done.place}" for done in last))
-    text = _DRAFT.format(name=name, runs=len(runs), programs=", ".join(programs)[:80], steps=steps, events=events)
-    return {name: text}
+    events, name = ", ".join(dict.fromkeys(done.place for done in last)), f"{words}-{digest[:6]}"
+    return name, _DRAFT.format(name=name, runs=len(runs), programs=programs[:80], steps=steps, events=events)

@@ -6,7 +6,6 @@ by its hash. The last condition, a line with its confidence in the index, is met
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final, Literal, get_args
 
 from infra.cell.mind.history import Drafted, EntryTold, History, Moved, SkillUse, Trial
@@ -23,8 +22,8 @@ RECENT_USES: Final = 20
 
 def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings: Thresholds) -> dict[Condition, str]:
     """What keeps it out, and why; empty when it may be learned. `hash`: of its folder."""
-    trials = list(trials_of(skill, history, hash))
-    last = {trial.kind: trial for _, trial in trials}
+    trials = trials_of(skill, history, hash)
+    last = {told.fact.kind: told.fact for told in trials}
     not_passed = [kind for kind in TRIALS if kind not in last or not last[kind].passed]
     found: dict[Condition, str] = {kind: last[kind].words if kind in last else "not made yet" for kind in not_passed}
     if not skill.self_test:
@@ -39,38 +38,36 @@ def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings:
         found["review"] = f"{who}: it needs the PM's word, 'minifram skills promote'"
     if not re.search(r"\w", skill.section(FAILURE_MODES)):
         found["failure_modes"] = f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
-    tried = trials[0][0].seq if trials else history.last_seq
+    tried = trials[0].seq if trials else history.last_seq
     good = sum(use.seq > tried and bool(use.run.succeeded) for use in history.uses.get(skill.reference, ()))
     if good < settings.skill_successes:
         found["uses"] = f"{good} of {settings.skill_successes} runs used it and succeeded since it was tried"
     return found
 
 
-def trials_of(skill: Skill, history: History, hash: str = "") -> Iterator[tuple[EntryTold[Trial], Trial]]:
+def trials_of(skill: Skill, history: History, hash: str = "") -> list[EntryTold[Trial]]:
     """The oldest first; of the folder with this hash, if given."""
-    for told in history.entries(Trial):
-        if told.fact.skill == skill.reference and hash in ("", told.fact.hash):
-            yield told, told.fact
+    every = (told for told in history.entries(Trial) if told.fact.skill == skill.reference)
+    return [told for told in every if hash in ("", told.fact.hash)]
 
 
-def last_move(skill: Skill, history: History, into: bool = True) -> tuple[EntryTold[Moved], Moved] | None:
+def last_move(skill: Skill, history: History, into: bool = True) -> EntryTold[Moved] | None:
     """Into its present state; else also out of it, but for a change of it that became a candidate."""
     for told in reversed(history.entries(Moved)):
-        move = told.fact
-        is_out = not into and move.skill == skill.reference and not move.to.startswith(CANDIDATES)
-        if is_out or move.to == skill.reference:
-            return told, move
+        is_out = told.fact.skill == skill.reference and not told.fact.to.startswith(CANDIDATES)
+        if told.fact.to == skill.reference or (is_out and not into):
+            return told
     return None
 
 
 def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:
     """Empty when it may go on. What was before it came into its state, as by the PM's word, is past."""
     move = last_move(skill, history)
-    since = move[0].seq if move else 0
+    since = move.seq if move else 0
     uses = [use for use in _told(skill, history)[-RECENT_USES:] if use.seq > since and not use.run.succeeded]
     failed = [f"run {use.run.name} ({use.place})" for use in uses]
-    tests = [told for told, trial in trials_of(skill, history) if trial.kind == "self_test" and not trial.passed]
-    failed += [f"self-test ({told.place})" for told in tests if told.seq > since]
+    tests = [each for each in trials_of(skill, history) if each.fact.kind == "self_test" and not each.fact.passed]
+    failed += [f"self-test ({each.place})" for each in tests if each.seq > since]
     if len(failed) <= settings.skill_failures:
         return ""
     return f"it failed {len(failed)} times, more than {settings.skill_failures}: {', '.join(failed)}"
@@ -86,8 +83,9 @@ def confidence(skill: Skill, history: History) -> float:
 
 def known_hash(skill: Skill, history: History) -> str:
     """Of the folder, as it was told last that it was drafted or changed; empty when it never was."""
-    told = [each.fact for each in history.entries(Drafted) if each.fact.skill == skill.head.name]
-    return told[-1].hash if told else ""
+    return next(
+        (each.fact.hash for each in reversed(history.entries(Drafted)) if each.fact.skill == skill.head.name), ""
+    )
 
 
 def _told(skill: Skill, history: History) -> list[SkillUse]:

@@ -9,13 +9,15 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from infra.shared.mind.sections import Problem, front_matter, sections
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below, Entry
+from infra.shared.text import one_line
 
 SKILLS, FILE = "skills", "SKILL.md"
 CORE, LEARNED, CANDIDATES, DEPRECATED, FAILED = STATES = ("core", "learned", "candidates", "deprecated", "failed")
@@ -36,25 +38,12 @@ _FRONT = re.compile(r"(---[ \t]*\r?\n)(.*?\n|)(---[ \t]*\r?(?:\n.*|\Z))", re.DOT
 class SkillHead(msgspec.Struct, frozen=True):
     """The front matter; what else stands there is for readers."""
 
-    name: str
-    description: str
-    version: str
-    dependencies: tuple[str, ...] = ()
+    name: Annotated[str, Meta(pattern=rf"\A{_NAME}\Z")]
+    description: Annotated[str, Meta(max_length=1024)]
+    version: Annotated[str, Meta(pattern=rf"\A{_VERSION}\Z")]
+    dependencies: tuple[Annotated[str, Meta(pattern=rf"\A{_REFERENCE}\Z")], ...] = ()
     successor: str = ""
     """`learned/other@1.0.0`, of a deprecated one."""
-
-    def __post_init__(self) -> None:
-        for name, value, pattern, expected in (
-            ("name", self.name, _NAME, "lower-case letters, digits, - and _, at most 64"),
-            ("description", self.description, "(?s).{0,1024}", "at most 1,024 characters"),
-            ("version", self.version, _VERSION, "MAJOR.MINOR.PATCH, as in 1.0.0"),
-            *(
-                ("dependency", each, _REFERENCE, "STATE/NAME@VERSION, as in core/files@1.0.0")
-                for each in self.dependencies
-            ),
-        ):
-            if not re.fullmatch(pattern, value):
-                raise ValueError(f"{name} {value[:80]!r}: expected {expected}")
 
 
 class Skill(NamedTuple):
@@ -101,15 +90,15 @@ class Skills(NamedTuple):
 
     def graph_problems(self) -> tuple[Problem, ...]:
         """Dependencies that are missing or go round."""
-        used, problems, graph = self.of(*USED), list[Problem](), dict[str, list[str]]()
+        used, problems, graph = self.of(*USED), list[Problem](), graphlib.TopologicalSorter[str]()
         for skill in used:
             for each in skill.head.dependencies:
                 if other := met_by(each, used):
-                    graph.setdefault(skill.path, []).append(other.path)
+                    graph.add(skill.path, other.path)
                 else:
                     problems.append(Problem(skill.path, 1, f"it depends on {each}; no such version is there"))
         try:
-            graphlib.TopologicalSorter(graph).prepare()
+            graph.prepare()
         except graphlib.CycleError as error:
             words = f"its dependencies lead back to it ({' → '.join(error.args[1][:9])}); take one of them out"
             problems.append(Problem(min(error.args[1]), 1, words))
@@ -184,14 +173,12 @@ def folder_hash(files: Mapping[str, bytes]) -> str:
 def index_of(skills: Skills, confidence: Callable[[Skill], float]) -> str:
     """`skills/index.md`, with the first sentence of each, which says when to use it. A page may have written what is no
     learned skill yet: its words stand before no run."""
-    text = f"# Skills\n\nOne line for each; the whole is `{FILE}` in the folder. Made from the folders.\n"
-    for state in USED:
-        found = skills.of(state)
-        text += f"\n## {state}\n\n" if found else ""
-        for skill in found:
-            brief = " ".join(skill.head.description.split()).partition(". ")[0].removesuffix(".")
-            words = brief if state != CANDIDATES else "not through its gate yet"
-            text += f"- `{skill.reference}`: {words}. Confidence: {confidence(skill):.2f}\n"
+    text, above = f"# Skills\n\nOne line for each; the whole is `{FILE}` in the folder. Made from the folders.\n", ""
+    for skill in skills.of(*USED):
+        text += f"\n## {skill.state}\n\n" if skill.state != above else ""
+        above, brief = skill.state, one_line(skill.head.description).partition(". ")[0].removesuffix(".")
+        words = brief if skill.state != CANDIDATES else "not through its gate yet"
+        text += f"- `{skill.reference}`: {words}. Confidence: {confidence(skill):.2f}\n"
     return text
 
 
@@ -226,8 +213,13 @@ def files_of(root: str, skill: Skill) -> dict[str, bytes]:
 def move(root: str, skill: Skill, state: str, successor: str = "") -> Skill:
     """What is in its place there is replaced. Raises OSError; then the folder is in one of the two places, whole."""
     moved = moved_to(skill, state, successor)
-    os.makedirs(f"{root}/{SKILLS}/{state}", exist_ok=True)
-    Below(root).remove(moved.folder)
-    os.rename(f"{root}/{skill.folder}", f"{root}/{moved.folder}")
+    move_folder(root, skill.folder, moved.folder)
     RedactedFile(f"{root}/{moved.path}").replace(moved.text)
     return moved
+
+
+def move_folder(root: str, folder: str, to: str) -> None:
+    """Raises OSError."""
+    Below(root).remove(to)
+    os.makedirs(os.path.dirname(f"{root}/{to}"), exist_ok=True)
+    os.rename(f"{root}/{folder}", f"{root}/{to}")

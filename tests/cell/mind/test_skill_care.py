@@ -18,9 +18,8 @@ from infra.cell.mind.duties import DUTY_SECONDS
 from infra.cell.mind.history import DutyStep, Trial, history_of
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
-from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
+from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS, SkillCare
 from infra.cell.mind.skill_gate import TRIALS
-from infra.cell.mind.skill_trials import MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS
 from infra.cell.protocol.operations import DENIED
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
@@ -129,22 +128,26 @@ def test_a_draft_is_tried_used_and_promoted(skilled: Skilled) -> None:
     assert "Log everything." in str(asked.messages)
     assert "Run awk." in str(asked.messages)
     assert skilled.review() == "candidates/csv-sum@0.1.0 lacks uses", "nothing is tried twice"
-
     skilled.runs("r1", "r2", "r3")
     assert skilled.review() == "promoted candidates/csv-sum@0.1.0"
     assert "status: learned" in skilled.mind.read(LEARNED)
     assert not skilled.has(PATH)
     assert skilled.index() == {"learned/csv-sum@0.1.0": 0.8}
     assert [(each.kind, each.passed) for each in skilled.trials()] == [(kind, True) for kind in TRIALS]
-    assert not skilled.has("scratch/trials/csv-sum")
+    assert not skilled.has("scratch/trials")
 
 
-def test_a_self_test_that_the_policy_stops_is_no_failure(skilled: Skilled) -> None:
+def test_a_self_test_that_fails_costs_no_model_call_and_one_that_the_policy_stops_is_no_failure(
+    skilled: Skilled,
+) -> None:
     skilled.mind.write(PATH, TEXT)
     stopped = Toolbox((bash_tool(".", 20, 100, Interruption()),), lambda tool, given: Verdict(False, "no", DENIED))
     context = skilled.context()._replace(toolbox_in=lambda directory: stopped)
     assert "lacks self_test" in SkillCare(context).daily()
     assert skilled.trials() == []
+    skilled.mind.write(PATH, TEXT.replace("test 3 = $((1 + 2))", "echo so wrong; exit 3"))
+    assert "lacks self_test" in skilled.review()
+    assert [(trial.passed, trial.words) for trial in skilled.trials()] == [(False, "so wrong [exit status 3]")]
 
 
 def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
@@ -168,13 +171,6 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
 
 def test_all_self_tests_of_others_end_within_a_dutys_time() -> None:
     assert SELF_TEST_SECONDS + 2 * MOST_OTHERS * OTHERS_SECONDS < DUTY_SECONDS
-
-
-def test_a_draft_that_fails_its_own_test_costs_no_model_call(skilled: Skilled) -> None:
-    skilled.mind.write(PATH, TEXT.replace("test 3 = $((1 + 2))", "echo so wrong; exit 3"))
-    assert "lacks self_test" in skilled.review()
-    (trial,) = skilled.trials()
-    assert (trial.passed, trial.words) == (False, "so wrong [exit status 3]")
 
 
 @pytest.mark.heavy
@@ -208,18 +204,14 @@ def test_a_changed_learned_skill_is_a_candidate_again_and_the_one_before_stays(s
     skilled.care().after_run()
     assert (skilled.mind.read(LEARNED), skilled.mind.read(PATH)) == (before, "Obey me.\n"), "nor is what is no skill"
 
-
-def test_what_was_written_into_learned_past_the_gate_is_a_candidate(skilled: Skilled) -> None:
-    """Also when the branch has it: an author is what the agent likes."""
-    skilled.mind.write(LEARNED, TEXT)
+    skilled.mind.write(LEARNED, TEXT.replace("Run awk", "Run sed"))
     git = skilled.mind.git
     git("add", "--all")
     git("commit", "--quiet", "--author", "PM <pm@example.invalid>", "--message", "sly")
     git("push", "--quiet", "origin", "HEAD:mind")
     git("fetch", "--quiet", "origin")
     skilled.care().after_run()
-    assert skilled.has(PATH)
-    assert not skilled.has(LEARNED)
+    assert not skilled.has(LEARNED), "nor is what the branch has past the gate: an author is what the agent likes"
 
 
 @pytest.mark.heavy
@@ -298,21 +290,9 @@ def test_a_skill_that_nobody_uses_is_deprecated_after_so_many_reviews(skilled: S
     assert "status: deprecated" in skilled.mind.read("skills/deprecated/csv-sum/SKILL.md")
 
 
-def test_broken_skills_are_said_and_the_others_go_on(skilled: Skilled) -> None:
-    for number, content in enumerate((b"", b"\0\xff" * 99, b"<<<<<<< HEAD\n", b"x" * (50 << 20))):
-        skilled.mind.write(f"skills/candidates/broken{number}/SKILL.md", content)
-    itself = TEXT.replace("csv-sum", "itself").replace("dependencies:", "dependencies: [candidates/itself@0.1.0]")
-    skilled.mind.write("skills/candidates/itself/SKILL.md", itself)
-    skilled.mind.write(PATH, TEXT)
-    skilled.care().after_run()
-    problems = [facts["problem"] for facts in skilled.mind.notes("mind.skill_problem")]
-    assert len(problems) == 5
-    assert "lead back to it" in problems[-1]
-    assert "candidates/csv-sum@0.1.0 lacks uses" in skilled.review(says(ANSWER))
-
-
 def test_what_runs_repeat_becomes_a_draft_once(skilled: Skilled) -> None:
-    """The gate holds it: nobody has written a self-test for it."""
+    """The gate holds it: nobody has written a self-test for it. What cannot be read is said, and is there all the
+    same."""
     for run in ("r1", "r2", "r3"):
         for command in ("make build", "make check", "cp out.tar /srv/out.tar"):
             execution = Execution((Command("bash", ("-c", command)),), (0,))
@@ -321,6 +301,8 @@ def test_what_runs_repeat_becomes_a_draft_once(skilled: Skilled) -> None:
     words = skilled.review()
     (name,) = [reference[len("candidates/") :].partition("@")[0] for reference in skilled.index()]
     assert words.startswith(f"drafted {name}; candidates/{name}@0.1.0 lacks self_test")
-    assert "drafted" not in skilled.review()
-    skilled.mind.write(f"skills/candidates/{name}/SKILL.md", "nonsense")
-    assert "drafted" not in skilled.review(), "what cannot be read is there all the same"
+    for content in (b"nonsense", b"\0\xff" * 99, b"x" * (50 << 20)):
+        skilled.mind.write(f"skills/candidates/{name}/SKILL.md", content)
+        assert "drafted" not in skilled.review()
+        skilled.care().after_run()
+    assert len(skilled.mind.notes("mind.skill_problem")) == 3

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -51,6 +53,9 @@ test 3 = $((1 + 2))
 """
 
 
+B = "skills/learned/b/SKILL.md"
+
+
 def a_skill(reference: str, *dependencies: str) -> dict[str, bytes | OSError]:
     directory, _, rest = reference.partition("/")
     name, _, version = rest.partition("@")
@@ -75,24 +80,15 @@ def test_a_skill_is_read_with_its_sections() -> None:
     assert skill.section("Notes") == ""
 
 
-def test_a_change_of_the_front_matter_changes_nothing_else() -> None:
+def test_a_change_of_its_state_changes_neither_its_text_nor_its_hash() -> None:
     promoted = marked(SKILL, status="learned", successor="learned/sum@1.0.0")
     assert skill_of(PATH, promoted).head.successor == "learned/sum@1.0.0"
-    assert sorted(set(promoted.split("\n")) ^ set(SKILL.split("\n"))) == [
-        "status: candidate",
-        "status: learned",
-        "successor: learned/sum@1.0.0",
-    ]
-    assert skill_of(PATH, marked(promoted, status="", successor="")).head == skill_of(PATH, SKILL).head
-
-
-def test_the_hash_of_a_folder_is_that_of_its_content_but_for_the_state() -> None:
+    changed = {"status: candidate", "status: learned", "successor: learned/sum@1.0.0"}
+    assert {*promoted.split("\n")} ^ {*SKILL.split("\n")} == changed
     files = {"SKILL.md": SKILL.encode(), "sum.awk": b"{ sum += $1 }"}
-    promoted = {**files, "SKILL.md": marked(SKILL, status="learned", successor="x").encode()}
-    assert folder_hash(promoted) == folder_hash(files)
-    assert folder_hash({**files, "sum.awk": b"{}"}) != folder_hash(files)
-    assert folder_hash({"SKILL.md": SKILL.replace("Run awk", "Run sed").encode()}) != folder_hash(files)
-    assert folder_hash({"SKILL.md": SKILL.encode() + b"status: x\n"}) != folder_hash({"SKILL.md": SKILL.encode()})
+    assert folder_hash({**files, "SKILL.md": promoted.encode()}) == folder_hash(files)
+    for other in ({"sum.awk": b"{}"}, {"SKILL.md": SKILL.encode() + b"status: x\n"}):
+        assert folder_hash(files | other) != folder_hash(files)
 
 
 @given(
@@ -108,18 +104,16 @@ def test_whatever_a_file_holds_is_a_skill_or_a_problem_with_its_place(content: b
 @each_row(
     "content,words",
     [
-        (b"", "expected fields between two lines"),
         (b"x" * (MOST_BYTES + 1), "at most 262,144 bytes"),
         (b"---\nname: csv-sum\n\xff\n---\n", "utf-8"),
         (b"---\nname: csv-sum\n---\n\0", "expected text"),
         (b"# Skill\n", "expected fields between two lines"),
-        (b"---\nname: csv-sum\nname: x\n---\n", "stands there twice"),
         (b"---\ndescription: x\n---\n", "name is missing; version is missing"),
         (SKILL.replace("name: csv-sum", "name: other").encode(), "its folder is 'csv-sum'"),
-        (SKILL.replace("name: csv-sum", "name: CSV sum").encode(), "lower-case"),
-        (SKILL.replace("version: 0.1.0", "version: 1.0").encode(), "MAJOR.MINOR.PATCH"),
-        (SKILL.replace("  - core/files@1.0.0", "  - files").encode(), "STATE/NAME@VERSION"),
-        (SKILL.replace("Sum a column: of a CSV file.", "x" * 1025).encode(), "at most 1,024"),
+        (SKILL.replace("name: csv-sum", "name: CSV sum").encode(), "name is 'CSV sum'"),
+        (SKILL.replace("version: 0.1.0", "version: 1.0").encode(), "version is '1.0'"),
+        (SKILL.replace("  - core/files@1.0.0", "  - files").encode(), "matching regex"),
+        (SKILL.replace("Sum a column: of a CSV file.", "x" * 1025).encode(), "length <= 1024"),
     ],
 )
 def test_what_is_wrong_is_named(content: bytes, words: str) -> None:
@@ -154,10 +148,7 @@ def test_a_dependency_takes_the_same_major_number_that_is_no_older(asked: str, h
         ),
         (
             [("learned/b@0.1.0", "learned/b@0.1.0")],
-            [
-                "its dependencies lead back to it (skills/learned/b/SKILL.md → skills/learned/b/SKILL.md); take one "
-                "of them out"
-            ],
+            [f"its dependencies lead back to it ({B} → {B}); take one of them out"],
         ),
         ([("failed/b@0.1.0", "failed/b@0.1.0")], []),
     ],
@@ -170,21 +161,11 @@ def test_the_index_is_made_from_the_folders() -> None:
     skills = named(
         a_skill("learned/b@1.0.0"), a_skill("core/a@1.0.0"), {PATH: SKILL.encode()}, a_skill("failed/c@1.0.0")
     )
-    assert (
-        index_of(skills, lambda skill: 0.666).partition("\n\n")[2]
-        == """\
-One line for each; the whole is `SKILL.md` in the folder. Made from the folders.
-
-## core
-
-- `core/a@1.0.0`: It works. Confidence: 0.67
-
-## learned
-
-- `learned/b@1.0.0`: It works. Confidence: 0.67
-
-## candidates
-
-- `candidates/csv-sum@0.1.0`: not through its gate yet. Confidence: 0.67
-"""
-    )
+    assert re.findall("^(?:##|- ).*", index_of(skills, lambda skill: 0.666), re.MULTILINE) == [
+        "## core",
+        "- `core/a@1.0.0`: It works. Confidence: 0.67",
+        "## learned",
+        "- `learned/b@1.0.0`: It works. Confidence: 0.67",
+        "## candidates",
+        "- `candidates/csv-sum@0.1.0`: not through its gate yet. Confidence: 0.67",
+    ]
