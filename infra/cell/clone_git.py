@@ -22,14 +22,12 @@ MOST_BYTES: Final = 1 << 20
 NO_SUBMODULES: Final = ("--ignore-submodules=all",)
 """A repository inside has settings of its own, and git would run by them to say whether it changed."""
 ORIGIN: Final = 'remote "origin"'
-_SECTION: Final = re.compile(r'\[(core|user|remote "origin"|branch "[^"\\]+")\]')
-_SETTING: Final = re.compile(r"\s*([a-z]+) = ([^\\\"#;]*)", re.IGNORECASE)
-_HARMLESS: Final = {
-    "core": re.compile("(filemode|logallrefupdates|symlinks|ignorecase|precomposeunicode) = (true|false)"),
-    "user": re.compile("(name|email) = .*"),
-    ORIGIN: re.compile(r"url = .*|fetch = \+refs/heads/([\w./*-]+):refs/remotes/origin/\1"),
-    "branch": re.compile("remote = (origin|[.])|merge = refs/heads/.*|rebase = (true|false|merges)"),
-}
+_HARMLESS: Final = re.compile(
+    r"core\.(filemode|logallrefupdates|symlinks|ignorecase|precomposeunicode) = (true|false)"
+    r"|user\.(name|email) = [^\\\"#;]*"
+    r'|remote "origin"\.url = [^\\\"#;]*'
+    r'|branch "[^"\\]+"\.(remote = (origin|[.])|merge = refs/heads/[^\\"#;]*|rebase = (true|false|merges))'
+)
 NO_DRIVERS = "* !filter !merge !diff !text !ident !eol !working-tree-encoding\n"
 """As `info/attributes` of a repository: no file has an attribute by which git would run a program or change its bytes,
 whatever any other file of attributes says (gitattributes(5))."""
@@ -93,19 +91,15 @@ def _text(inside: str, name: str) -> str:
 
 def harmless(settings: str, remote_url: str) -> str:
     """A clone's settings, in git's form, without those that git could start a program by, or look elsewhere. Pure."""
-    kept: dict[str, list[str]] = {"core": [], ORIGIN: []}
-    section = ""
-    for line in settings.splitlines():
-        if heading := _SECTION.fullmatch(line.strip()):
-            section = heading[1]
-        elif line.lstrip().startswith("["):
-            section = ""
-        elif section and (setting := _SETTING.fullmatch(line)):
-            words = f"{setting[1].lower()} = {setting[2].strip()}"
-            if _HARMLESS[section.partition(" ")[0] if section.startswith("branch") else section].fullmatch(words):
-                kept.setdefault(section, []).append(words)
-    kept["core"] = ["repositoryformatversion = 0", "bare = false", *kept["core"]]
-    urls, fetches = ([each for each in kept[ORIGIN] if each.startswith(key)] for key in ("url", "fetch"))
-    urls = [f"url = {remote_url}"] if remote_url else urls
-    kept[ORIGIN] = [*urls, *(fetches or ["fetch = +refs/heads/*:refs/remotes/origin/*"])]
+    kept: dict[str, list[str]] = {"core": ["repositoryformatversion = 0", "bare = false"], ORIGIN: []}
+    heading = ""
+    for line in map(str.strip, settings.splitlines()):
+        if line.startswith("["):
+            heading = line[1:].removesuffix("]")
+        name, _, value = line.partition("=")
+        words = f"{name.strip().lower()} = {value.strip()}"
+        if _HARMLESS.fullmatch(f"{heading}.{words}"):
+            kept.setdefault(heading, []).append(words)
+    urls = [f"url = {remote_url}"] if remote_url else kept[ORIGIN]
+    kept[ORIGIN] = [*urls, "fetch = +refs/heads/*:refs/remotes/origin/*"]
     return "".join(f"[{name}]\n" + "".join(f"\t{words}\n" for words in lines) for name, lines in kept.items())

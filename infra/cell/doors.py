@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
-from msgspec.structs import replace
 
 from infra.cell.media_types import media_type_of
 from infra.shared.conversation import (
@@ -37,7 +36,6 @@ from infra.shared.requests import (
     Report,
     TaintedBy,
 )
-from infra.shared.text import cut, spelled
 from infra.shared.web import Fetch, Page, Search, SearchResults
 
 T = TypeVar("T")
@@ -46,7 +44,6 @@ PAUSES_SECONDS = (0.2, 1.0)
 """Between the tries: a door that restarts is back within a second."""
 WEB_SECONDS = 170.0
 """The web door has bounds of its own; this one is for a door that hangs."""
-MOST_WORDS = 400
 KEEP_SECONDS, ANSWER_SECONDS = 70.0, 20.0
 """The git door may wait for git, and for others that move main; its own calls end after a minute."""
 
@@ -57,32 +54,6 @@ class Refused(Exception):
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure
-
-
-def asked(
-    path: str,
-    request: DoorRequest,
-    shape: type[T],
-    seconds: float,
-    pause: Callable[[float], None] = time.sleep,
-    pauses: tuple[float, ...] = PAUSES_SECONDS,
-) -> T:
-    """Raises Refused and DoorAway; of the git door also the latter for what may succeed later."""
-    trouble = ""
-    for wait in (*pauses, None):
-        try:
-            answer = ask(path, request, shape, seconds)
-        except DoorAway as error:
-            trouble = str(error)
-        else:
-            if not isinstance(answer, Failure):
-                return answer
-            if not answer.retriable:
-                raise Refused(answer)
-            trouble = answer.message
-        if wait is not None:
-            pause(wait)
-    raise DoorAway(trouble)
 
 
 class ModelFailure(Exception):
@@ -153,26 +124,19 @@ class Web:
         try:
             answer = ask(self._path, request, shape, self._seconds)
         except DoorAway as error:
-            answer = Failure(
-                "tool_unavailable", str(error), True, hint="try again in a while, or say so in your report"
-            )
+            hint = "try again in a while, or say so in your report"
+            answer = Failure("tool_unavailable", str(error), True, hint=hint)
         if isinstance(answer, Failure):
-            raise Refused(replace(answer, message=_one_line(answer.message), hint=_one_line(answer.hint)))
+            raise Refused(answer)
         return answer
 
 
-def _one_line(words: str) -> str:
-    return cut(spelled(" ".join(words[: 4 * MOST_WORDS].split())), MOST_WORDS)
-
-
 class Keep:
-    """The git door's answers, to one runner. Everything raises Refused and DoorAway, and ValueError for what is no
-    JSON."""
+    """The git door's answers, to one runner. Everything raises Refused, DoorAway (also for what may succeed later) and
+    ValueError for what is no JSON."""
 
-    def __init__(
-        self, path: str, pause: Callable[[float], None] = time.sleep, pauses: tuple[float, ...] = PAUSES_SECONDS
-    ) -> None:
-        self._path, self._pause, self._pauses = path, pause, pauses
+    def __init__(self, path: str, pause: Callable[[float], None] = time.sleep) -> None:
+        self._path, self._pause = path, pause
 
     def report(self, report: Report) -> Done:
         return self._asked(report, Done, KEEP_SECONDS)
@@ -191,4 +155,18 @@ class Keep:
         return self._asked(Record(tuple(events)), Recorded, ANSWER_SECONDS)
 
     def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
-        return asked(self._path, request, shape, seconds, self._pause, self._pauses)
+        trouble = ""
+        for wait in (*PAUSES_SECONDS, None):
+            try:
+                answer = ask(self._path, request, shape, seconds)
+            except DoorAway as error:
+                trouble = str(error)
+            else:
+                if not isinstance(answer, Failure):
+                    return answer
+                if not answer.retriable:
+                    raise Refused(answer)
+                trouble = answer.message
+            if wait is not None:
+                self._pause(wait)
+        raise DoorAway(trouble)
