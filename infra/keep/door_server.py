@@ -144,7 +144,8 @@ class DoorServer:
             try:
                 if is_late and uid != self._keep:
                     raise Refusal(_busy(f"{self._limits.connections} connections are open"))
-                await asyncio.wait_for(self._read(reader, line), self._limits.asking_seconds)
+                async with asyncio.timeout(self._limits.asking_seconds):  # wait_for may swallow being cancelled
+                    await self._read(reader, line)
                 said = await self._said(line, Caller(pid, uid, asyncio.ensure_future(_end_of(reader))))
             except Refusal as refusal:
                 said = Answer(failure=refusal.failure)

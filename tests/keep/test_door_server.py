@@ -195,3 +195,31 @@ def test_a_door_that_stops_gives_up_what_is_under_way(tmp_path: Path) -> None:
     assert found.left == 1
     with pytest.raises(DoorAway, match="did not answer"):
         ask(found.path, Health(), Healthy, 5)
+
+
+def test_a_door_leaves_at_once_though_a_request_is_just_coming(tmp_path: Path) -> None:
+    """In whichever turn of its loop it is asked to: it lets go of what would be answered much later."""
+
+    async def answer(request: Sleep, caller: Caller) -> msgspec.Struct:
+        await unless_left(caller, asyncio.sleep(20))
+        return Healthy()
+
+    async def leaves_after(turns: int, wire: socket.socket) -> None:
+        leave = asyncio.Event()
+        with listen(str(tmp_path / f"{turns}.sock")) as listening:
+            serving = asyncio.create_task(DoorServer(Sleep, answer, failed, LIMITS).serve(listening, leave=leave))
+            await asyncio.sleep(0)
+            wire.connect(listening.getsockname())
+            for _ in range(50):  # until nothing but the request is waited for
+                await asyncio.sleep(0)
+            leave.set()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            wire.sendall(b'{"do":"sleep"}\n')
+            await serving
+
+    began = time.monotonic()
+    for turns in range(8):
+        with socket.socket(socket.AF_UNIX) as wire:
+            asyncio.run(leaves_after(turns, wire))
+    assert time.monotonic() - began < 10

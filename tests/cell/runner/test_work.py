@@ -298,8 +298,7 @@ def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:
 
 
 def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
-    """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes, but at most for the
-    next look at a connection that nobody closed."""
+    """A watcher died with its doors, and another is up: nobody waits for the clock of ten minutes."""
     cell.model.at_last = Refusal("unavailable", "nobody is there")  # however often a busy machine asks
     run = asleep(cell, limits=limits(run_seconds=1.0))  # so that the run does not wait for them itself
     cell.tell("do it")
@@ -311,7 +310,7 @@ def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell)
     cell.close_git_door()
     cell.open_git_door()
 
-    wait_for(lambda: cell.reported("Done after all."), "the report", 60.0)
+    wait_for(lambda: cell.reported("Done after all."), "the report")
 
 
 def _more_than(things: list[Request], count: int) -> bool:
