@@ -9,10 +9,9 @@ import zlib
 from typing import NamedTuple
 
 from infra.shared.people import AGENT
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import NO_COMMIT, World
 
 COMMIT, TREE, BLOB, REF_DELTA = 1, 2, 3, 7
-NO_COMMIT = "0" * 40
 
 
 class Thing(NamedTuple):

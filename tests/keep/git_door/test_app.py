@@ -1,12 +1,17 @@
-"""The git door as its own process: how it opens and ends, and what it answers."""
+"""The git door as its own process: how it opens and ends, what it answers, and to whom."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -14,16 +19,61 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import infra
 from infra.cell.doors import Keep, Refused
+from infra.keep import arguments
+from infra.keep.door_server import Refusal
+from infra.keep.git_door.app import answer
+from infra.keep.git_door.caller import is_runner
 from infra.keep.git_door.judge import JudgePush
 from infra.keep.watcher_file import Runner, State, encode
 from infra.shared import comms
 from infra.shared.door import Failure, Health, Healthy, ask, connect
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
-from infra.shared.requests import Ask, Done, Report, Tips, Where
-from tests.keep.git_door.door import Door
-from tests.keep.git_door.world import PAGE, START_SECONDS, World
+from infra.shared.requests import Ask, Done, Record, Recorded, Report, Tips, Where
+from tests.keep.git_door.world import PAGE, START_SECONDS, World, until
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(infra.__file__)))
+
+
+class Door:
+    """It takes this very process for the runner."""
+
+    def __init__(self, world: World, text: str = "") -> None:
+        world.close_door()
+        write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=os.getpid()))))
+        settings = world.root / "minifram.yaml"
+        settings.write_text(text)
+        self.log_path = world.root / f"door-{time.monotonic_ns()}.log"
+        with open(self.log_path, "ab") as log:
+            self.process = subprocess.Popen(
+                [
+                    *(sys.executable, "-s", "-P", "-m", "infra.git_door"),
+                    *arguments.words(str(settings), world.places),
+                ],
+                cwd="/",
+                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": ROOT},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def opened(self) -> Door:
+        assert until(lambda: "door.opened" in self.events or self.process.poll() is not None)
+        assert self.process.poll() is None, self.log
+        return self
+
+    def ended(self) -> int:
+        return self.process.wait(START_SECONDS)
+
+    @property
+    def log(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log_path.read_text().splitlines()]
+
+    @property
+    def events(self) -> list[object]:
+        return [line["event"] for line in self.log]
 
 
 @pytest.fixture
@@ -67,8 +117,8 @@ def test_one_door_at_a_socket(world: World, door: Door) -> None:
     assert again.ended() == Exit.OK
 
 
-def test_a_request_that_is_none_is_refused(world: World, door: Door) -> None:
-    """In words, and another is answered after it."""
+def test_what_is_no_request_and_damage_of_the_repository(world: World, door: Door) -> None:
+    """The one is refused in words, the other is for later; and another request is answered after each."""
     for line in (
         b"nothing\n",
         b'{"do":"reports"}\n',
@@ -77,10 +127,6 @@ def test_a_request_that_is_none_is_refused(world: World, door: Door) -> None:
         with connect(world.places.git_socket, START_SECONDS) as wire:
             wire.sendall(line)
             assert wire.recv(1 << 16).startswith(b'{"failure":{"type":"refused"')
-    assert is_healthy(world)
-
-
-def test_damage_of_the_repository_is_for_later(world: World, door: Door) -> None:
     main = Path(f"{world.places.remote}/refs/heads/main")
     before = main.read_text()
     main.write_text("garbage")
@@ -91,9 +137,10 @@ def test_damage_of_the_repository_is_for_later(world: World, door: Door) -> None
     assert ask(world.places.git_socket, Tips(), Where, START_SECONDS) == Where(before.strip())
 
 
-@pytest.mark.attack("S65")
+@pytest.mark.attack("S63", "S65")
 def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door) -> None:
-    """A question with an id of the keep's, and the record under the report of a run's end."""
+    """A question with an id of the keep's, and the record under the report of a run's end; whoever is not the process
+    that the watcher launched says nothing in the agent's name."""
     keep, commit = Keep(world.places.git_socket), world.main or ""
     question = Ask("bash", {"command": "touch a"}, "rule 1", "main", commit)
     asked = keep.question(question)
@@ -112,7 +159,12 @@ def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door)
     with pytest.raises(Refused, match="no title"):
         keep.report(Report("1" * 32, "main", commit, " ", ""))
     write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=1))))
-    for speaks in (partial(keep.report, Report("2" * 32, "main", commit, "x", "")), partial(keep.question, question)):
+    report = Report("2" * 32, "main", commit, "x", "")
+    for speaks in (
+        partial(keep.report, report),
+        partial(keep.question, question),
+        partial(keep.record, [{"event_type": "note"}]),
+    ):
         with pytest.raises(Refused, match="runner alone"):
             speaks()
 
@@ -151,3 +203,41 @@ def test_a_push_whose_client_left_is_not_judged(world: World, door: Door) -> Non
             wire.sendall(msgspec.json.encode(JudgePush(lines, quarantine)) + b"\n")
             assert bool(wire.recv(1 << 16)) is answered
     assert door.events.count("push.refused") == 1
+
+
+def note(world: World, pid: int) -> None:
+    write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=pid))))
+
+
+def speaks(world: World, pid: int, patience: float = 0.0) -> bool:
+    return asyncio.run(is_runner(world.places, pid, patience))
+
+
+def test_the_runner_is_whom_the_watcher_names(world: World) -> None:
+    """It may ask before its pid is noted, and is waited for; nobody is by a file that cannot be read."""
+    late = threading.Timer(0.2, note, (world, os.getpid()))
+    late.start()
+    assert speaks(world, os.getpid(), patience=60.0)
+    late.join()
+    assert not speaks(world, os.getppid())
+    for content in (None, b"", b"{", b"\xff", b'{"schema":"another","runner_pid":1}'):
+        Path(world.places.watcher_state).unlink(missing_ok=True)
+        if content is not None:
+            Path(world.places.watcher_state).write_bytes(content)
+        assert not speaks(world, os.getpid())
+        assert not speaks(world, 0)
+
+
+def test_events_are_taken_or_refused_with_the_reason(world: World) -> None:
+    """A log that cannot be written may be written later."""
+    context, events = world.context(lambda: 1769856132.0), Path(world.places.events)
+    events.write_text("a file in its place")
+    with pytest.raises(Refusal) as caught:
+        answer(context, Record(({"event_type": "note"},)))
+    assert (caught.value.failure.type, caught.value.failure.retriable) == ("unavailable", True)
+    events.unlink()
+    assert answer(context, Record(({"event_type": "note"},) * 2)) == Recorded(2, "2026-01-31T10:42:12.000Z")
+    assert answer(context, Record(())) == Recorded(2, "2026-01-31T10:42:12.000Z")
+    with pytest.raises(Refusal) as caught:
+        answer(context, Record(({"event_type": "x"},)))
+    assert (caught.value.failure.type, caught.value.failure.retriable) == ("refused", False)

@@ -10,15 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import structlog
 from msgspec import structs
 
 from infra.keep.door_server import Refusal
 from infra.keep.git_door.ask import ask, close_questions
-from infra.keep.git_door.context import DoorContext
 from infra.keep.questions import MOST_OPEN
 from infra.keep.repository.bare_tip import BareTip
-from infra.keep.settings.schema import Settings
 from infra.shared import comms
 from infra.shared.approvals import call_hash
 from infra.shared.people import AGENT, Person
@@ -36,7 +33,7 @@ class Desk:
     def __init__(self, world: World) -> None:
         self.git = Git(world.places.remote, PM)
         self.now = 1_800_000_000.0
-        self.world = DoorContext(world.places, Settings(), structlog.get_logger(), lambda: self.now)
+        self.world = world.context(lambda: self.now)
         self.questions = world.places.questions
 
     def put(self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1") -> QuestionState:

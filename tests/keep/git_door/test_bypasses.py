@@ -15,7 +15,6 @@ from tests.keep.git_door.git_server import Server
 from tests.keep.git_door.raw import (
     BLOB,
     COMMIT,
-    NO_COMMIT,
     REF_DELTA,
     TREE,
     Thing,
@@ -26,7 +25,7 @@ from tests.keep.git_door.raw import (
     plain,
     push,
 )
-from tests.keep.git_door.world import PAGE, World
+from tests.keep.git_door.world import NO_COMMIT, PAGE, World
 
 
 @pytest.mark.attack("S24")

@@ -6,12 +6,9 @@ import contextlib
 import os
 
 import pytest
-from structlog import get_logger
 
 from infra.keep.door_server import Refusal
-from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.examine import examine
-from infra.keep.settings.schema import Settings
 from infra.keep.verdicts.refs import MOST_WAITING, REQUESTS, ask, keep, requests
 from infra.keep.verdicts.trees import key_of
 from infra.keep.verdicts.verdict import Verdict
@@ -45,21 +42,20 @@ def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tup
 
 @pytest.mark.attack("S49")
 def test_the_agent_itself_changes_only_after_an_examination(world: World) -> None:
-    """Whatever of a version the runner or its tests are made of: refused with words on what to do. Removing is a change
-    as well; what nothing of the agent reads lands."""
+    """Whatever of a version the runner or its tests are made of: refused with words on what to do; what nothing of the
+    agent reads lands."""
     body(world)
     paths = (
         *("infra/a.py", "infra/new.py", "spec/SPEC_X.md", "SYSTEM.md", "requirements.txt", "pyproject.toml"),
         *("tests/cell/test_a.py", "tests/conftest.py", "tests/cell/helper.py", "tests/pytest.ini", "structlog.py"),
     )
     changed = world.agent.commits({path: "x = 1\n"} for path in paths)
-    for tip in (*changed, world.agent.remove("tests/cell/test_a.py")):
+    for tip in changed:
         world.judges({f"{tip}:refs/heads/main": "the keep has not examined this version"})
-    world.agent.git("reset", "--quiet", "--hard", "origin/main")
-    for path in ("src/b.py", "tests/test_b.py", "tests/mine/conftest.py", "notes.md"):
-        work = world.agent.commit({path: "b = 1\n"})
-        world.agent.push("main")
-        assert world.main == work, path
+    free = ("src/b.py", "tests/test_b.py", "tests/mine/conftest.py", "notes.md")
+    work = world.agent.commit(dict.fromkeys(free, "b = 1\n"))
+    world.agent.push("main")
+    assert world.main == work
 
 
 def test_a_verdict_opens_main_for_what_was_examined(world: World) -> None:
@@ -73,7 +69,7 @@ def test_a_verdict_opens_main_for_what_was_examined(world: World) -> None:
     world.agent.git("reset", "--quiet", "--hard", "origin/main")
     world.agent.commit({"src/b.py": "b = 1\n"})
     world.agent.push("main")
-    door = DoorContext(world.places, Settings(), get_logger())
+    door = world.context()
     assert examine(door, Examine("better", work)).passed, "main has moved, and what was examined is the same"
     world.agent.git("merge", "--quiet", "--no-ff", work)
     world.agent.push("main")
@@ -84,9 +80,9 @@ def test_a_verdict_that_does_not_open_main(world: World) -> None:
     """The refusal says what the verdict says."""
     git, work = proposed(world)
     verdict(git, work, passed=False, why="tests/cell/test_a.py::test_a failed")
-    assert "did not pass: tests/cell/test_a.py::test_a failed" in world.agent.refused("main")
+    world.judges({"main:refs/heads/main": "did not pass: tests/cell/test_a.py::test_a failed"})
     verdict(git, work, word=("tests/cell/test_a.py is removed",))
-    assert "needs the PM's word: tests/cell/test_a.py is removed" in world.agent.refused("main")
+    world.judges({"main:refs/heads/main": "needs the PM's word: tests/cell/test_a.py is removed"})
 
 
 def test_a_verdict_says_nothing_of_what_main_has_got_since(world: World) -> None:
@@ -101,7 +97,7 @@ def test_a_verdict_says_nothing_of_what_main_has_got_since(world: World) -> None
     made = world.agent.git("commit-tree", f"{work}^{{tree}}", "-p", "origin/main", "-m", "x")
     assert "has not examined" in world.agent.refused(f"{made}:refs/heads/main")
     world.agent.push(f"{made}:refs/heads/back")
-    door = DoorContext(world.places, Settings(), get_logger())
+    door = world.context()
     assert examine(door, Examine("back", made)) == Examination("waiting")
     verdict(git, made)
     world.agent.push(f"{made}:refs/heads/main")
@@ -113,7 +109,7 @@ def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
     commit = world.agent.commit({"infra/a.py": "a = 2\n"})
     branches = [f"a{number}" for number in range(MOST_WAITING + 1)]
     world.agent.push(*(f"main:refs/heads/{branch}" for branch in ["z", *branches]))
-    door = DoorContext(world.places, Settings(), get_logger())
+    door = world.context()
     ask(git, "z", commit)
     os.utime(f"{world.places.remote}/{REQUESTS}z", (1, 1))
     for number, branch in enumerate(branches, 1):

@@ -8,7 +8,10 @@ import pytest
 from infra.keep.git_door.rollback import report, roll_back
 from infra.keep.settings.schema import ProtectedSettings
 from infra.keep.watcher_file import Report
+from infra.shared.refused import TAINTED, refusals_in
+from tests.keep.git_door.test_examined import body
 from tests.keep.git_door.world import PAGE, World
+from tests.shared.web_traces import WebTrace
 
 FILES = ProtectedSettings(files=("SYSTEM.md", "spec/", "*.lock"))
 WORDS = "is the PM's to change on main (protected.files has "
@@ -37,43 +40,59 @@ def test_a_protected_file_is_not_changed_on_main(guarded: World, path: str, patt
     guarded.pm.push("main")
 
 
-def test_no_kind_of_change(guarded: World) -> None:
-    """Removing, moving, its mode, its kind, and a twin that some file systems take for the same."""
+def test_a_protected_directory_becomes_no_file_and_no_link(guarded: World) -> None:
+    """And names that only begin alike are free."""
     git = guarded.agent.git
     listed = {line.partition("\t")[2]: f"{line}\n" for line in git("ls-tree", "HEAD").splitlines()}
-    entry = listed["SYSTEM.md"]
-    changes = {
-        "removed": {"SYSTEM.md": ""},
-        "moved": {"SYSTEM.md": entry.replace("SYSTEM.md", "moved.md")},
-        "mode": {"SYSTEM.md": entry.replace("100644", "100755")},
-        "capitals": {"": entry.replace("SYSTEM.md", "system.md")},
-        "link": {"spec": entry.replace("100644", "120000").replace("SYSTEM.md", "spec")},
-        "file": {"spec": entry.replace("SYSTEM.md", "spec")},
-    }
-    for how, entries in changes.items():
-        tree = git("mktree", stdin="".join((listed | entries).values()))
-        tip = git("commit-tree", tree, "-p", "HEAD", "-m", how)
-        guarded.judges({f"{tip}:refs/heads/main": WORDS})
+    blob = git("rev-parse", "HEAD:SYSTEM.md")
+    for mode in ("100644", "120000"):
+        tree = git("mktree", stdin="".join((listed | {"spec": f"{mode} blob {blob}\tspec\n"}).values()))
+        guarded.judges({f"{git('commit-tree', tree, '-p', 'HEAD', '-m', mode)}:refs/heads/main": WORDS})
     guarded.agent.commit({"src/SYSTEM.md": "1\n", "spectacle/x": "1\n", "locks": "1\n"})
     guarded.agent.push("main")
 
 
-@pytest.mark.attack("S50")
-def test_no_way_round_by_a_merge(guarded: World) -> None:
-    """Neither by merging a branch that has it, nor by a merge that keeps the agent's side of the PM's change."""
-    agent = guarded.agent
-    (proposal, work) = agent.commits([{"SYSTEM.md": "be bad\n"}, {"src/b.py": "1\n"}])
-    agent.push(f"{proposal}:refs/heads/proposal")
-    agent.git("reset", "--quiet", "--hard", work)
-    agent.git("merge", "--quiet", "-m", "x", proposal)
-    guarded.judges({"HEAD:refs/heads/main": WORDS})
-    guarded.pm.commit({"SYSTEM.md": "be better\n"})
-    guarded.pm.push("main")
-    agent.git("fetch", "--quiet")
-    for how in ("ours", "ort"):
-        agent.git("reset", "--quiet", "--hard", work)
-        agent.git("merge", "--quiet", "-s", how, "-m", "x", "origin/main")
-        guarded.judges({"HEAD:refs/heads/main": WORDS if how == "ours" else "", "HEAD:refs/notes/x": "only branches"})
+def ways(world: World, path: str) -> dict[str, str]:
+    """Commits that would bring something else than main has to this path, by how."""
+    git = world.agent.git
+    listed = {line.partition("\t")[2]: f"{line}\n" for line in git("ls-tree", "HEAD").splitlines()}
+    entry, other = listed[path], git("hash-object", "-w", "--stdin", stdin="other\n")
+    changed = {path: entry.replace(entry.split()[2], other)}
+    work = {"notes": f"100644 blob {other}\tnotes\n"}
+
+    def commit(entries: dict[str, str], *parents: str) -> str:
+        tree = git("mktree", stdin="".join((listed | entries).values()))
+        return git("commit-tree", tree, *(word for each in parents for word in ("-p", each)), "-m", "x")
+
+    one, two = commit(changed, "HEAD"), commit(work, "HEAD")
+    cross = [commit(changed | work, each, rest) for each, rest in ((one, two), (two, one))]
+    return {
+        "changed": one,
+        "removed": commit({path: ""}, "HEAD"),
+        "moved": commit({path: entry.replace(path, "moved.md")}, "HEAD"),
+        "mode": commit({path: entry.replace("100644", "100755")}, "HEAD"),
+        "link": commit({path: entry.replace("100644", "120000")}, "HEAD"),
+        "capitals": commit({"": entry.replace(path, path.swapcase())}, "HEAD"),
+        "below later work": commit(changed | work, one),
+        "second parent": cross[1],
+        "criss-cross": commit(changed | work, *cross),
+        "in the merge alone": commit(changed, "HEAD", two),
+    }
+
+
+@pytest.mark.attack("S50", "S53")
+def test_no_way_round(world: World) -> None:
+    """However a file becomes another one than main has: each rule about what main would hold speaks, and on a branch
+    that of the page."""
+    body(world)
+    WebTrace(world.places).served()
+    world.settings(protected=FILES)
+    for path, ids in (("SYSTEM.md", {"protected", TAINTED, "examination"}), ("COMMS.md", {"page"})):
+        for how, tip in ways(world, path).items():
+            found = {each.id for each in refusals_in(world.judged(f"{tip}:refs/heads/main"))}
+            assert ids - ({"examination"} if how == "capitals" else set()) <= found, (path, how, found)
+            of_branch = {each.id for each in refusals_in(world.judged(f"{tip}:refs/heads/work"))}
+            assert of_branch == (ids & {"page"} if how != "capitals" else set()), (path, how)
 
 
 def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from infra.keep.git_door import rollback
 from infra.keep.watcher_file import Report
-from infra.shared.people import AGENT, WATCHER
+from infra.shared.people import WATCHER
 from infra.shared.refused import Refused, refusals_in
 from tests.keep.git_door.world import BLOB_BYTES, PAGE, World, on_branches, told_of
 
@@ -217,6 +217,7 @@ def taken_back(world: World, commit: str) -> str:
     return world.agent.git("commit-tree", "HEAD^{tree}", "-p", commit, "-m", "as if nothing had been")
 
 
+NUL = "\0"
 ENTRIES = [
     ("160000 commit {main}\tvendor", "vendor' is a submodule"),
     ("100644 blob {blob}\tvendor", ""),
@@ -225,14 +226,13 @@ ENTRIES = [
 ]
 
 
-def commit_with(world: World, *lines: str, parent: str = "HEAD", below: str = "") -> str:
-    """A commit whose tree has these entries more, as `mktree` reads them, at the top or in a new directory."""
+def commit_with(world: World, entry: str, parent: str = "HEAD", below: str = "") -> str:
+    """A commit whose tree has this entry more, as `mktree` reads it, at the top or in a new directory."""
+    make = ("mktree", "--missing", "-z")
     if below:
-        inner = world.agent.git("mktree", "--missing", "-z", stdin="".join(f"{line}\0" for line in lines))
-        lines = (f"040000 tree {inner}\t{below}",)
-    listed = world.agent.git("ls-tree", "-z", parent).split("\0")
-    stdin = "".join(f"{line}\0" for line in [*filter(None, listed), *lines])
-    tree = world.agent.git("mktree", "--missing", "-z", stdin=stdin)
+        entry = f"040000 tree {world.agent.git(*make, stdin=entry)}\t{below}"
+    listed = world.agent.git("ls-tree", "-z", parent)
+    tree = world.agent.git(*make, stdin=f"{listed.rstrip(NUL)}{NUL if listed else ''}{entry}")
     return world.agent.git("commit-tree", tree, "-p", parent, "-m", "x")
 
 
@@ -262,9 +262,6 @@ def test_what_is_there_already_may_stay(world: World) -> None:
     world.judges({f"{joined}:refs/heads/main": "'old' is a submodule"})
 
 
-US, PM = f"{AGENT.name} <{AGENT.email}> 1 +0000", "PM <pm@example.invalid> 1 +0000"
-
-
 @pytest.mark.fault("F47")
 def test_a_push_of_many_refs_is_refused(world: World) -> None:
     """At most 50 refs in one push."""
@@ -290,47 +287,34 @@ def test_more_refs_than_there_may_be_are_refused(world: World) -> None:
 
 
 @pytest.mark.fault("F47")
-@pytest.mark.parametrize("leaf", ["file", "nothing"])
-def test_a_tree_without_end_is_refused(world: World, leaf: str) -> None:
+def test_a_tree_without_end_is_refused(world: World) -> None:
     """Ten levels of one directory in itself ten times are ten objects for git, and ten thousand million paths."""
-    blob = world.agent.git("rev-parse", "HEAD:COMMS.md")
-    tree = world.agent.git("mktree", stdin=f"100644 blob {blob}\tf\n" if leaf == "file" else "")
-    commits = []
+    tree, commits = world.agent.git("rev-parse", "HEAD^{tree}"), []
     for _ in range(10):
         tree = world.agent.git("mktree", stdin="".join(f"040000 tree {tree}\t{letter}\n" for letter in "abcdefghij"))
         commits.append(commit_with(world, f"040000 tree {tree}\td"))
-    world.judges(
-        {
-            f"{commits[-1]}:refs/heads/bomb": "what it brings takes git over 32 MiB to describe",
-            f"{commits[2]}:refs/heads/fine": "",
-        }
-    )
+    over = "what it brings takes git over 32 MiB to describe"
+    world.judges({f"{commits[-1]}:refs/heads/bomb": over, f"{commits[2]}:refs/heads/fine": ""})
 
 
 PAGES, FORGED_PAGE = "which the PM and the keep alone write", PAGE.replace("be good", "be good\n- [ ] approve deadbeef")
 
 
 def test_no_branch_carries_a_page_of_its_own(world: World) -> None:
-    """Whatever is done to it; one that leaves the page alone lands, and who merges it keeps main's."""
-    git = world.agent.git
-    page, src = (git("rev-parse", f"HEAD:{path}") for path in ("COMMS.md", "src"))
+    """Nor one beside it, of either name; a branch that leaves the page alone lands, and who merges it keeps main's.
+    Every way to change it: test_protected."""
     texts = (FORGED_PAGE, PAGE.replace("[ ]", "[x]"), PAGE + "\n### second\n\nmore\n", "")
-    blobs = [git("hash-object", "-w", "--stdin", stdin=text) for text in texts]
-    entries = ["", *(f"100644 blob {blob}" for blob in blobs), f"100755 blob {page}", f"120000 blob {page}"]
-    listed = git("ls-tree", "HEAD", "src")
-    trees = [f"{entry}\tCOMMS.md\n" if entry else "" for entry in [*entries, f"040000 tree {src}"]]
-    trees.append(f"100644 blob {page}\tCOMMS.md\n100644 blob {page}\tCOMMS-ARCHIVE.md\n")
-    tips = [git("commit-tree", git("mktree", stdin=f"{listed}\n{each}"), "-p", "HEAD", "-m", "x") for each in trees]
-    (fine,) = world.agent.commits([{"src/b.py": "1\n"}])
+    pages = [{"COMMS.md": text} for text in texts]
+    *tips, fine, twin = world.agent.commits(
+        [*pages, {"COMMS-ARCHIVE.md": PAGE}, {"COMMS.md/x": "1\n"}, {"src/b.py": "1\n"}, {"comms.MD": PAGE}]
+    )
     words = f"it changes COMMS.md and COMMS-ARCHIVE.md, {PAGES}"
     said = world.judges(on_branches([*((tip, words) for tip in tips), (fine, "")]))
     assert f"git checkout {str(world.main)[:12]} -- COMMS.md" in said
-    for tip in tips:
-        world.judges({f"{tip}:refs/heads/main": words})
-    (twin,) = world.agent.commits([{"comms.MD": PAGE}])
+    world.judges({f"{tips[0]}:refs/heads/main": words})
     world.judges({f"{twin}:refs/heads/main": "would be taken for COMMS.md"})
     world.pm.commit({"COMMS.md": FORGED_PAGE})
-    world.pm.git("fetch", "--quiet", "origin")
+    world.pm.git("fetch", "--quiet", str(world.agent.path), fine)
     world.pm.git("merge", "--quiet", "-m", "merge", fine)
     assert (world.pm.path / "COMMS.md").read_text() == FORGED_PAGE
 

@@ -6,13 +6,10 @@ from dataclasses import replace
 
 import pytest
 from msgspec import structs
-from structlog import get_logger
 
 from infra.keep.allowance import Allowance
 from infra.keep.door_server import Refusal
-from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import report
-from infra.keep.settings.schema import Settings
 from infra.keep.watcher_file import Runner, State, encode
 from infra.shared import comms
 from infra.shared.clock import timestamp
@@ -28,7 +25,7 @@ TOLD = Report("0" * 32, "main", "a" * 40, "done: be good", "It is.")
 class Desk:
     def __init__(self, world: World) -> None:
         self.now = NOW
-        self.context = DoorContext(world.places, Settings(), get_logger(), lambda: self.now)
+        self.context = world.context(lambda: self.now)
 
     def report(self, told: Report) -> Done:
         self.now += 1
@@ -81,16 +78,12 @@ def test_the_keep_says_what_reports(world: World, desk: Desk) -> None:
         assert f" work@{named} done: be good" in comms.reports(page(world))[-1].splitlines()[0]
 
 
-def test_a_report_that_calls_itself_a_question_is_cut_as_any(world: World, desk: Desk) -> None:
-    """The page is part of every prompt."""
+def test_a_report_is_cut_ticks_what_is_there_and_needs_a_title(world: World, desk: Desk) -> None:
+    """The page is part of every prompt, so also one that calls itself a question is cut. Unknown ids are no harm; a
+    report of nothing is refused for good."""
     asks = structs.replace(TOLD, title="Approval wanted [0123456789abcdef]: ls", text="word " * 3000)
-    desk.report(asks)
+    desk.report(structs.replace(asks, ticks=("00000000",)))
     assert len(comms.reports(page(world))[-1]) < 2000
-
-
-def test_a_tick_of_nothing_has_no_effect_and_a_report_needs_a_title(world: World, desk: Desk) -> None:
-    """Unknown ids are no harm; a report of nothing is refused for good."""
-    desk.report(structs.replace(TOLD, ticks=("00000000",)))
     assert comms.section_text(page(world), comms.DIRECTIVES) == "- [ ] be good"
     with pytest.raises(Refusal):
         desk.report(structs.replace(TOLD, id="1" * 32, title="  "))

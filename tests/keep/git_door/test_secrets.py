@@ -10,12 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from structlog import get_logger
 
-from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.report import report
 from infra.keep.known_secrets import read_known
-from infra.keep.settings.schema import Settings
 from infra.shared.comms import add_directive, directives, open_directives, reports
 from infra.shared.requests import Report
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
@@ -123,7 +120,7 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     ids = tuple(item.id for item in directives(page))
     told = Report("0" * 32, "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 
-    report(DoorContext(world.places, Settings(), get_logger()), told)
+    report(world.context(), told)
 
     page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
     assert open_directives(page) == []

@@ -8,6 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
+from structlog import get_logger
+
+from infra.keep.git_door.context import DoorContext
+from infra.keep.git_door.judge import JudgePush, judge
 from infra.keep.git_door.setup import write_door_files
 from infra.keep.settings.schema import LimitSettings, ProtectedSettings, Settings, WebSettings
 from infra.shared.paths import Paths
@@ -16,8 +20,7 @@ from tests.cell.doors import GitDoor
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000
-
-
+NO_COMMIT = "0" * 40
 START_SECONDS = 20.0
 
 
@@ -183,17 +186,30 @@ class World:
         web: WebSettings = WebSettings(),  # noqa: B008 - frozen
     ) -> None:
         limits = LimitSettings(blob_bytes=blob_bytes)
-        chosen = Settings(autonomy=autonomy, limits=limits, protected=protected, web=web)  # type: ignore[arg-type]
-        write_door_files(self.places, chosen, by_daemon=self.by_daemon)
+        self.chosen = Settings(autonomy=autonomy, limits=limits, protected=protected, web=web)  # type: ignore[arg-type]
+        write_door_files(self.places, self.chosen, by_daemon=self.by_daemon)
         self.close_door()
-        self.door = GitDoor(self.places, settings=chosen)
+        self.door = GitDoor(self.places, settings=self.chosen)
+
+    def judged(self, *refspecs: str) -> str:
+        """What the door says of them as one push, in the words that git would hand on; nothing lands. The agent's own
+        objects are the quarantine, so that no process of git's is there, nor what git itself refuses; and they are more
+        than a push would bring."""
+        sources, refs = zip(*(spec.lstrip("+").rsplit(":", 1) for spec in refspecs), strict=True)
+        there = {ref: id for ref, id in (line.split()[::2][::-1] for line in self.refs.splitlines())}
+        ids = self.agent.git("rev-parse", *sources).split()
+        lines = "".join(f"{there.get(ref, NO_COMMIT)} {id} {ref}\n" for ref, id in zip(refs, ids, strict=True))
+        asked = JudgePush(lines.encode(), os.fsencode(self.agent.path / ".git/objects"))
+        found = (why for why in judge(asked, self.context()) if "files that none of its commits has" not in why)
+        return "".join(f"remote: refused: {why}\n" for why in found)
+
+    def context(self, now: Callable[[], float] = time.time) -> DoorContext:
+        return DoorContext(self.places, self.chosen, get_logger(), now)
 
     def judges(self, wanted: Mapping[str, str]) -> str:
-        """Refspecs, and words of each one's refusal, or nothing where it lands. One push has all that is refused, of
-        which nothing is taken, another has all that lands. Gives what the door said of the first."""
-        before = self.refs
-        said = self.agent.refused(*(spec for spec, words in wanted.items() if words))
-        assert self.refs == before
+        """Refspecs, and words of each one's refusal, or nothing where it lands. All that is refused is judged as one
+        push, and a real one has all that lands. Gives what the door said of the first."""
+        said = self.judged(*(spec for spec, words in wanted.items() if words))
         for spec, words in wanted.items():
             assert not words or words in told_of(said, spec.rpartition(":")[2]), (spec, words)
         fine = [spec for spec, words in wanted.items() if not words]
