@@ -1,11 +1,14 @@
-"""The day's budget: decisions, the ledger under them, and both together under any history."""
+"""The day's budget: decisions, the ledger under them, both together under any history; the part of it that may be
+explored with; and what is written down of calls that nobody counted."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,10 +17,13 @@ from hypothesis import strategies as st
 
 from infra.keep.ledger.budgets import Passed, Used, by_label, limits_of, passed
 from infra.keep.ledger.lines import Ledger, Line, Opened, Settled
-from infra.keep.ledger.prices import NANO, Rates, Tariff
+from infra.keep.ledger.prices import FREE, NANO, Rates, Tariff, rates
 from infra.keep.model_door.accounts import Accounts
+from infra.keep.model_door.app import ModelDoor
 from infra.keep.model_door.model import Answer, CallFailure
-from infra.shared.conversation import END_TURN, Completion, Usage
+from infra.keep.model_door.models import Offer
+from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
+from tests.keep.model_door.doors import a_request
 
 DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
 NOON = 1769860800.0
@@ -300,3 +306,145 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     cut = tmp_path / "cut.jsonl"
     cut.write_text("\n".join(lines[1:-1]) + "\n")
     assert used(Ledger(str(cut)).day(DAY)).reserved == 300
+
+
+# Exploration stays within what the PM allows for a UTC day, and everything else goes on.
+
+
+DEAR = {("p", "m"): Tariff(Rates(10**12, 10**12, 10**12, 10**12))}
+"""A thousandth of a dollar for a token."""
+
+
+def accounts_of(path: Path, usd: float | None, clock: Clock) -> Accounts:
+    return Accounts(Ledger(str(path)), 10**18, DEAR, clock, exploration_usd=usd)
+
+
+async def call(accounts: Accounts, label: str, tokens: int = 100) -> None:
+    entry = await accounts.open("p", "m", Usage(input_tokens=tokens), "run", label)
+    await accounts.settle(entry, an_answer(Usage(input_tokens=tokens)), 1)
+
+
+async def refused(accounts: Accounts, label: str, tokens: int = 100) -> CallFailure:
+    with pytest.raises(CallFailure) as caught:
+        await call(accounts, label, tokens)
+    return caught.value
+
+
+@pytest.mark.attack("S62")
+def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) -> None:
+    """A part has its share of the money. A new door knows what was used, a new day begins anew."""
+    clock, path = Clock(NOON), tmp_path / "ledger.jsonl"
+
+    async def live() -> None:
+        accounts = accounts_of(path, 1.0, clock)
+        await call(accounts, "exploration/web", 500)
+        failure = await refused(accounts, "exploration/web", 1)
+        assert (failure.type, failure.retry_after_seconds) == ("exploration_exhausted", 43200)
+        assert "50% of exploration.usd for exploration/web" in failure.message
+        await call(accounts, "exploration", 100)
+        assert "exploration.usd" in (await refused(accounts, "exploration/skills", 401)).message
+        restarted = accounts_of(path, 1.0, clock)
+        assert "25%" in (await refused(restarted, "exploration/tools", 251)).message
+        await call(restarted, "exploration/tools", 250)
+        await call(restarted, "task", 9999)
+        await call(restarted, "maintenance", 9999)
+        used = by_label(Ledger(str(path)).day("2026-01-31"))
+        assert (used["exploration/web"].tokens, used["exploration/web"].calls) == (500, 1)
+        assert used["task"].calls == used["maintenance"].calls == 1
+        clock.now += 86400
+        await call(restarted, "exploration", 1000)
+
+    asyncio.run(live())
+    lines = path.read_bytes().splitlines()
+    assert json.loads(lines[0])["label"] == "exploration/web"
+
+
+def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
+    """As it is by default."""
+    accounts = accounts_of(tmp_path / "ledger.jsonl", None, Clock(NOON))
+
+    failure = asyncio.run(refused(accounts, "exploration"))
+
+    assert "exploration.usd, which is not set" in failure.message
+    assert passed(limits_of(0, None), {}, "exploration", 0, "2026-01-31"), "also when it costs nothing"
+    assert passed(limits_of(0, None), {}, "maintenance", 0, "2026-01-31") is None
+
+
+@pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/other"])
+def test_a_label_that_is_none_of_ours_is_no_request(label: str) -> None:
+    """It would have no limit of exploration."""
+    with pytest.raises(ValueError, match="label"):
+        msgspec.convert({"system": [], "messages": [], "tools": [], "label": label}, Request)
+
+
+# Calls that nobody counted, by a model made by hand.
+
+
+MOST = Usage(1000, 100)
+
+
+class Hand:
+    """A model that does as it is told, and its one call."""
+
+    provider, name, sees, problem = "openai", "m", True, None
+    most = MOST
+
+    def __init__(self, does: Answer | Exception) -> None:
+        self._does = does
+
+    def prepare(self, request: Request) -> Hand:
+        return self
+
+    async def make(self) -> Answer:
+        if isinstance(self._does, Exception):
+            raise self._does
+        return self._does
+
+
+def opened(directory: Path, model: Any) -> ModelDoor:
+    ledger = Ledger(str(directory / "ledger.jsonl"))
+    return ModelDoor([Offer(model, FREE)], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+
+
+def last_line(directory: Path) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads((directory / "ledger.jsonl").read_text().splitlines()[-1])
+    return line
+
+
+def test_a_bug_in_a_call_settles_it_at_its_worst(tmp_path: Path) -> None:
+    """The reservation is not left open for the day: what was paid is not known, and the exception goes on."""
+    door = opened(tmp_path, Hand(OverflowError("a bug")))
+
+    with pytest.raises(OverflowError, match="a bug"):
+        asyncio.run(door.complete(a_request()))
+
+    line = last_line(tmp_path)
+    assert (line["event"], line["measured"], line["input_tokens"]) == ("settled", False, sum(MOST))
+
+
+@pytest.mark.parametrize("measured", [True, False])
+def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -> None:
+    """The ledger has it; the runner, who reckons with counts, hears of none."""
+    counted = Usage(10, 2) if measured else MOST
+    answer = Answer(Completion((Text("Hello."),), END_TURN, "m", counted), measured)
+
+    said = asyncio.run(opened(tmp_path, Hand(answer)).complete(a_request()))
+
+    assert said.usage == (counted if measured else Usage())
+    line = last_line(tmp_path)
+    assert line["measured"] is measured
+    assert sum(line[name] for name in Usage.__struct_fields__) == sum(counted)
+
+
+def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> None:
+    """At its own class it would be booked too low."""
+    for has_classes, usd in ((True, 10.0), (False, 12.5)):
+        failure = CallFailure("unavailable", "gone", usage=Usage(10**6))
+        failure.measured, failure.has_classes = False, has_classes
+        directory, hand = tmp_path / str(has_classes), cast(Any, Hand(failure))
+        ledger = Ledger(str(directory / "ledger.jsonl"))
+        accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
+        with pytest.raises(CallFailure):
+            asyncio.run(ModelDoor([Offer(hand, FREE)], accounts).complete(a_request()))
+        line = last_line(directory)
+        assert (line["usd"], line["measured"]) == (usd, False)

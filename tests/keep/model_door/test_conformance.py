@@ -8,21 +8,25 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infra.keep.model_door.call import LINES, MOST_TOKENS_PER_SECOND, StreamedModel
+from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
 from infra.keep.model_door.reply import MOST_BYTES, StreamedReply, heed
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, Request, Text, ToolResult, ToolUse, Usage
 from infra.shared.conversation import MAX_TOKENS as CUT
 from tests.keep.model_door import dialects
-from tests.keep.model_door.dialects import DIALECTS, Called, Counted, Dialect
+from tests.keep.model_door.dialects import DIALECTS, Anthropic, Called, Counted, Dialect
 from tests.keep.model_door.doors import KEY, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
+from tests.keep.web_door.sites import certificate
 
 SHORT_SECONDS = 1.0
 CALLS = (Called("call_1", input={"command": "rm -rf build"}), Called("call_2", input={"command": "ls"}))
@@ -89,12 +93,13 @@ def failures(dialect: Dialect, all_sent: list[Sent]) -> list[CallFailure]:
 
 @every_dialect
 def test_text_beside_two_calls_comes_through_with_ids_and_usage(dialect: Dialect) -> None:
-    """Characters that some take for line ends as well, and each token in its class."""
+    """Characters that some take for line ends as well, and each token in its class; also under another status of
+    success than 200, which a proxy may give it."""
     text = "Grüße\u2028and\x85of\x0b\r\n\n\ndata: x\n\n世界😀"
     calls = (CALLS[0], Called("call_2", "write_file", {"content": text, "n": 1.5, "deep": {"a": [None, True]}}))
     counted = Counted(10, 20) if dialect.provider == "ollama" else Counted(10, 20, cache_read=30, cache_write=40)
 
-    answer = hear(dialect, Sent(dialect.reply((text,), calls, counted=counted)))
+    answer = hear(dialect, Sent(dialect.reply((text,), calls, counted=counted), status=203))
 
     uses = tuple(ToolUse(call.id or "", call.name, call.input) for call in calls)
     assert answer.completion.content == (Text(text), *uses)
@@ -153,7 +158,7 @@ def test_a_megabyte_of_arguments_and_two_hundred_calls_come_through(dialect: Dia
 
 @every_dialect
 def test_what_keeps_a_connection_alive_is_passed_over(dialect: Dialect) -> None:
-    """Between any two pieces of a reply, and pieces cut anywhere."""
+    """Between any two pieces of a reply, and pieces cut anywhere. One that takes longer than a silence may is none."""
     pieces = dialect.reply(("Hello.",), CALLS)
     with_life = tuple(part for piece in pieces for part in (dialect.alive, piece))
     bytewise = b"".join(pieces)
@@ -161,22 +166,18 @@ def test_what_keeps_a_connection_alive_is_passed_over(dialect: Dialect) -> None:
 
     for each in (with_life, cut):
         assert len(hear(dialect, Sent(each)).completion.content) == 3
+    slow = Sent(dialect.reply(("Hello, hello, hello, hello.",)), pause=SHORT_SECONDS / 5)
+    assert hear(dialect, slow, idle_seconds=SHORT_SECONDS).completion.stop_reason == END_TURN
 
 
 @every_dialect
-def test_without_usage_the_worst_case_is_assumed(dialect: Dialect) -> None:
-    """The completion stands, but what it cost is not measured; the reservation is what counts."""
+def test_without_a_count_that_can_be_true_the_worst_case_is_assumed(dialect: Dialect) -> None:
+    """The completion stands, but what it cost is not measured. Who says that nothing was used would make every budget
+    endless; and what was shown was made."""
     answer = hear(dialect, Sent(dialect.reply(("Hello.",), counted=None)))
-
-    assert answer.completion.content == (Text("Hello."),)
-    assert not answer.measured
+    assert (answer.completion.content, answer.measured) == ((Text("Hello."),), False)
     if dialect.provider != "anthropic":  # which tells the input's tokens first
         assert answer.completion.usage.output_tokens == dialects.MAX_TOKENS
-
-
-@every_dialect
-def test_a_count_that_cannot_be_true_is_none(dialect: Dialect) -> None:
-    """Who says that nothing was used would make every budget endless; and what was shown was made."""
     assert not hear(dialect, Sent(dialect.reply(("Hello.",), counted=Counted(0, 0)))).measured
     shown = hear(dialect, Sent(dialect.reply(("Hello." * 1000,), counted=Counted(100, 1)))).completion
     assert shown.usage == Usage(100, 6000 // 64)
@@ -325,22 +326,6 @@ def test_silence_is_given_up(dialect: Dialect, then: str) -> None:
     assert 0.9 * SHORT_SECONDS * MOST_TOKENS_PER_SECOND <= failure.usage.output_tokens < 100_000
 
 
-@every_dialect
-def test_a_slow_reply_is_heard_to_its_end(dialect: Dialect) -> None:
-    """It takes longer than a silence may, and is none."""
-    slow = Sent(dialect.reply(("Hello, hello, hello, hello.",)), pause=SHORT_SECONDS / 5)
-    assert hear(dialect, slow, idle_seconds=SHORT_SECONDS).completion.stop_reason == END_TURN
-
-
-@every_dialect
-def test_a_reply_is_charged_under_every_status_of_success(dialect: Dialect) -> None:
-    """A proxy may give it another number than 200; what it costs stays what the provider counted."""
-    answer = hear(dialect, Sent(dialect.reply(["Hello."], counted=Counted(100, 20)), status=203))
-
-    assert answer.measured
-    assert answer.completion.usage == Usage(100, 20)
-
-
 STATUSES = {
     "bad request": (400, "no", "invalid_request"),
     "too long": (400, "the input exceeds the context length", "context_overflow"),
@@ -400,3 +385,46 @@ def test_nothing_of_the_environment_and_no_key_but_its_own_is_sent(
     if dialect.provider != "ollama":
         assert KEY not in caught.value.message
     assert KEY not in "".join(capfd.readouterr())
+
+
+# --- who cannot be reached, or cannot prove who it is
+
+
+@pytest.mark.fault("F77")
+def test_a_certificate_that_nobody_vouches_for(tmp_path: Path) -> None:
+    """Fault: the server's certificate is its own; expected: the model is unavailable, and the server reads nothing."""
+    peer = Peer("", lambda body: Sent())
+    peer._server.socket = certificate(tmp_path, "localhost").wrap_socket(peer._server.socket, server_side=True)
+    with peer, pytest.raises(CallFailure, match="certificate") as caught:
+        ask(Anthropic(), peer.url.replace("http://127.0.0.1", "https://localhost"))
+    assert (caught.value.type, peer.requests) == ("unavailable", [])
+
+
+@pytest.mark.fault("F77")
+@every_dialect
+def test_a_provider_that_nobody_is_or_that_does_not_speak_tls_costs_nothing(dialect: Dialect) -> None:
+    """Nothing was sent, so nothing is charged, and nobody who cannot prove who it is has the key."""
+    with socket.socket() as closed, Peer(dialect.content_type, lambda body: Sent()) as peer:
+        closed.bind(("127.0.0.1", 0))
+        for url in (f"http://127.0.0.1:{closed.getsockname()[1]}", peer.url.replace("http://", "https://")):
+            with pytest.raises(CallFailure, match="ConnectError") as caught:
+                ask(dialect, url)
+            assert (caught.value.type, caught.value.usage) == ("unavailable", NOTHING)
+    assert peer.requests == []
+
+
+@pytest.mark.parametrize(
+    ("key", "url", "type"),
+    [
+        (Key(None, "no key there"), "http://127.0.0.1:1", "authentication"),
+        (Key(KEY, None), "http://provider.example", "invalid_request"),
+    ],
+)
+def test_a_call_that_cannot_work_is_not_prepared(key: Key, url: str, type: str) -> None:
+    """Neither a library nor the budget has anything to do with it."""
+    model = Anthropic().model(url)
+    model.key = key
+    with pytest.raises(CallFailure) as caught:
+        model.prepare(a_request())
+
+    assert (caught.value.type, caught.value.message) == (type, model.problem)

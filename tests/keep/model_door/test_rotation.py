@@ -1,4 +1,4 @@
-"""Which model is asked when one has failed."""
+"""Which model is asked: the next one when one has failed, and none that cannot do what the conversation needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from infra.keep.model_door.rotation import (
     Try,
     next_try,
 )
-from infra.shared.conversation import Text
+from infra.keep.settings.check import parse_settings
+from infra.keep.settings.schema import Settings, runner_acts
+from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.conversation import Completion, Text
 from tests.keep.model_door.dialects import Chat, Ollama
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
@@ -154,3 +157,19 @@ def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path:
     assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
     assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
     assert "no price is known for the model 'gpt-unheard-of'" in problem
+
+
+def test_the_settings_alone_tell_the_watcher() -> None:
+    """Before any server is asked."""
+    assert runner_acts(Settings()) == TOOLS
+    for text in ("model: {tools: false}", "model: {then: [{provider: ollama, tools: false}]}"):
+        assert runner_acts(parse_settings(text)) == OPERATIONS
+
+
+def test_a_model_without_tools_gets_none(tmp_path: Path) -> None:
+    """The door leaves it out of a conversation that has tools, and says so when no other is left."""
+    with DoorProcess(tmp_path, {"model": {"provider": "scripted", "tools": False}}) as door:
+        with pytest.raises(ModelFailure, match="the conversation has tools, and scripted demo cannot") as caught:
+            door.complete()
+        assert caught.value.type == "invalid_request"
+        assert isinstance(door.complete(a_request()._replace(tools=())), Completion)
