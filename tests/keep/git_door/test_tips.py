@@ -36,8 +36,11 @@ def ref_moves_in_packed_refs(world: World) -> None:
     os.rename(packed.with_name("packed-refs.lock"), packed)
 
 
-def mind_is_born_and_main_goes(world: World) -> None:
+def mind_is_born(world: World) -> None:
     bare(world, "update-ref", "refs/heads/mind", a_commit(world))
+
+
+def main_goes(world: World) -> None:
     bare(world, "update-ref", "-d", "refs/heads/main")
 
 
@@ -49,7 +52,7 @@ MINDED = ("main", "mind")
 
 
 @pytest.mark.fault("F22")
-@pytest.mark.parametrize("move", [ref_is_written_by_hand, ref_moves_in_packed_refs, mind_is_born_and_main_goes])
+@pytest.mark.parametrize("move", [ref_is_written_by_hand, ref_moves_in_packed_refs, mind_is_born, main_goes])
 def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], None]) -> None:
     """Git in the bare repository, and files under its hands."""
     before = where(world)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import msgspec
 import pytest
 
+from infra.keep.allowance import Allowance
 from infra.keep.door_server import Caller, Refusal
 from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.app import REQUESTS, WebDoor, failure_of
@@ -168,3 +170,26 @@ def test_a_torn_line_harms_no_other() -> None:
     assert os.read(read, 1 << 20) == b"\n" + msgspec.json.encode(line) + b"\n"
     for each in (read, write):
         os.close(each)
+
+
+def line(status: Literal["ok", "denied"]) -> TraceLine:
+    return TraceLine("", "", "", "fetch_page", "", 0, status)
+
+
+def test_refusals_in_a_row_wait_for_their_lines(tmp_path: Path) -> None:
+    """A few are told at once; more would fill the file. What is served waits for none of them."""
+
+    async def play(trace: Trace) -> None:
+        async with asyncio.timeout(20):
+            for _ in range(2):
+                await trace.record(line("denied"))
+            refused = [asyncio.create_task(trace.record(line("denied"))) for _ in range(3)]
+            await asyncio.sleep(0)
+            await trace.record(line("ok"))
+            assert not any(each.done() for each in refused)
+            await asyncio.gather(*refused)
+
+    with (tmp_path / "web.jsonl").open("ab") as file:
+        asyncio.run(play(Trace(file.fileno(), lambda: None, Allowance(2, 0.5))))
+    written = [json.loads(each)["status"] for each in (tmp_path / "web.jsonl").read_text().splitlines()]
+    assert written == ["denied", "denied", "ok", "denied", "denied", "denied"]

@@ -1,21 +1,26 @@
-"""Sites that do not behave: what is fetched of them, and what is said instead."""
+"""Sites that do not behave, and what sites ask of robots: what is fetched of them, and what is said instead."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import re
 import ssl
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from infra.keep.web_door.fetch import MOST_REDIRECTS, Fetched, Fetcher
 from infra.keep.web_door.refusal import ANSWERED, WebRefusal
-from infra.keep.web_door.robots import Robots
-from infra.keep.web_door.target import target_of
+from infra.keep.web_door.robots import MOST_LINES, Robots
+from infra.keep.web_door.target import Target, target_of
 from infra.shared.door import Failure
+from infra.shared.paths import ROOT
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
+from tests.keep.web_door.came import came
 from tests.keep.web_door.sites import HOME, NAMED, Act, Names, Site, Wire, certificate, fetcher, page, redirect, words
 from tests.shared.rows import each_row
 
@@ -247,3 +252,71 @@ def test_robots(tmp_path: Path) -> None:
     assert refused(down, "/", fetcher(robots=Robots())).type == "tool_unavailable"
     away = Site({"/robots.txt": redirect("http://10.0.0.1/robots.txt"), "/": page()})
     assert fetched(away, "/", fetcher(robots=Robots())).body == b"a page"
+
+
+ROBOTS = (
+    "\ufeff# a comment\nUser-agent: other\nDisallow: /\n\nuser-agent: *\nDisallow: /private # here\nDisallow: /*.pdf$\n"
+)
+NAMING = "User-agent: a\nUser-agent: Minifram\nDisallow: /x\n\nUser-agent: *\nDisallow: /\n"
+
+
+def allows(file: str, path: str) -> bool:
+    async def fetch(_: Target) -> Fetched:
+        return came(file, "text/plain")
+
+    try:
+        asyncio.run(Robots().check(target_of(f"http://site.example{path}"), fetch))
+    except WebRefusal as refusal:
+        return "robots" not in refusal.flags
+    return True
+
+
+@each_row(
+    "file, path, allowed",
+    [
+        *((ROBOTS, "/", True), (ROBOTS, "/private/x", False), (ROBOTS, "/a.pdf", False), (ROBOTS, "/%70rivate", False)),
+        *((NAMING, "/x", False), (NAMING, "/a", True), ("no robots.txt at all <html>", "/", True)),
+    ],
+)
+def test_what_a_site_asks(file: str, path: str, allowed: bool) -> None:
+    """A group that names us goes before the one for everybody."""
+    assert allows(file, path) is allowed
+
+
+def test_a_file_made_to_cost_takes_no_time() -> None:
+    """Half of it names, half rules for each of them; and stars against a long path, where trying each way back would
+    take longer than the universe."""
+    names, rules = (f"user-agent: a{n}\n" for n in range(20_000)), (f"allow: /{n}\n" for n in range(20_000))
+    half = MOST_LINES // 2
+    assert allows("".join((*names,)) + "".join(rules), "/x")
+    assert allows("".join(f"user-agent: a{n}\n" for n in range(half)) + "disallow: /\n" * 30_000, "/x")
+    assert allows("user-agent: *\ndisallow: /" + "*a" * 200 + "*b", "/" + "a" * 8000)
+
+
+HANGING = """
+import asyncio, socket, subprocess, sys
+from infra.keep.web_door.fetch import look_up
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+for name in ("resolv.conf", "hosts"):
+    subprocess.run(["mount", "--bind", f"{sys.argv[1]}/{name}", f"/etc/{name}"], check=True)
+silent = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+silent.bind(("127.0.0.53", 53))
+async def main():
+    hanging = [asyncio.create_task(look_up(f"hang{number}.example")) for number in range(40)]
+    await asyncio.sleep(0)
+    print(*await look_up("good.example"), any(each.done() for each in hanging), flush=True)
+    for each in hanging:
+        each.cancel()
+asyncio.run(main())
+"""
+
+
+@pytest.mark.heavy
+@pytest.mark.skipif(os.geteuid() != 0, reason="a mount namespace takes root")
+def test_names_that_nobody_answers_for_delay_nobody(tmp_path: Path) -> None:
+    """Neither another name, by the system's resolver, nor the program's end."""
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.53\noptions timeout:20 attempts:1\n")
+    (tmp_path / "hosts").write_text("93.184.215.14 good.example\n")
+    words = ["unshare", "--net", "--mount", "--propagation=private", sys.executable, "-c", HANGING, str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=15, check=True)
+    assert done.stdout == "93.184.215.14 False\n"

@@ -170,7 +170,6 @@ def test_a_life(world: World) -> None:
 @pytest.mark.attack("S60")
 def test_nothing_is_served_without_its_line(world: World) -> None:
     """The trace on a full disk: the answer is an error that says so."""
-    os.unlink(world.places.web_trace) if os.path.exists(world.places.web_trace) else None
     os.symlink("/dev/full", world.places.web_trace)
     failure = answer(world.ask("/a"))
     assert (failure["type"], failure["retriable"]) == ("tool_unavailable", True)
@@ -186,18 +185,6 @@ def test_many_at_once(world: World) -> None:
     _Handler.go_on.set()
     assert [answer(wire)["status"] for wire in slow] == [200] * 12
     assert len({line["args_hash"] for line in world.trace()}) == 13
-
-
-@pytest.mark.attack("S60")
-@pytest.mark.heavy
-def test_a_stopped_door(world: World) -> None:
-    """SIGSTOP: it is replaced, and who waits meets the next one."""
-    assert answer(world.ask("/a"))["status"] == 200
-    stopped = world.pid
-    os.kill(stopped, signal.SIGSTOP)
-    assert answer(world.ask("/b"))["status"] == 200
-    assert world.pid != stopped
-    assert "it had promised 25 s" in world.services.news()[0]
 
 
 def test_pip_wakes_it_too(world: World) -> None:
