@@ -7,7 +7,7 @@ from pathlib import Path
 
 from infra.cell.run_states import RunState
 from infra.cell.status import StatusFile
-from infra.cell.status_file import WORKING
+from infra.cell.status_file import WORKING, read_runner_status
 from infra.shared.paths import SLEEPING
 from tests.cell.loop.waiting import wait_for
 
@@ -37,3 +37,8 @@ def test_the_last_state_of_a_run_is_shown_though_others_came_shortly_before(tmp_
     status.enter(RunState.OBSERVE, 2)
     status.show(SLEEPING)
     assert shown() == (SLEEPING, "", 0)
+    written = read_runner_status(path.read_bytes())
+    assert written
+    assert written.doing == SLEEPING
+    for other in (b"", b"[]", b'{"doing": 1, "since": ""}', path.read_bytes().replace(b"life/1", b"life/2")):
+        assert read_runner_status(other) is None

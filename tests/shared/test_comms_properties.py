@@ -124,17 +124,6 @@ def test_ticking_changes_boxes_only(document: str, data: st.DataObject) -> None:
     assert len(new) - len(document) <= len("- [x]\r\n") * sum(item.id in ids for item in before)
 
 
-@given(documents(whole=False))
-def test_missing_sections_are_added_at_the_end(document: str) -> None:
-    """Nothing of the document changes, and a second time nothing is added."""
-    whole = with_sections(document)
-    assert whole.startswith(document)
-    assert has_sections(whole)
-    assert with_sections(whole) == whole
-    if has_sections(document):
-        assert whole == document
-
-
 @given(documents(newlines="\n"))
 def test_a_page_without_line_ends_of_windows_reads_the_same(document: str) -> None:
     """CRLF and LF make no difference to what is meant."""
@@ -167,11 +156,3 @@ def test_a_long_page_takes_no_longer_than_its_length(shape: str) -> None:
     assert len(add_directive(document, "more -->")) > len(document)
     assert len(add_report(document, "title", lines, AT)) > len(document)
     assert reports(tick(document, ("none",))) == reports(document)
-
-
-def test_a_page_of_a_megabyte_is_read() -> None:
-    """Years of reports, nobody pruned them."""
-    document = with_sections("")
-    document += "".join(f"\n### {AT} report {number}\n\nAll is well.\n" for number in range(20_000))
-    assert len(document) > 1_000_000
-    assert len(reports(add_report(document, "one more", "Done.", AT))) == 20_001

@@ -119,31 +119,3 @@ def test_a_request_of_another_shape_is_a_value_error(path: tuple[str | int, ...]
     for value in values:
         with pytest.raises(ValueError, match=r"\w"):
             convert(broken(whole, path, value), Request)
-
-
-@each_row(
-    "path, values",
-    [
-        (("content",), [..., None, "x", {}, [3], [{"type": "image"}]]),
-        (("content", 0), [{"type": "tool_result", "tool_use_id": "1", "content": "", "is_error": False}]),
-        (("stop_reason",), [..., None, "stop", "end_turn\n", [], 3]),
-        (("model",), [..., None, 3]),
-        (("usage",), [None, "x", [1], {"tokens": 3}]),
-        (("usage", "input_tokens"), [None, "3", 1.5, True, -1, MOST_TOKENS + 1]),
-    ],
-)
-def test_a_completion_of_another_shape_is_a_value_error(path: tuple[str | int, ...], values: list[object]) -> None:
-    """The runner takes nothing for a model's answer that is not one."""
-    whole = to_plain(COMPLETION)
-    assert convert(whole, Completion) == COMPLETION
-    for value in values:
-        with pytest.raises(ValueError, match=r"\w"):
-            convert(broken(whole, path, value), Completion)
-
-
-@each_row("raw", [None, 3, "x", [], ["x"], {}, {"type": []}])
-def test_what_is_no_object_at_all_is_a_value_error(raw: Any) -> None:
-    """At every level."""
-    for shape in (Request, Completion):
-        with pytest.raises(ValueError, match=r"\w"):
-            convert(raw, shape)

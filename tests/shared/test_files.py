@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,9 +11,7 @@ from pathlib import Path
 import pytest
 
 from host.home import sync_tree
-from infra.cell.status_file import RunnerStatus, read_runner_status, write_status
 from infra.shared.files import write_whole
-from infra.shared.paths import SLEEPING
 
 FILL = """
 import resource, signal, sys
@@ -59,27 +56,6 @@ def test_a_write_that_meets_a_limit_leaves_the_old_file_whole(tmp_path: Path) ->
     assert path.read_bytes() == b"n" * 10_000
 
 
-@pytest.mark.heavy
-def test_a_full_disk_leaves_the_old_file_whole(tmp_path: Path) -> None:
-    """The same with a file system that is really full, where this user may mount one of its own."""
-    mount = f"mount -t tmpfs -o size=64k tmpfs '{tmp_path}'"
-    if subprocess.run(["unshare", "--mount", "sh", "-c", mount], capture_output=True, check=False).returncode:
-        # No right to mount: a bound on the size of files is the nearest that is left.
-        (tmp_path / "state.json").write_bytes(b"old")
-        assert fill(tmp_path / "state.json", size=100_000, limit=65_536) == "File too large"
-        assert (tmp_path / "state.json").read_bytes() == b"old"
-        return
-    script = f"""{mount} && printf old > '{tmp_path}/state.json' || exit 1
-"$@" || exit 1
-cat '{tmp_path}/state.json' | head -c 10; echo; ls -A '{tmp_path}'"""
-    for size, said in ((100_000, ["No space left on device", "old"]), (10_000, ["written", "nnnnnnnnnn"])):
-        words = [sys.executable, "-c", FILL, str(tmp_path / "state.json"), str(size), "0"]
-        done = subprocess.run(
-            ["unshare", "--mount", "sh", "-c", script, "sh", *words], capture_output=True, text=True, check=True
-        )
-        assert done.stdout.splitlines() == [*said, "state.json"]
-
-
 def test_a_link_is_replaced_not_followed(tmp_path: Path) -> None:
     """What the link led to stays as it is."""
     target, path = tmp_path / "target", tmp_path / "path"
@@ -96,13 +72,6 @@ def test_a_directory_in_the_way_is_an_error_and_stays(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(str(tmp_path / "path"), b"new")
     assert os.listdir(tmp_path) == ["path"]
-
-
-def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
-    """Nothing is made that nobody asked for."""
-    with pytest.raises(FileNotFoundError):
-        write_whole(str(tmp_path / "none/path"), b"new")
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.mark.heavy
@@ -170,14 +139,3 @@ def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
     (tmp_path / "tree/a/link").symlink_to("file")
     with pytest.raises(OSError, match="symbolic links"):
         sync_tree(str(tmp_path / "tree"))
-
-
-def test_the_life_file_says_what_it_is(tmp_path: Path) -> None:
-    """One JSON object with its schema; any words may stand in it, and what is none of ours is not read."""
-    status = RunnerStatus(SLEEPING, "2026-01-31T10:42:12.345Z", about="é\n")
-    write_status(str(tmp_path / "life.json"), status)
-    content = (tmp_path / "life.json").read_bytes()
-    assert json.loads(content)["schema"] == "minifram.life/1"
-    assert read_runner_status(content) == status
-    for other in (b"", b"[]", b'{"doing": 1, "since": ""}', content.replace(b"life/1", b"life/2")):
-        assert read_runner_status(other) is None

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from infra.keep.users import user_named
-from infra.shared.identity import OURS, Identity
+from infra.shared.identity import OURS
 
 NOBODY = user_named("nobody")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
@@ -124,8 +124,3 @@ def test_without_the_right_it_says_so() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True).stdout
     assert "was refused; expected CAP_SETUID" in said
-
-
-def test_identities_are_values() -> None:
-    """Two numbers, compared by what they are."""
-    assert Identity(1, 2) == Identity(1, 2) != OURS

@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-from string import ascii_lowercase
-
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.keep.settings.check import SettingsError, parse_settings
 from infra.keep.settings.schema import Settings
 from infra.shared.policy import Policy, Rule
-from tests.shared.texts import any_text
-
-WORDS = st.lists(st.text(ascii_lowercase, min_size=1, max_size=8), max_size=3).map(tuple)
-RULES = st.builds(
-    Rule,
-    st.sampled_from(["allow", "ask", "deny"]),
-    st.just(("bash",)),
-    st.sampled_from([(), ("read",), ("write", "auth")]),
-    WORDS,
-    WORDS,
-    st.sampled_from([(), ("pypi.org",), ("10.0.0.0/8", "::1")]),
-    any_text(max_size=20),
-)
-
-
-@given(st.builds(Policy, st.sampled_from(["allow", "ask"]), st.just("allow"), st.lists(RULES, max_size=4).map(tuple)))
-def test_what_the_keep_writes_the_runner_reads(policy: Policy) -> None:
-    """Every rule comes back as it was."""
-    assert msgspec.json.decode(msgspec.json.encode(policy), type=Policy) == policy
 
 
 def test_rules_come_from_the_file_in_their_order() -> None:

@@ -8,24 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell import report_titles
 from infra.keep import arguments
 from infra.keep.watcher_file import BootRecord, Phase, Request, Runner, State, Trouble, decode, encode
-from infra.shared.branches import version
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import CONTAINER, Paths
+from infra.shared.paths import Paths
 from infra.shared.text import first_line
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
-
-
-@given(st.integers(0, 4_102_444_800_000))
-def test_a_moment_is_written_to_its_millisecond(milliseconds: int) -> None:
-    """A float of seconds is a hair beside its milliseconds; what is written is not one less."""
-    written = timestamp(milliseconds / 1000)
-    assert written.endswith(f".{milliseconds % 1000:03d}Z")
-    assert len(written) == 24
 
 
 def test_moments_are_utc() -> None:
@@ -44,12 +34,6 @@ def test_a_command_line_carries_every_path(settings_path: str, places: Paths) ->
     given = arguments.parser("program", "A program.").parse_args(arguments.words(settings_path, places))
     assert given.settings == settings_path
     assert arguments.places(given) == places
-
-
-def test_without_options_the_places_are_the_container_s() -> None:
-    """Only the settings must be said."""
-    given = arguments.parser("program", "A program.").parse_args(["--settings", "/etc/minifram.yaml"])
-    assert arguments.places(given) == CONTAINER
 
 
 @pytest.mark.parametrize(
@@ -121,18 +105,6 @@ def test_what_is_no_watcher_state_is_a_value_error(content: bytes) -> None:
 def test_what_a_newer_watcher_adds_does_not_disturb() -> None:
     """A field that this version does not know is passed over."""
     assert decode(b'{"handled": "1", "mood": "good"}') == State(handled="1")
-
-
-def test_reports_begin_with_the_branch_and_the_commit_s_first_twelve() -> None:
-    """What people's tools look for."""
-    commit = "c0ffee" * 6 + "c0ff"
-    head = "feature@c0ffeec0ffee"
-    assert version("feature", commit) == head
-    assert report_titles.done("feature", commit, "\n\n  Do this.\nThen that.") == f"{head} done: Do this."
-    assert report_titles.stopped("feature", commit, "Do this.", "budget") == f"{head} stopped (budget): Do this."
-    assert report_titles.validated("feature", commit, "tests pass") == f"{head} validated: tests pass"
-    assert report_titles.not_validated("feature", commit, "1 failed") == f"{head} not validated: 1 failed"
-    assert report_titles.merged("feature", commit, "d" * 40) == f"{head} merged into main as {'d' * 12}"
 
 
 @given(any_text(max_size=8).map(lambda text: text * 30))

@@ -159,10 +159,3 @@ def test_what_counts_as_a_change_beyond_the_page(git: Git, new: dict[str, Conten
     assert changes_beyond_page(git, base, other) is beyond
     assert changes_beyond_page(git, other, base) is beyond
     assert not changes_beyond_page(git, other, other)
-
-
-def test_a_commit_that_is_not_there_is_an_error(git: Git) -> None:
-    """Not a difference, and not none."""
-    base = commit(git, {"a": "1"})
-    with pytest.raises(GitError):
-        changes_beyond_page(git, base, "0" * 40)

@@ -101,14 +101,6 @@ def test_a_move_that_somebody_made_already_is_made(shared: Shared) -> None:
     assert shared.tip.move(shared.first, second) is True
 
 
-def test_a_commit_that_is_not_there_is_an_error(shared: Shared) -> None:
-    """Not a lost race: trying again would not help."""
-    shared.tip.look()
-    with pytest.raises(GitError):
-        shared.tip.move(shared.first, "0123" * 10)
-    assert shared.at() == shared.first
-
-
 def test_a_branch_that_is_not_there_is_an_error(shared: Shared) -> None:
     """Nobody has made it, or somebody has deleted it."""
     assert shared.tip.look() == shared.first
@@ -146,17 +138,6 @@ def test_an_advance_that_loses_is_built_anew_on_the_winner(shared: Shared) -> No
     assert len(seen_commits) == 3
     assert contents(shared.bare, new) == {"a": "1+", "2": "theirs"}
     assert shared.at() == new
-
-
-def test_trouble_in_the_making_leaves_the_tip(shared: Shared) -> None:
-    """What the maker of the commit raises comes through."""
-
-    def fail(seen: str) -> str | None:
-        raise LookupError(seen)
-
-    with pytest.raises(LookupError, match=shared.first):
-        advance(shared.tip, fail)
-    assert shared.at() == shared.first
 
 
 class EverBusy:
@@ -337,16 +318,6 @@ exec git-upload-pack "$@"
     else:
         with pytest.raises(GitError, match="cannot lock ref"):
             CloneTip(clone).look()
-
-
-@pytest.mark.heavy
-def test_two_in_one_clone_lose_nothing(tmp_path: Path) -> None:
-    """The agent may fetch in the very clone from which the runner reports."""
-    bare = bare_repository(tmp_path / "remote.git")
-    commit(bare, {"a": "1"})
-    clone = a_clone(bare, tmp_path / "clone").directory
-    all_at_once([("clone", clone), ("clone", clone)], 4)
-    check_nothing_is_lost(bare, 2, 4)
 
 
 def test_a_look_leaves_no_other_trace(tmp_path: Path) -> None:

@@ -197,30 +197,6 @@ def test_a_rollback_has_the_old_tree_and_the_present_page(git: Git) -> None:
     assert listing(git, again) == listing(git, new)
 
 
-@pytest.mark.heavy
-def test_every_kind_of_ref_can_be_rolled_back_to(git: Git) -> None:
-    """Ancestors, tags of both kinds, short and full sha, another branch."""
-    old = commit(git, {"COMMS.md": "0", "a": "old"})
-    middle = commit(git, {"COMMS.md": "1", "a": "middle"}, old)
-    seen = commit(git, {"COMMS.md": "2", "a": "new"}, middle)
-    commit(git, {"a": "other"}, branch="feature/x")
-    plain(git.directory, "tag", "light", old)
-    plain(git.directory, "tag", "-m", "m", "heavy", old)
-    for ref, text in {
-        "main~1": "middle",
-        "main~2": "old",
-        "main^": "middle",
-        "light": "old",
-        "heavy": "old",
-        "heavy~0": "old",
-        old[:8]: "old",
-        old: "old",
-        "feature/x": "other",
-        "refs/heads/feature/x": "other",
-    }.items():
-        assert contents(git, rolled(git, seen, ref)) == {"COMMS.md": "2", "a": text}, ref
-
-
 @pytest.mark.parametrize("ref", ["none", "main~1", "main^2", "0" * 40, "light", "--all", "main:a", ""])
 def test_what_names_no_commit_cannot_be_rolled_back_to(git: Git, ref: str) -> None:
     """The error names it and says where to look."""
