@@ -16,7 +16,12 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The one place that says how many examples are tried; `make test-long` asks for the second by --hypothesis-profile.
 settings.register_profile(
-    "minifram", deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None, max_examples=50
+    "minifram",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    database=None,
+    max_examples=50,
+    print_blob=True,
 )
 settings.register_profile("long", parent=settings.get_profile("minifram"), max_examples=500)
 settings.load_profile("minifram")

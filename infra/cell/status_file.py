@@ -35,7 +35,7 @@ class RunnerStatus(msgspec.Struct, frozen=True):
 
 
 def write_status(path: str, status: RunnerStatus) -> None:
-    RedactedFile(path).replace(encoded(status))
+    RedactedFile(path).replace(encoded(status), durable=False)
 
 
 def read_runner_status(content: bytes) -> RunnerStatus | None:

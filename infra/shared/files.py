@@ -10,11 +10,11 @@ import time
 from infra.shared.safe_files import Below
 
 
-def write_whole(path: str, content: bytes, mode: int = 0o644) -> None:
-    """Replace `path`, in a directory that is ours, in one step; on the disk when this returns. A link is replaced
-    itself. Raises OSError; then the old file is still whole and the temporary one is gone."""
+def write_whole(path: str, content: bytes, mode: int = 0o644, durable: bool = True) -> None:
+    """Replace `path`, in a directory that is ours, in one step; on the disk when this returns if `durable`. A link is
+    replaced itself. Raises OSError; then the old file is still whole and the temporary one is gone."""
     directory, name = os.path.split(path)
-    Below(directory or os.curdir).write(name, content, mode)
+    Below(directory or os.curdir).write(name, content, mode, durable)
 
 
 def sync(path: str, flags: int = 0) -> None:

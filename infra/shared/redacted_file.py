@@ -30,10 +30,10 @@ class RedactedFile:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def replace(self, content: str | bytes) -> None:
-        """In one step, on the disk when this returns."""
+    def replace(self, content: str | bytes, durable: bool = True) -> None:
+        """In one step, on the disk when this returns if `durable`."""
         content = content.encode(errors="replace") if isinstance(content, str) else content
-        write_whole(self._path, redacted_bytes(content))
+        write_whole(self._path, redacted_bytes(content), durable=durable)
 
     def replace_json(self, value: Any) -> None:
         write_whole(self._path, json.dumps(redacted_value(value)).encode())
