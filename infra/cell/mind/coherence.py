@@ -50,13 +50,22 @@ class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("two conditions belong to this verdict alone")
 
 
+class Settled(NamedTuple):
+    pair: Pair
+    """As it is now."""
+    what: What
+    words: str
+
+
 class Coherence(NamedTuple):
     facts: Facts
-    settled: tuple[tuple[Pair, What, str], ...] = ()
-    """Pairs as they were, and what became of each, in words."""
-    told: tuple[Promoted, ...] = ()
-    left: int = 0
+    settled: tuple[Settled, ...]
+    left: int
     """Pairs that were not looked at: the next pass does."""
+
+    @property
+    def told(self) -> tuple[Promoted, ...]:
+        return tuple(Promoted(what, pair_key(*pair), f"{pair[0].id}+{pair[1].id}") for pair, what, _ in self.settled)
 
 
 def pair_key(one: Fact, other: Fact) -> str:
@@ -101,34 +110,28 @@ def make_coherent(
     facts: Facts, compatible: Collection[str], ask: Ask, ids: Collection[str] | None = None, most: int = MOST_JUDGED
 ) -> Coherence:
     """Judge what contradicts each other, all of it or what has to do with `ids`. Raises Interrupted."""
-    facts, settled, told = without_gone(facts), list[tuple[Pair, What, str]](), list[Promoted]()
-    asked, left = 0, 0
+    facts, settled, asked, left = without_gone(facts), list[Settled](), 0, 0
     for stale in candidates(facts.every, compatible, ids):
         one, other = (facts.find(each.id) or each for each in stale)
         if not candidates((one, other), compatible):
             continue  # another pair has settled it
-        judgement: Judgement | None = Judgement("contradict")
-        why = ""
+        judgement: Judgement | str = Judgement("contradict")
         if "deprecated" not in (one.status, other.status):  # else they are known to
             if asked >= most:
                 left += 1
                 continue
-            asked += 1
             try:
-                judgement, why = judged(ask, one, other), "the model's answer was not in the form that was asked for"
+                asked, judgement = asked + 1, judged(ask, one, other)
             except ModelFailure as failure:
-                asked, judgement, why = most, None, f"the model is not available: {failure.type}"
-        new, what, words = resolved(one, other, judgement, why)
-        facts = facts.with_fact(new[0]).with_fact(new[1])
-        settled.append(((one, other), what, words))
-        told.append(Promoted(what, pair_key(one, other), f"{one.id}+{other.id}"))
-        if what == "conditions":  # as they are now, nobody needs to judge them again
-            told.append(Promoted("compatible", pair_key(*new), f"{one.id}+{other.id}"))
-    return Coherence(facts, tuple(settled), tuple(told), left)
+                asked, judgement = most, f"the model is not available: {failure.type}"
+        settled.append(resolved(one, other, judgement))
+        for fact in settled[-1].pair:
+            facts = facts.with_fact(fact)
+    return Coherence(facts, tuple(settled), left)
 
 
-def judged(ask: Ask, one: Fact, other: Fact) -> Judgement | None:
-    """None for an answer that is not the one line that was asked for. Raises ModelFailure, Interrupted."""
+def judged(ask: Ask, one: Fact, other: Fact) -> Judgement | str:
+    """Words for an answer that is not the one line that was asked for. Raises ModelFailure, Interrupted."""
     pair = {
         name: {"subject": each.subject, "statement": each.claim, "validated": each.last_validated[:10] or "never"}
         for name, each in (("one", one), ("other", other))
@@ -137,26 +140,25 @@ def judged(ask: Ask, one: Fact, other: Fact) -> Judgement | None:
     try:
         return msgspec.json.decode(ask(Request((_ASKED,), (message,), (), label=MAINTENANCE)).text, type=Judgement)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+        return "the model's answer was not in the form that was asked for"
 
 
-def resolved(one: Fact, other: Fact, judgement: Judgement | None, silent: str) -> tuple[Pair, What, str]:
-    """What becomes of the two, and words for the report; `silent`: why nobody judged. The same again changes nothing
-    more."""
-    if judgement and judgement.verdict != "contradict":
-        pair = _cleared(one, other), _cleared(other, one)
-        if judgement.verdict == "compatible":
-            return pair, "compatible", "compatible: both stay"
-        pair = _under(pair[0], judgement.one), _under(pair[1], judgement.other)
-        return pair, "conditions", "split into conditions, under which each holds"
-    if judgement and one.last_validated != other.last_validated:
+def resolved(one: Fact, other: Fact, judgement: Judgement | str) -> Settled:
+    """What becomes of the two, and words for the report; a `judgement` in words is why nobody judged. The same again
+    changes nothing more."""
+    if isinstance(judgement, Judgement) and judgement.verdict != "contradict":
+        pair = _under(_cleared(one, other), judgement.one), _under(_cleared(other, one), judgement.other)
+        is_split = judgement.verdict == "conditions"
+        words = "split into conditions, under which each holds" if is_split else "both stay"
+        return Settled(pair, judgement.verdict, words)
+    if isinstance(judgement, Judgement) and one.last_validated != other.last_validated:
         winner, loser = (one, other) if one.last_validated > other.last_validated else (other, one)
         words = f"{winner.id} was validated last ({winner.last_validated[:10]}): {loser.id} is deprecated"
         won, lost = _cleared(winner, loser), replace(_against(loser, winner), status="deprecated")
-        return ((won, lost) if winner is one else (lost, won)), "superseded", words
+        return Settled((won, lost) if winner is one else (lost, won), "superseded", words)
     why = f"both were validated at {one.last_validated}" if one.last_validated else "neither is validated"
-    words = f"contested: {why}; validate one of them" if judgement else f"contested: nobody could judge ({silent})"
-    return (_against(one, other), _against(other, one)), "contested", words
+    why = f"{why}; validate one of them" if isinstance(judgement, Judgement) else f"nobody could judge ({judgement})"
+    return Settled((_against(one, other), _against(other, one)), "contested", why)
 
 
 def _against(fact: Fact, other: Fact) -> Fact:
@@ -174,7 +176,7 @@ def _cleared(fact: Fact, other: Fact) -> Fact:
 
 
 def _under(fact: Fact, condition: str) -> Fact:
-    condition = one_line(condition)
+    condition = one_line(condition)  # which may be none
     return fact if fact.claim.startswith(condition) else replace(fact, claim=f"{condition}: {fact.claim}")
 
 

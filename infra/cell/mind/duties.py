@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
 from infra.cell.mind import clone, learn, profile
@@ -21,7 +21,7 @@ from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
 from infra.cell.tools.deadline import OutOfTime, within
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import FAILURES
-from infra.shared.text import cut
+from infra.shared.text import cut, one_line
 
 MOST_TRIES: Final = 3
 DUTY_SECONDS: Final = 900.0
@@ -67,34 +67,12 @@ def _profile_week(context: MindContext, week: str) -> str:
 
 DUTIES: Final = (
     Duty("exploration_reset", "a new day's exploration budget", _reset_exploration, at_start=True, steers=False),
-    Duty(
-        "health_check",
-        "look at its own sandbox",
-        lambda context, _: check_sandbox(context),
-        at_start=True,
-        steers=False,
-    ),
+    Duty("health_check", "look at its own sandbox", lambda mind, _: check_sandbox(mind), at_start=True, steers=False),
     Duty("daily_summary", "daily summary", learn.make_daily, catch_up=7),
-    Duty(
-        "skill_review",
-        "review of the skills: trials, the gate",
-        lambda context, _: SkillCare(context).daily(),
-        at_start=True,
-    ),
-    Duty(
-        "context_profile",
-        "context profile",
-        _profile_week,
-        is_weekly=True,
-        steers=False,
-    ),
-    Duty(
-        DEPRECATION_SCAN,
-        "deprecation scan of the skills",
-        lambda context, _: SkillCare(context).weekly(),
-        is_weekly=True,
-    ),
-    Duty("recheck", "checks of placed facts, again", lambda context, _: learn.recheck(context), at_start=True),
+    Duty("skill_review", "review of the skills", lambda mind, _: SkillCare(mind).daily(), at_start=True),
+    Duty("context_profile", "context profile", _profile_week, is_weekly=True, steers=False),
+    Duty(DEPRECATION_SCAN, "skills that nobody used", lambda mind, _: SkillCare(mind).weekly(), is_weekly=True),
+    Duty("recheck", "checks of placed facts, again", lambda mind, _: learn.recheck(mind), at_start=True),
     Duty("weekly_review", "weekly review: summary, coherence", _review_week, is_weekly=True),
 )
 """In the order in which they are done."""
@@ -103,7 +81,7 @@ DUTIES: Final = (
 class DutyRecord(NamedTuple):
     """What the log tells of one duty."""
 
-    over: frozenset[str] = frozenset()
+    over: Collection[str] = ()
     """Periods for which it was done, or tried MOST_TRIES times."""
     why: str = ""
     """Of the last try, when it failed."""
@@ -116,7 +94,7 @@ def record_of(history: History, name: str) -> DutyRecord:
     why = steps[-1].words if steps and steps[-1].state == "failed" else ""
     if [step.state for step in steps[-2:]] == ["began", "began"]:
         why = "it began, and its end was not told"
-    return DutyRecord(frozenset(over), why)
+    return DutyRecord(over, why)
 
 
 def due(duty: Duty, record: DutyRecord, today: datetime.date, born: datetime.date) -> list[str]:
@@ -133,10 +111,7 @@ class Maintenance:
     """The duties of one runner's life."""
 
     def __init__(
-        self,
-        beat: Callable[[str, float], None],
-        duties: Sequence[Duty] = DUTIES,
-        seconds: float = DUTY_SECONDS,
+        self, beat: Callable[[str, float], None], duties: Sequence[Duty] = DUTIES, seconds: float = DUTY_SECONDS
     ) -> None:
         """`beat` promises that what it names ends in so many seconds."""
         self._beat, self._duties, self._seconds = beat, duties, seconds
@@ -148,8 +123,7 @@ class Maintenance:
         could be. Raises Interrupted."""
         if ticked:
             self._waits.clear()
-        found = self.due(context)
-        did = list[str]()
+        found, did = self.due(context), list[str]()
         if found:
             clone.prepare(context)
         try:
@@ -159,6 +133,7 @@ class Maintenance:
                     return False
                 context.record(())  # what cannot be told is not done: it would be done again and again
                 tell(context, DutyStep(duty.name, period, "began"))
+                self._beat(f"maintaining: {duty.words}", self._seconds)
                 self._do(context, duty, period)
                 did.append(f"{duty.name} {period}")
         except OSError as error:
@@ -181,34 +156,31 @@ class Maintenance:
             context.note("mind.events_unreadable", error=str(error))
             return []
         today = datetime.datetime.fromtimestamp(context.now(), datetime.UTC).date()
-        born = datetime.date.fromisoformat(history.first_day[:10]) if history.first_day else today
-        every = [
-            (duty, period) for duty in self._duties for period in due(duty, record_of(history, duty.name), today, born)
-        ]
-        found = [each for each in every if (each[0].name, each[1]) not in self._waits]
+        born, found = datetime.date.fromisoformat(history.first_day[:10] or str(today)), list[tuple[Duty, str]]()
+        for duty in self._duties:
+            periods = due(duty, record_of(history, duty.name), today, born)
+            found += [(duty, period) for period in periods if (duty.name, period) not in self._waits]
         may_steer = not any(duty.steers for duty, _ in found) or not is_tainted(context)
         return [each for each in found if may_steer or not each[0].steers]
 
     def _do(self, context: MindContext, duty: Duty, period: str) -> None:
         """Raises OSError when its end cannot be told."""
-        self._beat(f"maintaining: {duty.words}", self._seconds)
-        facts = {"duty": duty.name, "period": period}
         try:
-            words = within(self._seconds, lambda: duty.work(context, period))
+            words = cut(within(self._seconds, lambda: duty.work(context, period)), _WHY_CHARS)
         except (Exception, OutOfTime) as error:
             why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
             if isinstance(error, OutOfTime):
                 why = f"it had not ended after {self._seconds:g} s"
-            why = cut(" ".join(why.split()), _WHY_CHARS)
-            context.note("mind.duty_failed", **facts, error=why)
+            why = cut(one_line(why), _WHY_CHARS)
             self._waits.add((duty.name, period))
             tell(context, DutyStep(duty.name, period, "failed", why))
+            context.note("mind.duty_failed", duty=duty.name, period=period, error=why)
             is_over = period in record_of(history_of(context.places.events), duty.name).over
             then = "It is not tried again." if is_over else "It is tried again at the next tick."
             tell_of(context.places.mind, FAILURES, f"Duty {duty.name} {period}", f"It failed: {why}\n\n{then}")
-            return
-        context.note("mind.duty_done", **facts, words=words)
-        tell(context, DutyStep(duty.name, period, "done", cut(words, _WHY_CHARS)))
+        else:
+            tell(context, DutyStep(duty.name, period, "done", words))
+            context.note("mind.duty_done", duty=duty.name, period=period, words=words)
 
 
 def _write_metrics(context: MindContext) -> None:

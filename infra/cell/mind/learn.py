@@ -6,42 +6,176 @@ cannot be written ends its pass before memory is touched; the events stay as the
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from infra.cell.actions import ToolCall
 from infra.cell.mind import memory
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, make_coherent, report
-from infra.cell.mind.history import History, Promoted, history_of
-from infra.cell.mind.memory import Fact, Facts
+from infra.cell.mind.history import NoteTold, Promoted, history_of
+from infra.cell.mind.memory import PATHS, Fact, Facts, Kind, Source
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.notes import CHECK_SECONDS, details_of
-from infra.cell.mind.promote import PROMOTIONS, Learnt, Noted, noted_in, promote
+from infra.cell.mind.notes import CHECK_SECONDS, Origin, details_of, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
-from infra.cell.mind.summaries import summary
+from infra.cell.mind.summaries import MOST_WORDS, summary
+from infra.cell.mind.thresholds import Thresholds
+from infra.cell.protocol.operations import OK
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventLine, event_at, logged_on, name_of
-from infra.shared.mind.layout import DAILY, FAILURES, HEALTH, WEEKLY
+from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY
 from infra.shared.safe_files import Below
-from infra.shared.text import counted
+from infra.shared.text import counted, cut
 
+PROMOTIONS: Final = ("item", "belief")
+BELIEF_VALIDATIONS: Final = 2
+"""Of different sources, make a belief."""
+MOST_EVIDENCE: Final = 8
+"""Named in a fact: the first ones."""
+MOST_CONFIDENCE: Final = 0.95
 RECHECK_SECONDS, MOST_RECHECKED = 7 * 86_400.0, 5
 """A check that is remembered, and whose fact is placed, is run again after so long; so many in one pass."""
 replace = msgspec.structs.replace
+
+
+class Noted(NamedTuple):
+    """A statement of a run, and whose word it is."""
+
+    key: str
+    subject: str
+    statement: str
+    origin: Origin
+    run: str
+    step: str
+    place: str
+    """`logs/events/2026-01-31.jsonl:17`."""
+    at: str
+    seq: int
+    source: str
+    """Two notes of one source are no independent evidence: those of one run, and what one directive says to each run
+    that works on it."""
+
+    @property
+    def validates(self) -> bool:
+        return self.origin in ("check", "directive")
+
+
+class _Group(NamedTuple):
+    """Notes of one statement, in the order of events."""
+
+    noted: Sequence[Noted]
+
+    @property
+    def counting(self) -> list[Noted]:
+        """A page may have put its words into anybody's mouth: then only what is validated counts."""
+        has_page = any(each.origin == "page" for each in self.noted)
+        return [each for each in self.noted if each.validates or (each.origin == "act" and not has_page)]
+
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Of how many sources it is validated, and of how many it counts at all."""
+        valid = {each.source for each in self.noted if each.validates}
+        return len(valid), len({each.source for each in self.counting})
+
+    @property
+    def validated_at(self) -> str:
+        """Empty for never."""
+        return max((each.at for each in self.noted if each.validates), default="")
+
+    def becomes(self, settings: Thresholds) -> str:
+        """The letter of its id; empty for nothing."""
+        valid, independent = self.weight
+        if valid >= BELIEF_VALIDATIONS or independent >= settings.belief_runs:
+            return "B"
+        return "L" if valid or independent >= settings.independent_runs else ""
+
+
+def noted_in(notes: Collection[NoteTold], facts: Facts, said_by: Callable[[str], str]) -> tuple[Noted, ...]:
+    """`said_by` gives the id of the directive or task that has these words."""
+    found, ids = dict[tuple[str, str, str], Noted](), dict[str, list[str]]()
+    for fact in facts.every:
+        ids.setdefault(fact.key, []).append(f"{PATHS[fact.id[0]]}#{fact.id}")
+    for event, place, tainted, shown in notes:
+        details = details_of(event.metadata.details)
+        if details is None or details.failed or event.metadata.status not in ("", OK):
+            continue
+        key = key_of(details.subject, details.statement)
+        was_shown = key in shown or not shown.isdisjoint(ids.get(key, ()))
+        said = said_by(details.quote) if details.quote and not tainted else ""
+        origin = origin_of(details, tainted, was_shown, said)
+        source = said if origin == "directive" else event.run_id
+        words, at = (key, details.subject, details.statement, origin), (place, event.timestamp, event.seq)
+        found.setdefault((event.run_id, key, origin), Noted(*words, event.run_id, event.step_id, *at, source))
+    return tuple(found.values())
+
+
+def promote(
+    noted: Sequence[Noted], facts: Facts, told: Sequence[tuple[str, Promoted]], settings: Thresholds, now: float
+) -> tuple[Facts, list[Promoted]]:
+    """With what became of them. Pure; done again, it promotes nothing new. `told`: what learning did before, with its
+    times."""
+    grouped, today, new = dict[str, list[Noted]](), timestamp(now)[:10], list[Promoted]()
+    for each in noted:
+        grouped.setdefault(each.key, []).append(each)
+    room = settings.promotions_per_day - sum(each.what in PROMOTIONS and at[:10] == today for at, each in told)
+    used, last = [each.id for _, each in told], {(each.what, each.key): each.seq for _, each in told}
+    # What is best borne out comes first, then what has waited longest.
+    groups = sorted(map(_Group, grouped.values()), key=lambda each: (each.weight, -each.noted[0].seq), reverse=True)
+    for group in groups:
+        key = group.noted[0].key
+        held = {each.id[0]: each for each in facts.every if each.key == key}
+        for fact in held.values():
+            if group.validated_at > fact.last_validated:  # what nothing contradicts any more is contested no more
+                status = fact.status if fact.status == "deprecated" or fact.contradictions else "active"
+                facts = facts.with_fact(replace(fact, last_validated=group.validated_at, status=status))
+                new.append(Promoted("validated", key, fact.id))
+        # What the PM took out comes back by later notes alone.
+        gone = max(last.get(("belief", key), 0), 0 if "L" in held else last.get(("item", key), 0))
+        fresh = _Group([each for each in group.noted if each.seq > gone])
+        letter = fresh.becomes(settings)
+        if letter and letter not in held and "B" not in held and room > 0:
+            with contextlib.suppress(ValueError):  # what cannot be written is none
+                fact = _fact(facts.next_id(letter, used), fresh, today)
+                facts, room = facts.with_fact(fact), room - 1
+                new.append(Promoted("belief" if letter == "B" else "item", key, fact.id, group.noted[-1].seq))
+    return facts, new
+
+
+def _fact(id: str, group: _Group, today: str) -> Fact:
+    """Raises ValueError."""
+    first, origins, (valid, independent) = group.counting[0], {each.origin for each in group.counting}, group.weight
+    kind: Kind = "observed" if "check" in origins else "external" if "directive" in origins else "inferred"
+    # Validating ones first: they carry it.
+    evidence = sorted(group.counting, key=lambda each: (not each.validates, each.seq))[:MOST_EVIDENCE]
+    return Fact(
+        id=id,
+        claim=first.statement,
+        subject=first.subject,
+        confidence=round(min(MOST_CONFIDENCE, 0.4 + 0.1 * independent + 0.15 * valid), 2),
+        type=kind,
+        provenance=tuple(
+            Source(f"event {each.place}", f"{each.origin}, run {each.run} step {each.step}") for each in evidence
+        ),
+        added=today,
+        last_validated=group.validated_at,
+    )
+
+
+# In the files
 
 
 class _Pass(NamedTuple):
     """What one pass begins with, and what it makes of the notes."""
 
     before: Facts
-    history: History
     noted: tuple[Noted, ...]
     told: tuple[tuple[str, Promoted], ...]
-    learnt: Learnt
+    after: Facts
+    new: Sequence[Promoted]
 
 
 def _begun(context: MindContext) -> _Pass:
@@ -49,8 +183,7 @@ def _begun(context: MindContext) -> _Pass:
     facts, history = memory.read(context.places.mind, context.now()), history_of(context.places.events)
     noted = noted_in(history.notes, facts, context.said_by())
     told = tuple((each.at, each.fact) for each in history.entries(Promoted))
-    learnt = promote(noted, facts, told, context.thresholds, context.now())
-    return _Pass(facts, history, noted, told, learnt)
+    return _Pass(facts, noted, told, *promote(noted, facts, told, context.thresholds, context.now()))
 
 
 def after_run(context: MindContext) -> str:
@@ -62,27 +195,26 @@ def after_run(context: MindContext) -> str:
 def make_daily(context: MindContext, day: str) -> str:
     """The summary of a UTC day, if anything happened, and then what was noted until now into memory. Gives what came of
     it. Raises OSError: then memory is as it was."""
-    begun = _begun(context)
-    noted, lines = [each for each in begun.noted if each.at.startswith(day)], _events_of(context, [day])
-    becoming = _became([*_told_on(begun, [day]), *begun.learnt.told], begun.learnt.facts)
+    begun, lines = _begun(context), _events_of(context, [day])
     if any(line.event.run_id for line in lines):  # a duty alone is no news
-        _write(context, f"{DAILY}/{day}.md", lambda: summary(day, lines, noted, begun.learnt.refused, becoming))
+        noted = _in_words([each for each in begun.noted if each.at.startswith(day)], begun.after)
+        became = _became([*_told_on(begun, [day]), *begun.new], begun.after)
+        memory.write(context.places.mind, f"{DAILY}/{day}.md", summary(day, lines, noted, became))
     return _waits(context) or _apply(context, begun)
 
 
 def make_weekly(context: MindContext, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError: then
     memory is as it was."""
-    begun, days = _begun(context), days_of(week)
-    becoming = _became(_told_on(begun, days), begun.before)
-    becoming += [f"contested: {each.id}: {each.claim}" for each in begun.before.every if each.status == "contested"]
-    events = _events_of(context, days)
-    _write(context, f"{WEEKLY}/{week}.md", lambda: summary(week, events, (), {}, becoming))
+    begun, days, mind = _begun(context), days_of(week), context.places.mind
+    became = _became(_told_on(begun, days), begun.before)
+    became += [f"contested: {each.id}: {each.claim}" for each in begun.before.every if each.status == "contested"]
+    memory.write(mind, f"{WEEKLY}/{week}.md", summary(week, _events_of(context, days), (), became))
     if waits := _waits(context):
         return waits
     found = make_coherent(begun.before, _compatible(begun.told), context.ask)
     _save(context, begun.before, found.facts, found.told)
-    _write(context, f"{HEALTH}/coherence-{week}.md", lambda: report(found, week, context.now()))
+    memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, context.now()))
     return f"{len(found.settled)} pairs judged, {found.left} left"
 
 
@@ -94,14 +226,21 @@ def _told_on(begun: _Pass, days: Sequence[str]) -> list[Promoted]:
     return [each for at, each in begun.told if at[:10] in days]
 
 
-def _became(told: Sequence[Promoted], facts: Facts) -> list[str]:
-    """In words."""
-    claims = {each.id: f"{each.id}: {each.subject}: {each.claim}" for each in facts.every}
+def _in_words(noted: Sequence[Noted], facts: Facts) -> list[str]:
+    """Of what a run noted that had read the web the words are left out: a summary is placed before later runs."""
+    held = {each.key for each in facts.every}
     return [
-        claims.get(each.id, f"{each.id}: taken out since") if each.what in PROMOTIONS else f"{each.id}: {each.what}"
-        for each in told
-        if each.what != "compatible"
+        f"{each.subject}: {cut(each.statement, MOST_WORDS)} [{each.origin}; "
+        f"{'in memory' if each.key in held else 'not in memory'}; {each.place}]"
+        if each.origin != "page"
+        else f"a statement of a run that had read the web: {each.place}"
+        for each in noted
     ]
+
+
+def _became(told: Sequence[Promoted], facts: Facts) -> list[str]:
+    claims = {each.id: f": {each.subject}: {each.claim}" for each in facts.every}
+    return [f"{each.id}: {each.what}{claims.get(each.id, '')}" for each in told if each.what != "compatible"]
 
 
 def recheck(context: MindContext) -> str:
@@ -110,16 +249,15 @@ def recheck(context: MindContext) -> str:
     waits = _waits(context)
     if waits or context.toolbox_in is None:
         return waits
-    begun, since = _begun(context), timestamp(max(0.0, context.now() - RECHECK_SECONDS))
-    shown = {id.rpartition("#")[2] for run in begun.history.runs.values() if run.began >= since for id in run.shown}
-    facts, told, tools = begun.before, list[Promoted](), context.toolbox_in(context.places.main_checkout)
-    for fact in begun.before.every:
+    runs, since = history_of(context.places.events).runs.values(), timestamp(context.now() - RECHECK_SECONDS)
+    shown = {id.rpartition("#")[2] for run in runs if run.began >= since for id in run.shown}
+    before, told = memory.read(context.places.mind, context.now()), list[Promoted]()
+    facts, tools, at = before, context.toolbox_in(context.places.main_checkout), timestamp(context.now())
+    for fact in before.every:
         is_old = fact.id in shown and fact.status == "active" and fact.last_validated < since
         check = _check_of(context, fact) if is_old and len(told) < MOST_RECHECKED else ""
-        if not check:
-            continue
-        status = tools.call(ToolCall("", "bash", {"command": check, "timeout": CHECK_SECONDS})).facts.get("exit")
-        at = timestamp(context.now())
+        given = {"command": check, "timeout": CHECK_SECONDS}
+        status = tools.call(ToolCall("", "bash", given)).facts.get("exit") if check else None
         if status == 0:
             facts = facts.with_fact(replace(fact, last_validated=at))
         elif isinstance(status, int):
@@ -128,7 +266,7 @@ def recheck(context: MindContext) -> str:
         else:
             continue  # the policy does not let it, or it did not come to its end
         told.append(Promoted("contested" if status else "validated", fact.key, fact.id))
-    _save(context, begun.before, facts, told)
+    _save(context, before, facts, told)
     failed = ", ".join(each.id for each in told if each.what == "contested")
     return f"{counted(len(told), 'check')} run again, failed: {failed or 'none'}"
 
@@ -145,19 +283,17 @@ def _check_of(context: MindContext, fact: Fact) -> str:
 
 def _apply(context: MindContext, begun: _Pass) -> str:
     """Into the files, and what is contested by it. Gives words about that; raises OSError, Interrupted."""
-    learnt = begun.learnt
-    _save(context, begun.before, learnt.facts, learnt.told)
-    new = {each.id for each in learnt.told}
-    found = make_coherent(learnt.facts, _compatible(begun.told), context.ask, new, MOST_JUDGED_AT_ONCE)
-    _save(context, learnt.facts, found.facts, found.told)
-    count = sum(each.what in PROMOTIONS for each in learnt.told)
-    words = [f"{pair[0].id}/{pair[1].id} {words}" for pair, _, words in found.settled]
-    return "; ".join((f"promoted {count}, validated anew {len(learnt.told) - count}", *words))
+    _save(context, begun.before, begun.after, begun.new)
+    ids, count = {each.id for each in begun.new}, sum(each.what in PROMOTIONS for each in begun.new)
+    found = make_coherent(begun.after, _compatible(begun.told), context.ask, ids, MOST_JUDGED_AT_ONCE)
+    _save(context, begun.after, found.facts, found.told)
+    words = [f"{pair[0].id}/{pair[1].id} {what}: {words}" for pair, what, words in found.settled]
+    return "; ".join((f"promoted {count}, validated anew {len(begun.new) - count}", *words))
 
 
 def _compatible(told: Sequence[tuple[str, Promoted]]) -> frozenset[str]:
-    """Pairs that were judged to be no contradiction."""
-    return frozenset(each.key for _, each in told if each.what == "compatible")
+    """Pairs that were judged to be no contradiction, as they are now."""
+    return frozenset(each.key for _, each in told if each.what in ("compatible", "conditions"))
 
 
 def _waits(context: MindContext) -> str:
@@ -171,17 +307,6 @@ def _save(context: MindContext, before: Facts, after: Facts, told: Sequence[Prom
     memory.save(context.places.mind, before, after)
     if told:
         tell(context, *told)
-
-
-def _write(context: MindContext, path: str, text: Callable[[], str]) -> None:
-    """Raises OSError, and tells of it."""
-    try:
-        memory.write(context.places.mind, path, text())
-    except OSError as error:
-        context.note("mind.summary_failed", what=path, error=str(error))
-        words = f"{error}\n\nMemory was not changed in this pass; the events stay as they are."
-        memory.tell_of(context.places.mind, FAILURES, f"Summary {path}", words)
-        raise
 
 
 def days_of(week: str) -> list[str]:

@@ -31,7 +31,7 @@ CLOCKS = st.lists(st.integers(0, 400).map(lambda more: TODAY + datetime.timedelt
 
 
 def over(*periods: str) -> DutyRecord:
-    return DutyRecord(frozenset(periods))
+    return DutyRecord(periods)
 
 
 def test_the_first_time_each_duty_is_due_for_one_period() -> None:

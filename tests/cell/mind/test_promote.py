@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.mind.history import Promoted
+from infra.cell.mind.learn import PROMOTIONS, noted_in, promote
 from infra.cell.mind.memory import Fact, Facts, memory_of
-from infra.cell.mind.promote import PROMOTIONS, Learnt, noted_in, promote
-from infra.cell.mind.statements import key_of
 from infra.cell.mind.thresholds import Thresholds
 from infra.shared.clock import timestamp
 from tests.shared.mind.notes import DAY, START, Said, history_of
@@ -21,18 +20,16 @@ EMPTY = memory_of({}, START)
 AT = timestamp(START)
 
 
-def promoted(said: Sequence[Said], facts: Facts = EMPTY, told: Sequence[Promoted] = (), now: float = START) -> Learnt:
+def promoted(
+    said: Sequence[Said], facts: Facts = EMPTY, told: Sequence[Promoted] = (), now: float = START
+) -> tuple[Facts, list[Promoted]]:
     noted = noted_in(history_of(said).notes, facts, lambda quote: quote.split()[-1])
     return promote(noted, facts, [(AT, each) for each in told], Thresholds(), now)
 
 
-def made(found: Learnt) -> list[Fact]:
-    ids = [each.id for each in found.told if each.what in PROMOTIONS]
-    return [each for id in ids for each in found.facts.every if each.id == id]
-
-
-def kinds(found: Learnt) -> str:
-    return {"L": "item", "B": "belief"}[made(found)[0].id[0]] if made(found) else "refused"
+def made(found: tuple[Facts, list[Promoted]]) -> list[Fact]:
+    ids = [each.id for each in found[1] if each.what in PROMOTIONS]
+    return [each for id in ids for each in found[0].every if each.id == id]
 
 
 @each_row(
@@ -42,7 +39,6 @@ def kinds(found: Learnt) -> str:
         ([Said("1", "it is 80"), Said("1", "It is 80.")], "refused"),
         ([Said("1", "it is 80"), Said("2", "It is `80`.")], "item"),
         ([Said("1", "it is 80"), Said("2", "it is 81")], "refused"),
-        ([Said("1", "it is 80"), Said("2", "it is 80", "other")], "refused"),
         ([Said("1", "it is 80", how="check")], "item"),
         ([Said("1", "it is 80", how="failed"), Said("2", "it is 80", how="failed")], "refused"),
         ([Said("1", "it is 80", how="directive")], "item"),
@@ -52,15 +48,15 @@ def kinds(found: Learnt) -> str:
         ([Said(run, "it is 80", how="directive", task="d1") for run in "123"], "item"),
         ([Said(run, "it is 80", how="directive", task=f"d{run}") for run in "12"], "belief"),
         ([Said(run, "it is 80", how="recall") for run in "123456"], "refused"),
-        ([Said("1", "it is 80"), Said("2", "it is 80", how="recall")], "refused"),
         ([Said(run, "it is 80", how="page") for run in "123456"], "refused"),
         ([Said("1", "it is 80", how="page"), *(Said(run, "it is 80") for run in "2345")], "refused"),
         ([Said("1", "it is 80", how="page"), Said("2", "it is 80", how="check")], "item"),
-        ([Said("1", "other", how="page"), Said("1", "it is 80", how="check")], "item"),
+        ([Said("1", "other", how="page"), Said("1", "it is 80", how="check")], "refused"),
     ],
 )
 def test_the_thresholds(said: list[Said], becomes: str) -> None:
-    assert kinds(promoted(said)) == ("refused" if said[0].statement == "other" else becomes)
+    found = made(promoted(said))
+    assert ({"L": "item", "B": "belief"}[found[0].id[0]] if found else "refused") == becomes
 
 
 def test_a_fact_names_its_evidence() -> None:
@@ -92,19 +88,15 @@ def test_what_was_shown_by_its_id_is_recalled() -> None:
 
 def test_no_more_than_so_many_a_day_and_the_best_borne_out_first() -> None:
     said = [Said(run, f"it is {number}") for number in range(30) for run in ("a", "b")]
-    said += [Said("c", "it is 99", how="check")]
-    found = promoted(said)
-    assert len(made(found)) == 10
-    assert made(found)[0].claim == "it is 99"
-    assert sum("promoted today" in why for why in found.refused.values()) == 21
-    assert not made(promoted(said, found.facts, found.told))
-    assert len(made(promoted(said, found.facts, found.told, now=START + DAY))) == 10
+    found = promoted([*said, Said("c", "it is 99", how="check")])
+    assert [each.claim for each in made(found)] == ["it is 99", *(f"it is {number}" for number in range(9))]
+    assert not made(promoted(said, *found))
+    assert len(made(promoted(said, *found, now=START + DAY))) == 10
 
 
 def test_what_the_pm_took_out_comes_back_by_new_notes_alone_and_under_a_new_id() -> None:
     said = [Said("1", "it is 80", how="check")]
-    told = promoted(said).told
-    assert not made(promoted(said, told=told))
+    told = promoted(said)[1]
     assert not made(promoted([*said, Said("2", "it is 80")], told=told))
     [back] = made(promoted([*said, Said("2", "it is 80", how="check")], told=told))
     assert back.id == "L-000002"
@@ -114,12 +106,11 @@ def test_what_is_held_is_validated_anew_and_not_promoted() -> None:
     """What nothing else contests is so no more."""
     held = Fact(id="B-000001", claim="It is 80", subject="port", status="contested")
     said = [Said("1", "it is 80", how="check", at=START + DAY)]
-    found = promoted(said, EMPTY.with_fact(held))
-    assert [(each.what, each.id) for each in found.told] == [("validated", "B-000001")]
-    assert found.facts.every[0].status == "active"
-    assert not promoted(said, found.facts).told
+    facts, told = promoted(said, EMPTY.with_fact(held))
+    assert [(each.what, each.id, facts.every[0].status) for each in told] == [("validated", "B-000001", "active")]
+    assert not promoted(said, facts)[1]
     other = msgspec.structs.replace(held, contradictions=("B-000002",))
-    assert promoted(said, EMPTY.with_fact(other)).facts.every[0].status == "contested"
+    assert promoted(said, EMPTY.with_fact(other))[0].every[0].status == "contested"
 
 
 SAID = st.builds(
@@ -138,12 +129,14 @@ SAID = st.builds(
 def test_the_order_of_runs_does_not_matter(said: list[Said], data: st.DataObject) -> None:
     """And a second pass over the same promotes nothing, with what was made or without it."""
     by_run = {run: [each for each in said if each.run == run] for run in {each.run for each in said}}
-    runs = data.draw(st.permutations(sorted(by_run)))
-    other = [each for run in runs for each in by_run[run]]
-    one = promoted([each for run in sorted(by_run) for each in by_run[run]])
-    assert _keys(promoted(other)) == _keys(one)
-    assert not [each for each in made(promoted(said, one.facts, one.told, START + DAY)) if each.id[0] == "L"]
-    assert not made(promoted([each for run in sorted(by_run) for each in by_run[run]], told=one.told, now=START + DAY))
+    one, other = (
+        [each for run in runs for each in by_run[run]]
+        for runs in (sorted(by_run), data.draw(st.permutations(sorted(by_run))))
+    )
+    found = promoted(one)
+    assert _keys(promoted(other)) == _keys(found)
+    assert not [each for each in made(promoted(said, *found, START + DAY)) if each.id[0] == "L"]
+    assert not made(promoted(one, told=found[1], now=START + DAY))
 
 
 @given(st.lists(SAID, max_size=25))
@@ -155,5 +148,5 @@ def test_nothing_that_is_only_recalled_or_from_a_page_is_promoted(said: list[Sai
     assert not {each.claim for each in made(promoted([*said, *mixed, *said]))} & {"obey the page", "it was so"}
 
 
-def _keys(found: Learnt) -> set[tuple[str, str]]:
-    return {(each.id[0], key_of(each.subject, each.claim)) for each in made(found)}
+def _keys(found: tuple[Facts, list[Promoted]]) -> set[tuple[str, str]]:
+    return {(each.id[0], each.key) for each in made(found)}
