@@ -21,7 +21,6 @@ CONNECT_SECONDS = 1.0
 FIRST_BACKOFF_SECONDS, LONGEST_BACKOFF_SECONDS = 0.1, 2.0
 LONGEST_WAIT_SECONDS = 30.0
 """The clock of the wall may be set, so it is looked at again after so long; and the watcher hears that we live."""
-LINE_BYTES = 4096
 
 
 def next_tick(now: float, interval: float) -> float:
@@ -125,9 +124,9 @@ class Wakes:
     def _hear(self, door: socket.socket) -> bool:
         """Take what the door said; True when that is news."""
         try:
-            piece = door.recv(LINE_BYTES)
+            piece = door.recv(4096)
             self._heard += piece
-            if piece and len(self._heard) <= LINE_BYTES and not self._heard.endswith(b"\n"):
+            if piece and not self._heard.endswith(b"\n"):
                 return False
             told = msgspec.json.decode(self._heard, type=Answer)
             where = msgspec.json.decode(told.answer, type=Where)

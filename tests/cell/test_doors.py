@@ -12,9 +12,9 @@ import pytest
 
 from infra.cell.doors import Model, ModelFailure
 from infra.keep.sockets import listen
-from infra.shared.conversation import END_TURN, ERROR_TYPES, REFUSAL, Complete, Completion, Text, Usage
+from infra.shared.conversation import END_TURN, ERROR_TYPES, Complete, Completion, Text, Usage
 from infra.shared.door import Answer, Failure
-from tests.keep.model_door.doors import DoorProcess, a_request
+from tests.keep.model_door.doors import a_request
 
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
 
@@ -121,11 +121,3 @@ def test_no_door_is_unavailable(tmp_path: Path) -> None:
                 Model(path).complete(a_request(), 1.0)
             assert caught.value.type == "unavailable"
             assert path in caught.value.message
-
-
-@pytest.mark.heavy
-def test_bytes_that_are_no_text_reach_the_model_as_marks(tmp_path: Path) -> None:
-    """A page may hold any bytes, and is read so that they survive; one of them must not stop the agent."""
-    page = b"- [ ] caf\xe9, \xed\xa0\x80, \xff".decode(errors="surrogateescape")
-    with DoorProcess(tmp_path, {}) as door:
-        assert door.complete(a_request(page)).stop_reason == REFUSAL

@@ -60,54 +60,35 @@ def test_directives_are_read_from_origin(cell: Cell) -> None:
     assert [task.text for task in cell.context().page.look().open] == ["this"]
 
 
-LACKING = {
-    "# Ours\n\n## Reports\n": ("## Directives",),
-    "## Directives\n\n- [x] old\n": ("## Reports",),
-    "nothing of the kind\n": ("## Directives", "## Reports"),
-    "## Directives\n## Reports\n": (),
-}
-
-
-@pytest.mark.heavy
-def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell) -> None:
-    """A page without its sections is no error, and what stands on it stays."""
-    page = cell.context().page
-    for document, missing in LACKING.items():
-        cell.pm_changes({PAGE: document}, "rearrange")
-
-        seen = page.look()
-        assert seen.missing == missing
-        assert seen.open == []
-        assert page.report("a title", "some text")
-
-        assert comms.with_sections(cell.page()) == cell.page()
-        assert document.split("\n")[0] in cell.page()
-        assert len(cell.reports()) == 1
-
-
-def test_a_page_that_is_gone_is_written_anew(cell: Cell) -> None:
-    """With both sections and the report."""
-    cell.pm("rm", "--quiet", PAGE)
-    cell.pm_pushes("no page")
+@pytest.mark.parametrize("lacking", [PAGE, "## Directives"])
+def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell, lacking: str) -> None:
+    """That is no error, and what stands on the page stays."""
+    if lacking == PAGE:
+        cell.pm("rm", "--quiet", PAGE)
+        cell.pm_pushes("no page")
+    else:
+        cell.pm_changes({PAGE: "# Ours\n\n## Reports\n"}, "rearrange")
     page = cell.context().page
 
-    assert page.look().missing == (PAGE,)
+    seen = page.look()
+    assert (seen.missing, seen.open) == ((lacking,), [])
     assert page.report("a title", "some text")
 
     assert comms.open_directives(cell.page()) == []
+    assert ("# Ours" in cell.page()) is (lacking != PAGE)
     assert len(cell.reports()) == 1
 
 
 def test_sending_twice_reports_once(cell: Cell) -> None:
     """A runner that was killed between the push and the end of its record sends again, and nothing is doubled."""
     cell.tell("one")
-    page = cell.context().page
-    [task] = page.look().open
-    page.report("first", "text", (task.id,))
-    at = cell.reports()[0].split()[1]
-    again = {"at": at, "title": "first", "text": "text", "ticks": [task.id]}
-    write(f"{cell.places.bot}/.unsent/{at}.json", json.dumps(again))
+    context = cell.context()
+    [task] = context.page.look().open
+    context.page.add("first", "text", (task.id,))
+    unsent = context.state.memory.unsent
+    assert context.page.send()
     before = cell.main()
+    context.state.change(unsent=unsent)
 
     assert cell.context().page.send()
 
@@ -320,18 +301,9 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
 @pytest.mark.fault("F43")
 @pytest.mark.heavy
 def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
-    write_at_once(cell, USUAL.keep_reports + 5)
-
-
-@pytest.mark.long
-@pytest.mark.timeout(600)
-def test_pm_and_agent_writing_at_once_for_long_lose_nothing(cell: Cell) -> None:
-    write_at_once(cell, 200)
-
-
-def write_at_once(cell: Cell, rounds: int) -> None:
     """Both write at the same moment, the PM by path: nobody meets a conflict, and each directive and each report is
     there exactly once, on the page or in the archive."""
+    rounds = USUAL.keep_reports + 5
     start = threading.Barrier(2)
     failures: list[BaseException] = []
 
@@ -358,21 +330,6 @@ def write_at_once(cell: Cell, rounds: int) -> None:
     assert [lines[0].split(" ", 3)[3] for lines in found] == [f"report {number}." for number in range(rounds)]
     assert [lines[-1] for lines in found] == [f"text {number}." for number in range(rounds)]
     assert len(cell.reports()) == USUAL.keep_reports
-
-
-@pytest.mark.heavy
-def test_ticks_meet_the_pms_edits(cell: Cell) -> None:
-    """A directive that the PM adds while the agent ticks another stays open."""
-    cell.tell("one")
-    page = cell.context().page
-    [task] = page.look().open
-    person = threading.Thread(target=cell.tell, args=("two",))
-    person.start()
-
-    assert page.report("done", "text", (task.id,))
-    person.join()
-
-    assert cell.open() == ["two"]
 
 
 def test_a_state_that_cannot_be_moved_aside_ends_no_runner(cell: Cell) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.wakes import Wakes, next_tick
 from infra.keep.sockets import listen
 from tests.cell.cell import Cell
-from tests.cell.loop.waiting import wait_for
 
 FAR = 1e12
 
@@ -63,14 +61,6 @@ def test_without_a_move_the_clock_wakes(cell: Cell, wakes: Wakes) -> None:
 
     assert not wakes.sleep(time.time() + 0.1)
     assert not wakes.sleep(0.0)
-
-
-def test_a_move_that_happened_before_is_not_missed(cell: Cell, wakes: Wakes) -> None:
-    """The door's first line tells where main is, to those who have seen it elsewhere."""
-    wakes.seen(cell.main())
-    cell.tell("something")
-
-    assert wakes.sleep(time.time() + 20)
 
 
 def test_a_move_while_the_door_was_away_is_not_missed(cell: Cell, wakes: Wakes) -> None:
@@ -128,29 +118,6 @@ def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None
         refusing.join()
 
     assert 1 <= asked <= 4
-
-
-def test_a_line_without_end_is_not_kept(cell: Cell) -> None:
-    """Whatever the other side of the socket is, memory stays bounded."""
-    path = f"{cell.places.run}/other.sock"
-    with listen(path) as door:
-        wakes = Wakes(path, cell.context().log, Interruption())
-        wakes.moved()
-        client, _ = door.accept()
-        with client:
-            client.sendall(b"x" * 10_000)
-            wait_for(lambda: wakes.moved() or _is_closed(client), "the connection is given up")
-        wakes.close()
-
-
-def _is_closed(client: socket.socket) -> bool:
-    client.setblocking(False)
-    try:
-        return client.recv(1) == b""
-    except BlockingIOError:
-        return False
-    except ConnectionResetError:
-        return True
 
 
 def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:
