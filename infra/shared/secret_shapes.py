@@ -54,19 +54,15 @@ def redacted_and_cut(text: str, most: int, known: tuple[bytes, ...] = ()) -> str
 
 
 def redacted_value(value: Any) -> Any:
-    """A JSON value with all its texts redacted, names as well, and what stands under the name of a secret. Names that
-    come out the same are numbered, so that no entry hides another."""
+    """A JSON value with all its texts redacted, names as well, and what stands under the name of a secret."""
     match value:
         case str():
             return redacted(value)
         case dict():
-            shown: dict[str, Any] = {}
-            for at, (key, inner) in enumerate(value.items(), 1):
-                name = redacted(str(key))
-                while name in shown:
-                    name = f"{name} {at}"
-                shown[name] = _hidden(key, inner) if _names_a_secret(str(key)) else redacted_value(inner)
-            return shown
+            return {
+                redacted(str(key)): _hidden(key, inner) if _names_a_secret(str(key)) else redacted_value(inner)
+                for key, inner in value.items()
+            }
         case list() | tuple():
             return [redacted_value(inner) for inner in value]
     return value
@@ -254,9 +250,7 @@ _SHAPES: tuple[_Shape, ...] = (
     ),
     _Shape("a key of Google", (b"AIza",), _ALONE + rb"AIza([A-Za-z0-9_-]{35})(?![A-Za-z0-9_-])"),
     _Shape("a Google client secret", (b"GOCSPX-",), rb"GOCSPX-([A-Za-z0-9_-]{28})"),
-    _Shape("a Google token", (b"ya29.",), _ALONE + rb"ya29\.([A-Za-z0-9_-]{60,500})"),
     _Shape("a Slack token", (b"xox",), _ALONE + rb"xox[abeoprs]-([A-Za-z0-9-]{24,300})", _is_random_beside_words),
-    _Shape("a Slack token", (b"xapp-",), rb"xapp-[0-9]-[A-Z0-9]{5,20}-[0-9]{5,20}-([a-f0-9]{64})"),
     _Shape(
         "a Slack webhook",
         (b"hooks.slack.com/services/",),
@@ -268,10 +262,7 @@ _SHAPES: tuple[_Shape, ...] = (
     _Shape("a Hugging Face token", (b"hf_",), _ALONE + rb"hf_(?![a-z]{34})([A-Za-z]{34})(?![A-Za-z0-9_])"),
     _Shape("a key of SendGrid", (b"SG.",), _ALONE + rb"SG\.([A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43})"),
     _Shape("a DigitalOcean token", (b"dop_v1_",), rb"dop_v1_([a-f0-9]{64})"),
-    _Shape("an age key", (b"AGE-SECRET-KEY-1",), rb"AGE-SECRET-KEY-1([A-Z0-9]{58})"),
-    _Shape("a key of Azure", (b"AccountKey=",), rb"AccountKey=([A-Za-z0-9+/]{86}==)"),
     _Shape("a key of Groq", (b"gsk_",), _ALONE + rb"gsk_([A-Za-z0-9]{52})"),
-    _Shape("a key of xAI", (b"xai-",), _ALONE + rb"xai-([A-Za-z0-9]{80})"),
     _Shape("a Telegram bot's token", (b":AA",), rb"(?<=[0-9]{8}):AA([A-Za-z0-9_-]{33})(?![A-Za-z0-9_-])"),
     _Shape(
         "a signed web token (JWT)",

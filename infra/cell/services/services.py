@@ -171,17 +171,18 @@ class Services:
                 if self._closing.is_set():
                     return "the runner ends"
                 process = self._processes[service.name] = self._started(service)
-            self._log("service.started", service=service.name, pid=process.pid)
-            self._tell(service, f"running{before}")
-            with process:
+            try:
+                self._log("service.started", service=service.name, pid=process.pid)
+                self._tell(service, f"running{before}")
                 while process.poll() is None:
                     said = self._said(process, POLL_SECONDS)
                     log.write(said)
                     self._closing.wait(len(said) / BYTES_PER_SECOND)
+            finally:
                 signal_tree(process.pid, signal.SIGKILL)
-                log.write(self._said(process, 0))
-            with self._lock:
-                del self._processes[service.name]
+                with process, self._lock:
+                    del self._processes[service.name]
+                    log.write(self._said(process, 0))
         return f"exit status {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
 
     def _said(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
