@@ -6,11 +6,12 @@ own are kept beside, and the rest is pushed. A clone that git cannot work in get
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 from infra.cell.clone_git import outside
@@ -25,13 +26,13 @@ from infra.shared.mind.sections import with_section
 from infra.shared.refused import TAINTED, Refused, refusals_in
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import commit_tree
-from infra.shared.safe_files import Below, Entry
+from infra.shared.safe_files import Below
 from infra.shared.text import cut, one_line
 
 ATTEMPTS: Final = 5
 """At a push: each lost race means that another one succeeded, and each refusal names what it is about."""
 PUT_BACK: Final = f"{layout.SCRATCH}/put-back"
-MOST_FILES, MOST_REPORT_BYTES = 1000, 256 << 10
+MOST_REPORT_BYTES = 256 << 10
 _REF, _REMOTE = f"refs/heads/{MIND}", f"refs/remotes/origin/{MIND}"
 _EXCLUDED = tuple(f":(exclude){path}" for path in layout.NOT_COMMITTED)
 _T = TypeVar("_T")
@@ -45,7 +46,7 @@ def prepare(context: MindContext) -> bool:
     def bring_together() -> None:
         git = context.git
         tip = CloneTip(git, MIND).look()
-        _tell(context, _put_right(context, tip, name))
+        _put_right(context, tip, name)
         _check_out_missing(git)  # nobody meant it to go, or it goes again
         _push(context, tip, "what an earlier run left", name)
 
@@ -62,14 +63,8 @@ def prepare(context: MindContext) -> bool:
 
 def put_right(context: MindContext, name: str) -> list[str]:
     """The files that are the PM's alone, as the branch has them; gives those that were not. Never raises."""
-
-    def put() -> list[str]:
-        found = _put_right(context, _REMOTE, name)
-        _tell(context, found)
-        return found
-
-    there = os.path.isdir(f"{context.places.mind}/.git")
-    return (_in_clone(context, "mind.not_put_right", put) if there else None) or []
+    put = functools.partial(_put_right, context, _REMOTE, name)
+    return _in_clone(context, "mind.not_put_right", put, is_made=False) or []
 
 
 def publish(context: MindContext, subject: str, name: str) -> bool:
@@ -80,31 +75,32 @@ def publish(context: MindContext, subject: str, name: str) -> bool:
         tip = resolve_commit(context.git, _REMOTE) or CloneTip(context.git, MIND).look()
         return _push(context, tip, subject, name)
 
-    there = os.path.isdir(f"{context.places.mind}/.git")
-    return there and _in_clone(context, "mind.not_pushed", push) is True
+    return _in_clone(context, "mind.not_pushed", push, is_made=False) is True
 
 
-def _in_clone(context: MindContext, failed: str, work: Callable[[], _T]) -> _T | None:
-    """What git cannot do in this clone, it does in a new one. None when it failed, and the log says why."""
+def _in_clone(context: MindContext, failed: str, work: Callable[[], _T], is_made: bool = True) -> _T | None:
+    """What git cannot do in this clone, it does in a new one; `is_made`: also where there is none. None when it failed,
+    and the log says why."""
     try:
         if aside := Below(context.places.bot).set_aside(MIND, unless=stat.S_ISDIR):
             context.note("mind.set_aside", at=aside)
-        inside = Below(context.places.mind)
-        made_from = [inside.tail(f".git/{ref}", 100).decode(errors="replace").strip() for ref in (_REF, _REMOTE)]
+        is_there = os.path.isdir(f"{context.places.mind}/.git")
+        if not (is_there or is_made):
+            return None
         try:
             context.git("symbolic-ref", "HEAD", _REF)
             return work()
         except GitError as error:
-            if error.is_machines and os.path.isdir(f"{context.places.mind}/.git"):
+            if error.is_machines and is_there:
                 raise
-            _anew(context, made_from, str(error))
+            _anew(context, str(error))
             return work()
     except (GitError, OSError, ValueError) as error:
         context.note(failed, error=str(error))
         return None
 
 
-def _anew(context: MindContext, made_from: Sequence[str], why: str) -> None:
+def _anew(context: MindContext, why: str) -> None:
     """A new repository around the files that are there. Raises OSError, and GitError when there is none to clone; then
     nothing is changed."""
     mind, git, new, aside = context.places.mind, context.git, f"{context.places.bot}/.{MIND}.new", ""
@@ -112,17 +108,18 @@ def _anew(context: MindContext, made_from: Sequence[str], why: str) -> None:
     options = ("--quiet", "--template=", "--no-tags", "--no-checkout", "--single-branch", "--branch", MIND)
     outside(context.places, context.remote_url)("clone", *options, "--end-of-options", context.remote_url, new)
     os.makedirs(mind, exist_ok=True)
+    is_empty = not os.listdir(mind)
     if os.path.lexists(f"{mind}/.git"):
         Below(mind).make_directory(layout.SCRATCH)
         aside = f"{layout.SCRATCH}/broken-git-{time.time_ns()}"
         os.rename(f"{mind}/.git", f"{mind}/{aside}")
     os.rename(f"{new}/.git", f"{mind}/.git")
     os.rmdir(new)
-    # Where it is not known what the files were made from, the beginning counts: the branch's text stands then.
-    known = git("rev-list", _REF).splitlines()
-    git("update-ref", _REF, next((each for each in made_from if each in known), known[-1]))
+    if not is_empty:
+        # What the files were made from, nobody knows: seen from the first commit on, the branch's text stands.
+        git("update-ref", _REF, git("rev-list", "--max-parents=0", _REF).splitlines()[-1])
     git("read-tree", _REF)
-    if not any(made_from):  # there was no clone, so nobody has taken anything out of it
+    if is_empty:  # nobody has taken anything out of it
         _check_out_missing(git)
     context.note("mind.mended", why=why, aside=aside)
 
@@ -212,23 +209,18 @@ def _put_back_refused(context: MindContext, tip: str, refused: Iterable[Refused]
     barred = {path for path, each in about if each.id != TAINTED}
     _put_back(context, tip, {path: each.why for path, each in about if path not in barred}, layout.HELD, name)
     _put_back(context, tip, {path: each.why for path, each in about if path in barred}, PUT_BACK, name)
-    _tell(context, sorted(path for path in barred if is_below(path, layout.PM_ONLY)))
     return bool(about)
 
 
 def _put_back(context: MindContext, tip: str, why: Mapping[str, str], folder: str, name: str) -> None:
     """These paths as the branch has them, and what was there in a folder beside. Raises GitError, OSError."""
-    if not why:
-        return
-    git = context.git
     for path, words in why.items():
         _move_aside(context, path, words, folder, name)
-    asked = "".join(f"{path}\0" for path in why).encode(errors="surrogateescape")
-    how = ("--quiet", "--pathspec-from-file=-", "--pathspec-file-nul")
-    git("--literal-pathspecs", "reset", *how, tip, stdin=asked)
-    there = [path for path in _names(git.raw("ls-files", "-z")) if path in why]
-    asked = "".join(f"{path}\0" for path in there).encode(errors="surrogateescape")
-    git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=asked)
+    if why:
+        git, literally = context.git, "--literal-pathspecs"
+        git(literally, "reset", "--quiet", tip, "--", *why)
+        there = git.raw(literally, "ls-files", "-z", "--", *why)
+        git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=there)
 
 
 def _move_aside(context: MindContext, path: str, why: str, folder: str, name: str) -> None:
@@ -243,27 +235,19 @@ def _move_aside(context: MindContext, path: str, why: str, folder: str, name: st
 
 def _put_right(context: MindContext, tip: str, name: str) -> list[str]:
     """The files that are the PM's alone, by content and not by the index, also where git sees none: as they were where
-    the clone left the branch. Raises GitError, OSError."""
-    git, below = context.git, Below(context.places.mind)
+    the clone left the branch; and the drift report says so. Raises GitError, OSError."""
+    git = context.git
     base = git("merge-base", "HEAD", tip)
     git("read-tree", "HEAD")  # and with the index go all bits that hide a change
-    wanted = _names(git.raw("ls-tree", "-r", "-z", "--name-only", base, "--", *layout.PM_ONLY))
     _move_repositories(context, name)
-    wrong = set(_names(git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)))
-    for each in below.walk(layout.CORE, depth=8, most=MOST_FILES) if below.status(layout.CORE) else ():
-        if each.path not in wanted and not (isinstance(each, Entry) and stat.S_ISDIR(each.status.st_mode)):
-            wrong.add(each.path)
-    _put_back(context, base, dict.fromkeys(sorted(wrong), "the PM's alone"), PUT_BACK, name)
-    return sorted(wrong)
-
-
-def _tell(context: MindContext, put_back: Iterable[str]) -> None:
-    """In the drift report. Raises OSError."""
-    mind, lines = context.places.mind, [f"- put back as the branch has it: {path!a}\n" for path in put_back]
-    if lines:
-        text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace")
-        body = "\n" + "".join(lines)
-        write(mind, layout.DRIFT_REPORTS, with_section(text or "# Drift reports\n", timestamp(context.now()), body))
+    changed = git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)
+    wrong = sorted({*_names(changed), *_names(git.raw("ls-files", "--others", "-z", "--", *layout.PM_ONLY))})
+    _put_back(context, base, dict.fromkeys(wrong, "the PM's alone"), PUT_BACK, name)
+    if wrong:
+        mind, lines = context.places.mind, "".join(f"- put back as the branch has it: {path!a}\n" for path in wrong)
+        text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"
+        write(mind, layout.DRIFT_REPORTS, with_section(text, timestamp(context.now()), f"\n{lines}"))
+    return wrong
 
 
 def _link_events(context: MindContext) -> None:

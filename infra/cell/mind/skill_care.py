@@ -40,8 +40,8 @@ from infra.shared.secret_shapes import redacted_and_cut
 DEPRECATION_SCAN: Final = "deprecation_scan"
 """The duty that does the weekly part."""
 PUSHED: Final = f"refs/remotes/origin/{MIND}"
-MOST_PENDING, DRAFTED_DAYS = 20, 14
-"""Candidates at which no draft is added, and days of events that are looked at."""
+DRAFTED_DAYS: Final = 14
+"""Of events that are looked at."""
 SELF_TEST_SECONDS, OTHERS_SECONDS = 120.0, 30.0
 """The second for each of the other skills, which are tested twice at most: all of it ends within a duty's time."""
 MOST_OTHERS, MOST_WORDS = 10, 300
@@ -210,16 +210,16 @@ class SkillCare:
     def _draft(self) -> list[str]:
         """Candidates for what runs repeated with success, if no skill was ever made of it."""
         since = timestamp(self._context.now() - DRAFTED_DAYS * 86_400.0)
-        below, left = Below(self._root), MOST_PENDING - len(shelf.read_skills(self._root).of(CANDIDATES))
         found = drafts(self._history(), since, self._context.thresholds.skill_successes)
-        new = [name for name in found if not any(below.status(f"{SKILLS}/{state}/{name}") for state in shelf.STATES)]
-        del new[max(0, left) :]
-        for name in new:
-            folder = f"{self._root}/{SKILLS}/{CANDIDATES}/{name}"
-            os.makedirs(folder)
-            RedactedFile(f"{folder}/{shelf.FILE}").replace(found[name])
-            text = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
-            tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", text)
+        places, new = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES], list[str]()
+        for name, text in found.items():
+            if not any(os.path.lexists(f"{place}/{name}") for place in places):
+                folder = f"{self._root}/{SKILLS}/{CANDIDATES}/{name}"
+                os.makedirs(folder)
+                RedactedFile(f"{folder}/{shelf.FILE}").replace(text)
+                words = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
+                tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", words)
+                new.append(name)
         self.tell_candidates()
         return new
 

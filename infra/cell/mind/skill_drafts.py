@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from infra.cell.mind.history import History, Run
 from infra.shared.text import one_line
@@ -21,7 +21,7 @@ _LOOKS = frozenset(["cat", "cd", "echo", "file", "find", "grep", "head", "ls", "
 _DRAFT: Final = """\
 ---
 name: {name}
-description: Commands that {runs} runs gave one after the other with success ({programs}).
+description: Commands that {count} runs gave one after the other with success ({programs}).
 version: 0.1.0
 status: candidate
 ---
@@ -42,43 +42,35 @@ Drafted by code from events. Say here what it is for, or remove the folder.
 
 ## Notes
 
-Texts and numbers are those of the last run: {events}.
+Texts and numbers are those of the last run. The events of these show it: {runs}.
 """
-
-
-class _Done(NamedTuple):
-    command: str
-    same: str
-    """The command without what varies."""
-    place: str
 
 
 def drafts(history: History, since: str, successes: int) -> dict[str, str]:
     """By their names: of commands that ended well, one after the other, in so many runs that ended well and had not
     read the web; the longest first."""
-    found = dict[tuple[str, ...], dict[str, list[_Done]]]()
+    found = dict[tuple[str, ...], dict[str, list[str]]]()
     for run in history.runs.values():
         if run.succeeded and not run.origins and run.began >= since:
             for stretch in _stretches(run):
                 for size in range(LEAST_COMMANDS, MOST_COMMANDS + 1):
-                    for start in range(len(stretch) - size + 1):
-                        part = stretch[start : start + size]
-                        found.setdefault(tuple(done.same for done in part), {})[run.name] = part
+                    for part in (stretch[start : start + size] for start in range(len(stretch) - size + 1)):
+                        found.setdefault(tuple(_VARIES.sub("…", each) for each in part), {})[run.name] = part
     often = [same for same, runs in found.items() if len(runs) >= successes and len(set(same)) > 1]
     kept, made = list[str](), dict[str, str]()
     for same in sorted(often, key=lambda same: (-len(same), same)):
         words = "\n".join(("", *same, ""))
         if not any(words in longer for longer in kept):
             kept.append(words)
-            name, text = _draft(list(found[same].values()))
+            name, text = _draft(words, found[same])
             made[name] = text
     return made
 
 
-def _stretches(run: Run) -> Iterator[list[_Done]]:
-    """What looks is passed over; what fails ends a stretch."""
-    stretch = list[_Done]()
-    for place, event in run.commands:
+def _stretches(run: Run) -> Iterator[list[str]]:
+    """Commands. What looks is passed over; what fails ends a stretch."""
+    stretch = list[str]()
+    for _, event in run.commands:
         codes = event.execution.exit_codes
         for at, each in enumerate(event.execution.commands):
             command = one_line(each.args[1] if each.args[:1] == ("-c",) and len(each.args) > 1 else each.cmd)
@@ -86,15 +78,14 @@ def _stretches(run: Run) -> Iterator[list[_Done]]:
                 yield stretch
                 stretch = []
             elif command.split()[0] not in _LOOKS:
-                stretch.append(_Done(command, _VARIES.sub("…", command), place))
+                stretch.append(command)
     yield stretch
 
 
-def _draft(runs: list[list[_Done]]) -> tuple[str, str]:
-    last = runs[-1]
-    programs = "-".join(dict.fromkeys(done.command.split()[0].rpartition("/")[2] for done in last))
+def _draft(same: str, runs: dict[str, list[str]]) -> tuple[str, str]:
+    *_, last = runs.values()
+    programs = "-".join(dict.fromkeys(each.split()[0].rpartition("/")[2] for each in last))
     words = re.sub(r"[^a-z0-9]+", "-", programs.lower())[:40].strip("-") or "procedure"
-    digest = hashlib.sha256("\n".join(done.same for done in last).encode(errors="replace")).hexdigest()
-    steps = "\n".join(f"{number}. `{done.command}`" for number, done in enumerate(last, 1))
-    events, name = ", ".join(dict.fromkeys(done.place for done in last)), f"{words}-{digest[:6]}"
-    return name, _DRAFT.format(name=name, runs=len(runs), programs=programs[:80], steps=steps, events=events)
+    name = f"{words}-{hashlib.sha256(same.encode(errors='replace')).hexdigest()[:6]}"
+    steps = "\n".join(f"{number}. `{each}`" for number, each in enumerate(last, 1))
+    return name, _DRAFT.format(name=name, count=len(runs), programs=programs[:80], steps=steps, runs=", ".join(runs))

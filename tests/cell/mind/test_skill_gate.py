@@ -93,16 +93,13 @@ def test_each_condition_alone_keeps_it_out(
     assert list(lacks(log, text, HASH, *others)) == expected
 
 
-def test_a_change_of_the_folder_starts_anew() -> None:
-    assert list(lacks(passing(), hash="sha256:0b")) == [*TRIALS, "uses"]
-
-
 def test_what_is_no_use_is_not_counted() -> None:
     """One run counts once; a run that failed, explores, goes on or was cut short does not; nor one of another
     version, nor one before this content was tried."""
     log = Log().used("before").tried().used("r1").used("r1").used("r2", "max_steps").used("r3", "interrupted")
     log.used("r4", label="exploration/skills").used("r5", skill="candidates/csv-sum@0.0.9").used("r6", skill="x")
     log.add("skill_execution", "r7", REFERENCE)
+    assert list(lacks(log, hash="sha256:0b")) == [*TRIALS, "uses"], "a change of the folder starts anew"
     assert lacks(log)["uses"].startswith("1 of 3 runs")
     assert confidence(skill_of(PATH, SKILL), log.history) == 3 / 5, "two good ones and one that failed"
 
