@@ -28,7 +28,7 @@ from infra.cell.mind.health import SELF_CHECK, SandboxFacts, problems_with_sandb
 from infra.cell.mind.memory import PATHS, memory_of
 from infra.cell.mind.metrics import FILE as METRICS
 from infra.cell.mind.skills import SKILLS
-from infra.cell.status_file import WORKING
+from infra.cell.status import WORKING
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.settings.models import KEYS, keys_needed, variable_of
 from infra.keep.timing import USUAL

@@ -22,7 +22,7 @@ from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
 from infra.cell.mind.duties import DUTIES, record_of
 from infra.cell.mind.history import History
-from infra.cell.status_file import RunnerStatus, read_runner_status
+from infra.cell.status import RunnerStatus, read_runner_status
 from infra.keep.ledger.budgets import Spent, spent_today
 from infra.keep.mind.drift import read_drift
 from infra.keep.settings.check import read_settings

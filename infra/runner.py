@@ -9,87 +9,60 @@ import os
 import sys
 import time
 
+from infra.cell.life.boot_log import append
 from infra.shared.clock import timestamp
 
-TYPE_CHECKING = False  # what type checkers take for typing's own, which would cost more than the lines below
+TYPE_CHECKING = False  # what type checkers take for typing's own, which is not to be imported before the first line
 if TYPE_CHECKING:
     from infra.cell.cell import Cell
-    from infra.shared.boot import Boot
-    from infra.shared.heart import Heart
 
 
 def main() -> int:
-    code, up = come_up(leave_mark(time.time()))
-    if up is None:
-        return code
-    boot, heartbeat = up
-
-    from infra.cell.runner import stop  # first of all: from here on this process ends in order
-
-    interruption = stop.listen()
-    from infra.cell.cell import cell_of
-
-    context = cell_of(boot, os.getcwd(), interruption, heartbeat=heartbeat)
-    context.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
-    try:
-        return work(context)
-    except stop.Interrupted:
-        context.log.info("runner.interrupted", why="SIGTERM")
-        return 0
-    finally:
-        heartbeat.beat("leaving", 0.0)
-        context.status.leaving()
-
-
-def leave_mark(started_at: float) -> tuple[str, str, str]:
-    """Append the BOOTSTRAPPING line, with nothing yet imported: so the start of a broken version is on record, too.
-    Gives id, branch and commit of the boot.
-
-    Id, branch and commit stand at the beginning of the boot value; reading it as JSON would cost more than all else
-    here, and is done right after."""
-    words = os.environ.get("MINIFRAM_BOOT", "").split('"', 12)
-    known = words[1:10:4] == ["id", "branch", "commit"]
-    boot_id, branch, commit = words[3:12:4] if known else ("0" * 32, "-", "-")
-    os.makedirs("logs", exist_ok=True)
-    log = os.open("logs/bootstrap.log", os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
-    size = os.fstat(log).st_size
-    torn = size > 0 and os.pread(log, 1, size - 1) != b"\n"  # a full disk may have cut an earlier line
-    line = f"{timestamp(started_at)} BOOTSTRAPPING {branch} {commit} {boot_id}\n"
-    os.write(log, b"\n" * torn + line.encode())
-    os.close(log)
-    return boot_id, branch, commit
-
-
-def come_up(launch: tuple[str, str, str]) -> tuple[int, tuple[Boot, Heart] | None]:
-    """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason."""
-    from infra.cell.life import start
+    launch = leave_mark(sys.argv[1:], time.time())
     from infra.shared.redacted_file import guard_stderr
 
     guard_stderr()
+    from infra.cell.life.start import come_up
+
+    boot, heartbeat = come_up(launch, os.getcwd())
+    import signal  # from here on this process ends in order
+
+    from infra.cell.interruption import Interrupted, Interruption
+
+    interruption = Interruption()
+    signal.signal(signal.SIGTERM, lambda number, frame: interruption.ask())
+    from infra.cell.cell import cell_of
+
+    cell = cell_of(boot, os.getcwd(), interruption, heartbeat=heartbeat)
+    cell.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
     try:
-        boot = start.boot_value(os.environ.pop("MINIFRAM_BOOT", ""))
-        heartbeat = start.preflight(boot, os.getcwd())
-        start.succeeded(boot, os.getcwd())
-    except start.Unfit as unfit:
-        start.failed(launch, str(unfit), unfit.code, os.getcwd())
-        return unfit.code, None
-    except Exception as error:
-        start.failed(launch, f"{type(error).__name__}: {error}; see errors.log", 1, os.getcwd())
-        raise
-    return 0, (boot, heartbeat)
+        return work(cell)
+    except Interrupted:
+        cell.log.info("runner.interrupted", why="SIGTERM")
+        return 0
+    finally:
+        cell.leave()
 
 
-def work(context: Cell) -> int:
+def leave_mark(words: list[str], started_at: float) -> tuple[str, str, str]:
+    """Append the BOOTSTRAPPING line, with nothing yet imported: so the start of a broken version is on record, too.
+    Gives branch, commit and id of the boot, with which the watcher ends the command line."""
+    branch, commit, id = words if len(words) == 3 else ("-", "-", "0" * 32)
+    append("logs/bootstrap.log", f"{timestamp(started_at)} BOOTSTRAPPING {branch} {commit} {id}\n")
+    return branch, commit, id
+
+
+def work(cell: Cell) -> int:
     from infra.shared.branches import MAIN
 
-    if context.boot.branch != MAIN:
+    if cell.boot.branch != MAIN:
         from infra.cell.life import hop
 
-        return hop.prove_and_hand_over(context)
+        return hop.prove_and_hand_over(cell)
 
     from infra.cell.runner.work import until_handed_over
 
-    return until_handed_over(context)
+    return until_handed_over(cell)
 
 
 if __name__ == "__main__":

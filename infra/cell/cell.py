@@ -14,7 +14,7 @@ from infra.cell.log import Log, logger
 from infra.cell.page import Page
 from infra.cell.services.services import Services
 from infra.cell.state import State
-from infra.cell.status import StatusFile
+from infra.cell.status import LEAVING, StatusFile
 from infra.shared.boot import Boot
 from infra.shared.branches import version
 from infra.shared.clock import timestamp
@@ -79,6 +79,11 @@ class Cell(NamedTuple):
 
     def now(self) -> str:
         return timestamp(time.time())
+
+    def leave(self) -> None:
+        """This process ends now."""
+        self.heartbeat.beat("leaving", 0.0)
+        self.status.show(LEAVING)
 
 
 def ask_seconds(boot: Boot) -> float:

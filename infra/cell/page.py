@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell.clone_tip import CloneTip
+from infra.cell.clone_tip import CloneTip, retried
 from infra.cell.doors import Refused
 from infra.cell.log import Log
 from infra.cell.report_titles import about as about_line
-from infra.cell.retry import retried
-from infra.cell.state import MOST_REFUSED, State, UnsentReport
+from infra.cell.state import State, UnsentReport
 from infra.shared import approvals, comms
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
@@ -101,23 +100,21 @@ class Page:
         # A model may speak half a character, which UTF-8 cannot hold.
         title, text = (words.encode(errors="replace").decode() for words in (title, text))
         report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16), tasks)
-        self._state.change(unsent=tuple(sorted((*unsent, report))))
+        self._state.change(unsent=tuple(sorted((*unsent, report), key=lambda each: each.at)))
 
     def send(self) -> bool:
         """Send what is unsent, oldest first; True when nothing is left."""
         self._state.save()
         for report in self._state.memory.unsent:
-            refused = self._state.memory.refused
             try:
                 self._hand_over(request_of(report, (MAIN, self._git_head())))
                 self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
             except (Refused, ValueError) as no:
-                self._log.error("report.refused", title=report.title, reason=str(no))
-                refused = (*refused, report)[-MOST_REFUSED:]
+                self._log.error("report.refused", reason=str(no), title=report.title, text=report.text)
             except DoorAway as error:
                 self._log.warning("report.not_sent", title=report.title, reason=str(error))
                 return False
-            self._state.change(unsent=self._state.memory.unsent[1:], refused=refused)
+            self._state.change(unsent=self._state.memory.unsent[1:])
         return True
 
     def ticks_underway(self) -> set[str]:

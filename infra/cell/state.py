@@ -6,21 +6,21 @@ change then stays in memory and is written with the next one."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-from typing import Any, NamedTuple
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
 
 from infra.cell.log import Log
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"
-SCHEMA = "minifram.runner/1"
 MOST_BYTES = 16 << 20
-MOST_REFUSED = 20
 
 
-class UnsentReport(NamedTuple):
+class UnsentReport(msgspec.Struct, frozen=True):
     """A report that may not be on main yet, and the directives that are done with it."""
 
     at: str
@@ -34,7 +34,7 @@ class UnsentReport(NamedTuple):
     """Tasks of the inbox that are done with it."""
 
 
-class Explored(NamedTuple):
+class Explored(msgspec.Struct, frozen=True):
     """A run of exploration."""
 
     question: str
@@ -42,11 +42,9 @@ class Explored(NamedTuple):
     seconds: float = 0.0
 
 
-class Memory(NamedTuple):
+class Memory(msgspec.Struct, frozen=True):
     unsent: tuple[UnsentReport, ...] = ()
     """Oldest first."""
-    refused: tuple[UnsentReport, ...] = ()
-    """Reports that the keep will never take, for people to look at; the newest only."""
     awaiting: str = ""
     """SHA-256 of the Directives with which work waits for an answer of the PM."""
     awaiting_at: str = ""
@@ -56,6 +54,7 @@ class Memory(NamedTuple):
     explored_on: str = ""
     """The UTC day of `explored`."""
     explored: tuple[Explored, ...] = ()
+    schema: Literal["minifram.runner/1"] = "minifram.runner/1"
 
 
 class State:
@@ -69,7 +68,7 @@ class State:
 
     def change(self, **fields: Any) -> bool:
         """Remember these fields; False when the disk has not taken them yet."""
-        self.memory = self.memory._replace(**fields)
+        self.memory = replace(self.memory, **fields)
         self._saved = False
         return self.save()
 
@@ -86,7 +85,7 @@ class State:
         """Write what the disk has not taken yet."""
         if not self._saved:
             try:
-                RedactedFile(self._path).replace_json(_plain(self.memory))
+                RedactedFile(self._path).replace_json(msgspec.to_builtins(self.memory))
                 self._saved = True
             except OSError as error:
                 self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
@@ -94,33 +93,11 @@ class State:
 
     def _load(self) -> Memory:
         try:
-            return _decoded(whole_file(self._path, MOST_BYTES))
+            return msgspec.json.decode(whole_file(self._path, MOST_BYTES), type=Memory)
         except FileNotFoundError:
             return Memory()
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             self._log.error("state.not_readable", path=self._path, error=repr(error), moved_to=f"{self._path}.bad")
             with contextlib.suppress(OSError):
                 os.rename(self._path, f"{self._path}.bad")
             return Memory()
-
-
-def _plain(memory: Memory) -> dict[str, Any]:
-    reports = {name: [report._asdict() for report in getattr(memory, name)] for name in ("unsent", "refused")}
-    explored = {"explored": [run._asdict() for run in memory.explored]}
-    return {"schema": SCHEMA} | memory._asdict() | reports | explored
-
-
-def _decoded(content: bytes) -> Memory:
-    """Raises ValueError, KeyError, TypeError, AttributeError."""
-    raw = json.loads(content)
-    if raw["schema"] != SCHEMA:
-        raise ValueError(f"its schema is {raw['schema']!r}; expected {SCHEMA!r}")
-    fields: dict[str, Any] = {name: tuple(_report(each) for each in raw[name]) for name in ("unsent", "refused")}
-    fields |= {name: str(raw[name]) for name in ("awaiting", "awaiting_at", "inbox_told", "explored_on")}
-    runs = (Explored(str(run["question"]), str(run["label"]), float(run["seconds"])) for run in raw["explored"])
-    return Memory(**fields, explored=tuple(runs))
-
-
-def _report(raw: dict[str, Any]) -> UnsentReport:
-    at, title, text, id = (str(raw[name]) for name in ("at", "title", "text", "id"))
-    return UnsentReport(at, title, text, tuple(map(str, raw["ticks"])), id, tuple(map(str, raw["tasks"])))

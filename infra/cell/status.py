@@ -1,64 +1,80 @@
-"""The runner's status file: what it is doing, for people. Best effort: no work ends because it cannot be written, and
-no write waits for the disk. The main thread and those of the services write it."""
+"""What a runner reports about itself, in a file of its checkout: shown by `minifram status`, never used to judge it.
+No work ends because it cannot be written, and none waits for the disk."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+import msgspec
 from msgspec.structs import replace
 
-from infra.cell.log import Log
-from infra.cell.run_states import RunState
-from infra.cell.status_file import LEAVING, WORKING, RunnerStatus, write_status
 from infra.shared.clock import timestamp
-from infra.shared.paths import SLEEPING
+from infra.shared.door import encoded
+from infra.shared.redacted_file import RedactedFile
+
+if TYPE_CHECKING:
+    from infra.cell.log import Log
+
+BOOTING, VALIDATING, WORKING, LEAVING = "booting", "validating", "working", "leaving"
+WAITING = "waiting"
+"""For a model that does not answer, in the middle of a run."""
+
+
+class RunnerStatus(msgspec.Struct, frozen=True):
+    doing: str
+    """One of the words above, or `paths.SLEEPING`."""
+    since: str
+    """Wall time, as `clock.timestamp` writes it."""
+    about: str = ""
+    """First line of the directive or task in work, or the branch of the hop; empty when there is none."""
+    steps: int = 0
+    until: str = ""
+    """When sleeping or waiting: the next tick or try at the latest."""
+    last_error: str = ""
+    waits: str = ""
+    """For what open directives wait; empty when they do not."""
+    services: str = ""
+    """What the agent keeps running, in words; empty for nothing."""
+    state: str = ""
+    """Of the run (`run_states.RunState`); empty when there is none."""
+    schema: Literal["minifram.life/1"] = "minifram.life/1"
+
+
+def write_status(path: str, status: RunnerStatus) -> None:
+    RedactedFile(path).replace(encoded(status), durable=False)
+
+
+def read_runner_status(content: bytes) -> RunnerStatus | None:
+    """None for what `write_status` does not write: anybody in the cell may have written it."""
+    try:
+        return msgspec.json.decode(content, type=RunnerStatus)
+    except (ValueError, RecursionError):
+        return None
 
 
 class StatusFile:
+    """The main thread and those of the services write it."""
+
     def __init__(self, path: str, log: Log) -> None:
-        self._path = path
-        self._log = log
-        self._status = RunnerStatus(SLEEPING, timestamp(time.time()))
-        self._lock = threading.Lock()
+        self._path, self._log, self._lock = path, log, threading.Lock()
+        self.status = RunnerStatus(BOOTING, timestamp(time.time()))
 
-    def show(self, doing: str, about: str = "", until: str = "", waits: str = "") -> None:
-        """One of the words of `status_file`, and the facts that belong to it."""
-        now = timestamp(time.time())
-        self._change(doing=doing, since=now, about=about, until=until, waits=waits, steps=0, state="")
-
-    def wait(self, doing: str, until: str) -> None:
-        """What is under way waits."""
-        self._change(doing=doing, until=until)
-
-    def go_on(self) -> None:
-        """It waits no more."""
-        self._change(doing=WORKING, until="")
-
-    def enter(self, state: RunState, steps: int) -> None:
-        """The run is in this state, in this step."""
-        self._change(state=state.value, steps=steps)
-
-    def leaving(self) -> None:
-        self._change(doing=LEAVING, since=timestamp(time.time()), until="")
-
-    def services(self, words: str) -> None:
-        """How they are."""
-        self._change(services=words)
-
-    @property
-    def last_error(self) -> str:
-        return self._status.last_error
-
-    def note_error(self, error: str) -> None:
-        """Empty for none."""
-        self._change(last_error=error)
-
-    def _change(self, **facts: Any) -> None:
+    def show(self, doing: str, **facts: Any) -> None:
+        """Something else is done now, about which these facts are known."""
         with self._lock:
-            self._status = replace(self._status, **facts)
-            try:
-                write_status(self._path, self._status)
-            except OSError as error:
-                self._log.warning("status.not_written", path=self._path, error=str(error))
+            lasting = {"last_error": self.status.last_error, "services": self.status.services}
+            self._write(RunnerStatus(doing, timestamp(time.time()), **(lasting | facts)))
+
+    def change(self, **facts: Any) -> None:
+        """The same is done, and these facts of it are others."""
+        with self._lock:
+            self._write(replace(self.status, **facts))
+
+    def _write(self, status: RunnerStatus) -> None:
+        self.status = status
+        try:
+            write_status(self._path, status)
+        except OSError as error:
+            self._log.warning("status.not_written", path=self._path, error=str(error))

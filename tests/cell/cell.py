@@ -220,14 +220,14 @@ class Cell:
         write(f"{self.code}/{path}", text.replace(old, new))
 
     def start(self, value: Boot, text: str | None = None, heart: Heartbeat | None = None) -> Runner:
-        """Start a runner as the watcher would; `text` is what it is told instead of `value`."""
+        """Start a runner as the watcher would; `text` is what it is told instead of `value`: with nothing, by hand."""
         self.open_doors()
         checkout = self.places.checkout(value.branch)
         os.makedirs(f"{checkout}/logs", exist_ok=True)
         told = {boot.VARIABLE: boot.to_json(value) if text is None else text}
         with open(f"{checkout}/{ERROR_LOG}", "ab") as errors:
             process = subprocess.Popen(
-                runner_command(value.code),
+                runner_command(value.code, boot=None if text == "" else value),
                 cwd=checkout,
                 env=self.environment() | told | (heart.environment if heart else {}),
                 pass_fds=heart.descriptors if heart else (),

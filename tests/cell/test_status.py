@@ -5,39 +5,28 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from infra.cell.run_states import RunState
-from infra.cell.status import StatusFile
-from infra.cell.status_file import WORKING, read_runner_status
+import structlog
+
+from infra.cell.status import LEAVING, WORKING, StatusFile, read_runner_status
 from infra.shared.paths import SLEEPING
 
 
-class NoLog:
-    """Nothing goes wrong here."""
-
-    def warning(self, event: str, **facts: object) -> None:
-        raise AssertionError((event, facts))
-
-
-def test_the_state_of_a_run_is_shown_until_another_is(tmp_path: Path) -> None:
-    """An act that takes an hour is seen for what it is."""
+def test_what_is_shown_is_what_is_done_now(tmp_path: Path) -> None:
+    """The facts of a run end with it; an error and the services outlast it."""
     path = tmp_path / "life.json"
-    status = StatusFile(str(path), NoLog())  # type: ignore[arg-type]
+    status = StatusFile(str(path), structlog.get_logger())
 
-    def shown() -> tuple[str, str, int]:
+    def shown(*names: str) -> tuple[object, ...]:
         raw = json.loads(path.read_text())
-        return raw["doing"], raw["state"], raw["steps"]
+        return tuple(raw[name] for name in ("doing", *names))
 
     status.show(WORKING, about="do it")
-    assert shown() == (WORKING, "", 0)
-    for step in (1, 2):
-        for state in (RunState.PLAN, RunState.EXECUTE_TOOL):
-            status.enter(state, step)
-    assert shown() == (WORKING, "EXECUTE_TOOL", 2)
-    status.enter(RunState.OBSERVE, 2)
-    status.show(SLEEPING)
-    assert shown() == (SLEEPING, "", 0)
-    written = read_runner_status(path.read_bytes())
-    assert written
-    assert written.doing == SLEEPING
+    status.change(state="EXECUTE_TOOL", steps=2, last_error="no model")
+    assert shown("about", "state", "steps", "last_error") == (WORKING, "do it", "EXECUTE_TOOL", 2, "no model")
+    status.change(services="web: up")
+    status.show(SLEEPING, until="later")
+    assert shown("about", "state", "steps", "until") == (SLEEPING, "", "", 0, "later")
+    status.show(LEAVING)
+    assert shown("last_error", "services", "until") == (LEAVING, "no model", "web: up", "")
     for other in (b"", b"[]", b'{"doing": 1, "since": ""}', path.read_bytes().replace(b"life/1", b"life/2")):
         assert read_runner_status(other) is None

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from host.status import Status, read_status, untold
 from infra.cell.mind.duties import DUTIES
-from infra.cell.status_file import WORKING, RunnerStatus, write_status
+from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.keep import watcher_file
 from infra.keep.ledger.budgets import spent_today
 from infra.keep.running_code import running_code

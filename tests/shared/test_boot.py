@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.life.start import append_line
+from infra.cell.life.boot_log import append
 from infra.shared.boot import (
     FAILED,
     SUCCESS,
@@ -198,8 +198,8 @@ def test_words_that_are_no_text_are_told_all_the_same() -> None:
 def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
     """A first boot finds no logs/."""
     path = tmp_path / "logs/bootstrap.log"
-    append_line(str(path), a_line())
-    append_line(str(path), a_line(word=FAILED))
+    append(str(path), format_line(a_line()))
+    append(str(path), format_line(a_line(word=FAILED)))
     assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [
         a_line(),
         a_line(word=FAILED),
@@ -208,11 +208,12 @@ def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
 
 WRITER = """
 import sys
-from infra.cell.life.start import append_line
-from infra.shared.boot import BootLine
+from infra.cell.life.boot_log import append
+from infra.shared.boot import BootLine, format_line
 for number in range(200):
     details = {"n": str(number), "x": "y" * 600}
-    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details))
+    line = BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details)
+    append(sys.argv[1], format_line(line))
 """
 
 
@@ -234,7 +235,7 @@ def test_a_line_that_was_cut_takes_no_other_with_it(tmp_path: Path) -> None:
     """After a torn write the next line begins on a line of its own."""
     path = tmp_path / "bootstrap.log"
     path.write_text(format_line(a_line())[:-20])
-    append_line(str(path), a_line())
+    append(str(path), format_line(a_line()))
     assert [parse_line(text) for text in path.read_text().splitlines(keepends=True)] == [None, a_line()]
 
 
@@ -244,7 +245,7 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     other.write_text("mine\n")
     (tmp_path / "bootstrap.log").symlink_to(other)
     with pytest.raises(OSError, match="symbolic links"):
-        append_line(str(tmp_path / "bootstrap.log"), a_line())
+        append(str(tmp_path / "bootstrap.log"), format_line(a_line()))
     assert other.read_text() == "mine\n"
 
 
@@ -253,11 +254,11 @@ def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
     """When only a part of the line goes in, the writer is told."""
     script = """
 import resource, sys
-from infra.cell.life.start import append_line
-from infra.shared.boot import BootLine
+from infra.cell.life.boot_log import append
+from infra.shared.boot import BootLine, format_line
 resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
 try:
-    append_line(sys.argv[1], BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32))
+    append(sys.argv[1], format_line(BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32)))
 except OSError as error:
     print("refused", error.filename)
 """

@@ -30,10 +30,11 @@ from infra.cell.run_states import RunState
 from infra.cell.runner.transcript import Transcript
 from infra.cell.services.services import ServiceLog
 from infra.cell.state import STATE_FILE, State, UnsentReport
-from infra.cell.status_file import WORKING, RunnerStatus, write_status
+from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.cell.tools.registry import Position
 from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.shared.boot import Boot, Limits, parse_line
+from infra.shared.exit_codes import Exit
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
@@ -135,7 +136,7 @@ class Cell:
         path = self.path / BOOT_LOG
         path.unlink(missing_ok=True)
         with contextlib.redirect_stderr(io.StringIO()):
-            failed(("a" * 32, "main", "b" * 40), words, 1, str(self.path))
+            failed(("main", "b" * 40, "a" * 32), words, Exit.FAILURE, str(self.path))
         line = parse_line(path.read_text())
         assert line is not None
         return line.details["reason"]
@@ -252,10 +253,9 @@ def test_an_output_that_was_cut_shows_no_part_of_a_key() -> None:
 WRITER = "infra/shared/redacted_file.py"
 ALLOWED = {
     "infra/shared/safe_files.py": "the step below the writer",
-    "infra/cell/life/start.py": "a boot's lines, of words that it chose itself; a reason is redacted",
+    "infra/cell/life/boot_log.py": "a boot's lines, of words that it chose itself; a reason is redacted",
     "infra/shared/heart.py": "no file: a socket to the watcher, and what is done in the words of the program",
     "infra/shared/signals.py": "the name of a branch or commit",
-    "infra/runner.py": "the first line of a boot, before anything else is imported",
     "infra/cell/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/cell.py": "one constant line",
     "infra/cell/services/services.py": "a number, to the kernel; what a redacting stream gives it",

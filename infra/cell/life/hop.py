@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from infra.cell import report_titles
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.clone_tip import CloneTip
+from infra.cell.clone_tip import CloneTip, refused, retried, words_of
 from infra.cell.life import examination
 from infra.cell.life.examination import Examine
 from infra.cell.life.make_way import signal_main
-from infra.cell.retry import refused, retried, words_of
-from infra.cell.status_file import VALIDATING
+from infra.cell.status import VALIDATING
 from infra.shared.branches import MAIN, version
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page

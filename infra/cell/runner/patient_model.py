@@ -9,7 +9,7 @@ from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.patience import Outage, next_wait
-from infra.cell.status_file import WAITING
+from infra.cell.status import WAITING, WORKING
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 
@@ -45,17 +45,16 @@ class PatientModel:
                 seconds = next_wait(self._outage, failure.type, failure.retry_after_seconds, left)
                 self._note(failure, seconds)
                 context.log.warning("model.failed", error=str(failure), next_try_in=seconds)
-                context.status.note_error(str(failure))
+                context.status.change(last_error=str(failure))
                 if seconds is None:
                     raise
                 self._outage = self._outage.after(seconds)
                 context.heartbeat.beat("waiting for the model", seconds)
-                context.status.wait(WAITING, timestamp(time.time() + seconds))
+                context.status.change(doing=WAITING, until=timestamp(time.time() + seconds))
                 if self._wait(seconds):
                     raise Interrupted from None
             else:
                 if self._outage.failures:
                     self._outage = Outage()
-                    context.status.note_error("")
-                    context.status.go_on()
+                    context.status.change(doing=WORKING, until="", last_error="")
                 return completion

@@ -34,7 +34,7 @@ from infra.cell.runner.transcript import Transcript
 from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_task, stops_since_word, why_of, words_of
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
-from infra.cell.status_file import WORKING
+from infra.cell.status import WORKING
 from infra.cell.tools.bash import BASH
 from infra.cell.tools.registry import Position
 from infra.cell.tools.seed import seed_tools
@@ -174,7 +174,7 @@ def _conversation(
         transcript.add(event)
         if isinstance(event, Entered):
             position.step = event.step
-            context.status.enter(event.state, event.step)
+            context.status.change(state=event.state.value, steps=event.step)
             mind.record(event)
             return
         # Some tools, and a look for new directives, are git calls.

@@ -56,7 +56,13 @@ def until_handed_over(context: Cell) -> Exit:
         become_subreaper()
     except OSError as error:  # then the watcher alone ends what gets away
         context.log.warning("orphans.not_adopted", error=str(error))
-    services = Services(context.checkout, context.boot.code, environment, context.log.info, context.status.services)
+    services = Services(
+        context.checkout,
+        context.boot.code,
+        environment,
+        context.log.info,
+        lambda words: context.status.change(services=words),
+    )
     services.start()
     try:
         return _until_handed_over(context._replace(services=services))
@@ -136,7 +142,7 @@ class Work:
             return self._look(ticked)
         except (GitError, TipBusy, OSError) as error:
             self._context.log.error("look.failed", error=str(error))
-            self._context.status.note_error(str(error))
+            self._context.status.change(last_error=str(error))
             if not self._context.is_sound():
                 raise
             return Next.RETRY
@@ -163,11 +169,11 @@ class Work:
             title = f"{context.version()} put back into COMMS.md: {', '.join(seen.missing)}"
             sent = context.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
         if not self._failures:
-            context.status.note_error("")
+            context.status.change(last_error="")
         tasks = self._desk.without_answers(self._tasks(seen))
         awaiting = context.state.memory.awaiting == _hash(seen.directives_text)
         if not tasks or awaiting or seen.directives_text == self._put_off:
-            self.waits = context.status.last_error if tasks and self._put_off_until else ""
+            self.waits = context.status.status.last_error if tasks and self._put_off_until else ""
             return self._look_at_tasks(seen) or (Next.SLEEP if sent else Next.RETRY)
         if not self._resumes and not self._may_begin(seen):
             return self._look_at_tasks(seen) or (Next.SLEEP if sent else Next.RETRY)
@@ -269,7 +275,7 @@ class Work:
             tick = context.boot.limits.work_seconds
             wait = next_run_seconds(failure.type, failure.retry_after_seconds, tick)
             self._put_off_until = time.monotonic() + wait if wait else 0.0
-            context.status.note_error(str(failure))
+            context.status.change(last_error=str(failure))
             self._troubles.report_failure(failure, seen, job.directives if job else seen.open[:1], self._failures)
             return Next.SLEEP
         if result.reason is not StopReason.INTERRUPTED:

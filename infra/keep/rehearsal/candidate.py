@@ -68,7 +68,7 @@ def start(scene: Scene, python: str, commit: str, reason: str, seconds: float) -
     boot = Boot(secrets.token_hex(16), "main", commit, reason, places.remote, "merge", places, limits, code=copy)
     errors, _ = open_error_log(Below(places.bot), places.main_checkout, ROTATE_OVER)
     with open(errors, "ab") as log:
-        process = children.spawn(boot, children.runner_command(copy, python), log.fileno(), under=bounded())
+        process = children.spawn(boot, children.runner_command(copy, python, boot), log.fileno(), under=bounded())
     # As a watcher does, for the git door: who may speak for the agent.
     noted = watcher_file.Runner(boot_id=boot.id, branch=boot.branch, commit=boot.commit, pid=process.pid)
     write_whole(places.watcher_state, watcher_file.encode(watcher_file.State(runner=noted)))

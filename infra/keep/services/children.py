@@ -130,13 +130,15 @@ def is_over(pidfd: int) -> bool:
     return bool(poll.poll(0))
 
 
-def runner_command(code: str, python: str = sys.executable) -> list[str]:
+def runner_command(code: str, python: str = sys.executable, boot: Boot | None = None) -> list[str]:
     """`-E -s -P`: no PYTHON* variable, no user site directory and not the working directory; modules come from `code`
-    first, which the cell may read and nobody there can change."""
-    return [python, "-E", "-s", "-P", "-c", _RUN, "infra.runner", code]
+    first, which the cell may read and nobody there can change. The words at the end are those of its first line in the
+    boot log."""
+    launch = [boot.branch, boot.commit, boot.id] if boot else []
+    return [python, "-E", "-s", "-P", "-c", _RUN, code, "infra.runner", *launch]
 
 
-_RUN = "import runpy, sys; sys.path.insert(0, sys.argv.pop()); runpy.run_module(sys.argv.pop(), run_name='__main__')"
+_RUN = "import runpy, sys; sys.path.insert(0, sys.argv.pop(1)); runpy.run_module(sys.argv.pop(1), run_name='__main__')"
 
 
 def cell_environment(boot: Boot, python: str = sys.executable) -> dict[str, str]:

@@ -154,7 +154,7 @@ class Launcher:
         checkout = self._places.checkout(candidate.boot.branch)
         error_log, size = boot_files.open_error_log(self._bot, checkout, self._settings.limits.log_bytes)
         try:
-            words = children.runner_command(candidate.boot.code, candidate.python)
+            words = children.runner_command(candidate.boot.code, candidate.python, candidate.boot)
             own = candidate.python == sys.executable
             self._environment = "" if own else os.path.dirname(os.path.dirname(candidate.python))
             also, cell = dict(self._zones.also) | heart.environment, self._zones.cell

@@ -114,7 +114,7 @@ class Bench:
         shutil.rmtree(self.scratch)
 
 
-LIVE = "def work(context: Cell) -> int:\n"
+LIVE = "def work(cell: Cell) -> int:\n"
 
 BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     # what: file, old, new, step, words of the reason or the transcript
@@ -191,7 +191,7 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     "says SUCCESS for another boot": (
         "infra/cell/life/start.py",
         "SUCCESS, boot.branch, boot.commit, boot.id)",
-        'SUCCESS, boot.branch, boot.commit, "0" * 32)\n    os.kill(os.getpid(), signal.SIGALRM)',
+        'SUCCESS, boot.branch, boot.commit, "0" * 32)\n        os.kill(os.getpid(), 14)',
         "boot",
         "ended with SIGALRM",
     ),
@@ -229,15 +229,15 @@ SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "signals and stays": (
         "infra/runner.py",
-        "    return until_handed_over(context)",
-        "    until_handed_over(context)\n    while True:\n        time.sleep(600)",
+        "    return until_handed_over(cell)",
+        "    until_handed_over(cell)\n    while True:\n        time.sleep(600)",
         "leave",
         "its end after its own signal",
     ),
     "does not obey SIGTERM": (
-        "infra/cell/runner/stop.py",
-        "    signal.signal(signal.SIGTERM, asked)",
-        "    signal.signal(signal.SIGTERM, signal.SIG_IGN)",
+        "infra/runner.py",
+        "lambda number, frame: interruption.ask())",
+        "signal.SIG_IGN)",
         "stop",
         "its end after SIGTERM",
     ),

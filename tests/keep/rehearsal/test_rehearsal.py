@@ -97,7 +97,7 @@ KILLS_THE_DOOR = """
                 words = file.read()
         except OSError:
             continue
-        if b"infra.model_door" in words and context.boot.places.run.encode() in words:
+        if b"infra.model_door" in words and cell.boot.places.run.encode() in words:
             os.kill(int(pid), signal.SIGKILL)
     time.sleep(600)
 """
