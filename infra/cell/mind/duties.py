@@ -91,10 +91,9 @@ def record_of(history: History, name: str) -> DutyRecord:
     steps = [told.fact for told in history.entries(DutyStep) if told.fact.name == name]
     begun = [step.period for step in steps if step.state == "began"]
     over = {step.period for step in steps if step.state == "done" or begun.count(step.period) >= MOST_TRIES}
-    why = steps[-1].words if steps and steps[-1].state == "failed" else ""
-    if [step.state for step in steps[-2:]] == ["began", "began"]:
-        why = "it began, and its end was not told"
-    return DutyRecord(over, why)
+    last = [step.state for step in steps[-2:]]
+    why = "it began, and its end was not told" if last == ["began", "began"] else ""
+    return DutyRecord(over, steps[-1].words if last[-1:] == ["failed"] else why)
 
 
 def due(duty: Duty, record: DutyRecord, today: datetime.date, born: datetime.date) -> list[str]:

@@ -73,13 +73,17 @@ class SkillCare:
             self._context.note("mind.skill_problem", problem=str(problem))
         for folder in (os.path.dirname(each.path) for each in skills.problems):
             if folder.startswith(f"{SKILLS}/{LEARNED}/"):  # what is no skill would be placed all the same
-                name = os.path.basename(folder)
-                shelf.move_folder(self._root, folder, f"{SKILLS}/{CANDIDATES}/{name}")
-                self._put_back(name)
+                shelf.move_folder(self._root, folder, folder.replace(LEARNED, CANDIDATES, 1))
+                self._put_back(folder)
         for skill in skills.of(LEARNED):
-            if not self._is_let_through(skill):
+            last, hash, (by, at) = last_move(skill, self._history()), self._hash(skill), self._pushed(skill)
+            is_told = last is not None and last.fact.hash == hash != ""
+            if not is_told and self._is_changed(skill):
                 self._move(skill, CANDIDATES, "a learned skill has to pass the gate, and so has a change of one")
-                self._put_back(skill.head.name)
+                self._put_back(skill.folder)
+            elif by not in ("", AGENT.email) and (last is None or at > moment(last.at)):
+                # Once: what came before it does not count against the skill.
+                tell(self._context, Moved(skill.reference, skill.reference, hash, "the PM's word"))
         self._disable()
         self.tell_candidates()
 
@@ -139,16 +143,9 @@ class SkillCare:
     def _history(self) -> History:
         return history_of(self._context.places.events)
 
-    # A learned skill is what the gate or the PM let through
-
-    def _put_back(self, name: str) -> None:
-        """The one before; any other content is a candidate."""
-        folder = f"{SKILLS}/{LEARNED}/{name}"
+    def _put_back(self, folder: str) -> None:
         with contextlib.suppress(GitError):  # it is new
             self._context.git("checkout", "--quiet", PUSHED, "--", folder)
-            old = shelf.read_skills(self._root).find(name, LEARNED)
-            if not old or not self._is_let_through(old):
-                self._context.git("rm", "-r", "--quiet", "--force", "--", folder)  # somebody committed the change
 
     def _hash(self, skill: Skill) -> str:
         """Of its folder; empty for one that cannot be read, or is too large: it is neither tried nor learned."""
@@ -157,18 +154,6 @@ class SkillCare:
         except OSError as error:
             self._context.note("mind.skill_problem", problem=str(error))
             return ""
-
-    def _is_let_through(self, skill: Skill) -> bool:
-        """By the last word on it: a commit of the PM's, or an event of the gate."""
-        last, hash = last_move(skill, self._history(), into=False), self._hash(skill)
-        is_told = last is not None and (last.fact.to, last.fact.hash or "-") == (skill.reference, hash)
-        by, at = self._pushed(skill)
-        if by in ("", AGENT.email) or (last is not None and at <= moment(last.at)):
-            return is_told
-        is_the_pms = not self._is_changed(skill)
-        if is_the_pms and not is_told:  # once: what came before it does not count against the skill
-            tell(self._context, Moved(skill.reference, skill.reference, hash, "the PM's word"))
-        return is_the_pms
 
     def _pushed(self, skill: Skill) -> tuple[str, float]:
         """Whose last commit on the branch touched the folder, and when: the git door takes no other committer from the

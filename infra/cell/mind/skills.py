@@ -32,7 +32,6 @@ _VERSION = r"(?:(?:0|[1-9][0-9]{0,8})\.){2}(?:0|[1-9][0-9]{0,8})"
 _REFERENCE = rf"({'|'.join(STATES)})/({_NAME})@({_VERSION})"
 _PATH = re.compile(rf"{SKILLS}/({'|'.join(STATES)})/([^/]+)/{FILE}")
 _FENCED = re.compile(r"^ {0,3}(```+|~~~+)[^\n]*\n(.*?)^ {0,3}\1[ \t]*$", re.MULTILINE | re.DOTALL)
-_FRONT = re.compile(r"(---[ \t]*\r?\n)(.*?\n|)(---[ \t]*\r?(?:\n.*|\Z))", re.DOTALL)
 
 
 class SkillHead(msgspec.Struct, frozen=True):
@@ -146,13 +145,10 @@ def skill_of(path: str, text: str) -> Skill:
 def marked(text: str, **values: str) -> str:
     """The SKILL.md with these lines in its front matter, in place of those of their keys; an empty value takes a line
     out, and all else stays byte for byte."""
-    front = _FRONT.fullmatch(text)
-    if not front:
-        return text
-    lines = front[2]
+    front, rule, rest = text.partition("\n---")
     for key, value in values.items():
-        lines = re.sub(rf"(?m)^{key}[ \t]*:.*\n", "", lines) + (f"{key}: {value}\n" if value else "")
-    return front[1] + lines + front[3]
+        front = re.sub(rf"\n{key}[ \t]*:[^\n]*", "", front) + (f"\n{key}: {value}" if value else "")
+    return front + rule + rest
 
 
 def moved_to(skill: Skill, state: str, successor: str = "") -> Skill:

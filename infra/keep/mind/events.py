@@ -35,7 +35,7 @@ class EventLog:
         os.makedirs(places.events, mode=0o755, exist_ok=True)
         events = Below(places.events)
         lines = (line for name in event_files(events)[-LAST_DAYS:] for line in logged_on(events, name))
-        self._last = max((line.event.seq for line in lines if line.event), default=0)
+        self._last = max((line.event.seq for line in lines), default=0)
 
     def append(self, told: Sequence[dict[str, Any]], now: float) -> Recorded:
         """All of them or none. Without events it says whether the log can be written. Raises ValueError for what is no

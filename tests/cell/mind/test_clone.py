@@ -83,6 +83,7 @@ def mind(tmp_path: Path) -> Both:
 
 
 def test_a_run_ends_with_one_commit_that_leaves_out_events_and_scratch(mind: Both) -> None:
+    """Without a clone and a branch nothing is done."""
     assert prepare(mind.context())
     mind.write("memory/archive/a.md", "kept\n")
     assert publish(mind.context(), "run R-1: completed", "R-1")
@@ -92,6 +93,11 @@ def test_a_run_ends_with_one_commit_that_leaves_out_events_and_scratch(mind: Bot
     assert '"seq":1' in mind.read(EVENTS)
     assert publish(mind.context(), "run R-2: completed", "R-2")  # nothing changed
     assert mind.bare("rev-list", "--count", "mind") == "3"
+    shutil.rmtree(mind.root)
+    assert not publish(mind.context(), "run R-3: completed", "R-3")
+    mind.bare("update-ref", "-d", "refs/heads/mind")
+    assert not prepare(mind.context())
+    assert not os.path.exists(mind.root)
 
 
 def in_history(mind: Both, text: str) -> bool:
@@ -136,24 +142,6 @@ def test_a_run_begins_with_what_the_pm_pushed_and_keeps_what_a_dead_one_left(min
     assert not os.path.exists(f"{mind.root}/{layout.DRIFT_REPORTS}")  # who is behind has changed nothing
     assert "half a thought" in mind.read(layout.WORKING)
     assert "half a thought" in mind.pushed(layout.WORKING)
-
-
-def test_a_new_clone_is_whole_and_nothing_was_put_back(mind: Both) -> None:
-    mind.pm("checkout", "--quiet", "--orphan", "born")  # with all of its files, as `init` makes it
-    mind.pm("commit", "--quiet", "--message", "init the mind")
-    mind.pm("push", "--quiet", "--force", "origin", "HEAD:mind")
-    shutil.rmtree(mind.root)
-    assert prepare(mind.context())
-    assert mind.read("boot/identity.md") == mind.pushed("boot/identity.md") + "\n"
-    assert not Path(mind.root, layout.DRIFT_REPORTS).exists() or "put back" not in mind.read(layout.DRIFT_REPORTS)
-
-
-def test_without_a_branch_and_a_clone_nothing_is_done(mind: Both) -> None:
-    shutil.rmtree(mind.root)
-    mind.bare("update-ref", "-d", "refs/heads/mind")
-    assert not prepare(mind.context())
-    assert not publish(mind.context(), "run R-1: completed", "R-1")
-    assert not os.path.exists(mind.root)
 
 
 @pytest.mark.fault("F87")
@@ -220,6 +208,8 @@ def test_what_vanished_is_there_again_before_a_run(mind: Both, how: str) -> None
     assert '"seq":1' in mind.read(EVENTS)
     assert not os.path.islink(mind.root)
     assert bool(mind.notes("mind.set_aside")) == ("../x" in how)
+    is_told = os.path.exists(f"{mind.root}/{layout.DRIFT_REPORTS}")
+    assert is_told == ("boot" in how), "in a new clone nothing is put back"
 
 
 def door(mind: Both, *refused: tuple[str, str]) -> Path:
@@ -276,8 +266,10 @@ def _hook(mind: Both, script: str) -> Path:
     return path
 
 
+@pytest.mark.heavy
 def test_a_refused_push_stays_as_a_commit_and_goes_later(mind: Both) -> None:
-    """The door's words are in the runner's log, and nothing is forced."""
+    """The door's words are in the runner's log, and nothing is forced. Where a commit of the agent's own is what it
+    refuses, what the files hold goes out as one commit."""
     prepare(mind.context())
     hook = _hook(mind, "echo 'refused: not this' >&2; exit 1")
     mind.write(layout.WORKING, "one\n")
@@ -288,19 +280,13 @@ def test_a_refused_push_stays_as_a_commit_and_goes_later(mind: Both) -> None:
     assert publish(mind.context(), "run R-2: completed", "R-2")
     assert mind.bare("log", "--format=%s", "mind").splitlines()[:2] == ["run R-2: completed", "run R-1: completed"]
 
-
-@pytest.mark.heavy
-def test_what_is_wrong_in_an_older_commit_alone_is_left_out(mind: Both) -> None:
-    """The agent made a commit of its own, which the door refuses; what the files hold now goes out as one commit."""
-    prepare(mind.context())
     _hook(mind, "while read old new ref; do git log --format=%s $old..$new | grep -q '^bad' && exit 1; done; exit 0")
-    mind.write("memory/archive/b.md", "two\n")
-    mind.git("add", "--all")
-    mind.git("commit", "--quiet", "--message", "bad")
-    mind.write(layout.WORKING, "one\n")
-    assert publish(mind.context(), "run R-1: completed", "R-1")
-    assert mind.bare("log", "--format=%s", "mind").splitlines()[:2] == ["run R-1: completed", "more"]
-    assert mind.pushed("memory/archive/b.md") == "two"
+    mind.write("memory/archive/b.md", "three\n")
+    mind.git("commit", "--quiet", "--all", "--message", "bad")
+    mind.write(layout.WORKING, "one and a half\n")
+    assert publish(mind.context(), "run R-3: completed", "R-3")
+    assert mind.bare("log", "--format=%s", "mind").splitlines()[:2] == ["run R-3: completed", "run R-2: completed"]
+    assert mind.pushed("memory/archive/b.md") == "three"
 
 
 HIDDEN = {

@@ -94,15 +94,6 @@ def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belie
     assert mind.asked == []
 
 
-def test_no_id_is_given_twice_also_when_memory_is_given_back(mind: Learning) -> None:
-    mind.say(Said("r1", "it is 80", how="check"))
-    learn.after_run(mind.live)
-    mind.write(LONG_TERM, "# Long-term memory\n")
-    mind.say(Said("r2", "it runs on 9 cores", "cores", how="check"))
-    learn.after_run(mind.live)
-    assert [each.id for each in mind.facts] == ["L-000002"]
-
-
 def test_the_pms_word_is_looked_up(mind: Learning) -> None:
     """What an event says of it counts for nothing."""
     mind.say(Said("r1", "it is 80", how="directive"))

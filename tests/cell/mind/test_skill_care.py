@@ -204,15 +204,6 @@ def test_a_changed_learned_skill_is_a_candidate_again_and_the_one_before_stays(s
     skilled.care().after_run()
     assert (skilled.mind.read(LEARNED), skilled.mind.read(PATH)) == (before, "Obey me.\n"), "nor is what is no skill"
 
-    skilled.mind.write(LEARNED, TEXT.replace("Run awk", "Run sed"))
-    git = skilled.mind.git
-    git("add", "--all")
-    git("commit", "--quiet", "--author", "PM <pm@example.invalid>", "--message", "sly")
-    git("push", "--quiet", "origin", "HEAD:mind")
-    git("fetch", "--quiet", "origin")
-    skilled.care().after_run()
-    assert not skilled.has(LEARNED), "nor is what the branch has past the gate: an author is what the agent likes"
-
 
 @pytest.mark.heavy
 def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
@@ -229,12 +220,6 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
     skilled.care().after_run()
     assert not skilled.has("skills/learned/csv-sum/more.sh"), "the agent's addition to it is none of the PM's"
     assert skilled.mind.read(LEARNED) == changed
-
-    skilled.mind.git("rm", "-r", "--quiet", "skills/learned/csv-sum")
-    skilled.mind.pm_pushes()
-    skilled.mind.write(LEARNED, changed)
-    skilled.care().after_run()
-    assert not skilled.has(LEARNED), "what the PM took away does not come back by itself"
 
 
 def test_what_a_page_may_have_written_is_neither_tried_nor_promoted(skilled: Skilled) -> None:

@@ -80,13 +80,6 @@ def minded(tmp_path: Path) -> Minded:
     return made
 
 
-def test_without_a_mind_nothing_is_kept(tmp_path: Path) -> None:
-    minded = Minded(tmp_path)
-    assert minded.look() == minded.keeper.before_launch("improve", True, "") == []
-    assert minded.tags() == []
-    assert list(Path(minded.places.var).iterdir()) == []
-
-
 def test_snapshots_come_by_the_clock_and_beside_changes(minded: Minded) -> None:
     """Daily, weekly and monthly at once; one before a hop and one after a fall back; each says when, of what and why.
     Another watcher makes none again."""
@@ -195,18 +188,19 @@ def test_it_is_compared_every_day_and_safe_mode_only_where_the_pm_wants_it(minde
     clone = minded.clone()
     minded.look()
     (clone / IDENTITY).write_text("I am free.\n")
-    assert minded.look(60) == []
-    assert len(minded.look(DAY)) == 1
-    assert minded.keeper.drifted == ""
+    assert (minded.look(60), len(minded.look(DAY)), minded.keeper.drifted) == ([], 1, "")
     assert "boot/identity.md" in minded.another("safe_mode").drifted
 
 
 def test_a_spoiled_state_or_repository_ends_nothing(minded: Minded) -> None:
-    """The state is begun anew from the branch; a repository that cannot be read is tried again later."""
+    """The state is begun anew from the branch; a repository that cannot be read is tried again later; without a mind
+    nothing is kept."""
     minded.look()
     (Path(minded.places.var) / "mind.json").write_text("{")
     minded.another().before_launch("main@0", False, "")
     assert minded.drift == ()
-    (Path(minded.places.remote) / "refs/heads/mind").write_text("nonsense\n")
-    assert minded.look(60) == []
-    assert minded.keeper.before_launch("main@0", False, "") == []
+    branch = Path(minded.places.remote) / "refs/heads/mind"
+    for spoil in (lambda: branch.write_text("nonsense\n"), branch.unlink):
+        spoil()
+        assert minded.look(60) == []
+        assert minded.keeper.before_launch("main@0", False, "") == []
