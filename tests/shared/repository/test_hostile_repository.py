@@ -150,41 +150,6 @@ def test_changes_are_shown_all_the_same(trap: Trap, words: str) -> None:
     assert not trap.sprung()
 
 
-def test_an_alias_cannot_take_the_place_of_a_command(trap: Trap) -> None:
-    """It would run only for a word that git does not know, and we say none such."""
-    trap.set("alias.status", f"!{trap.program}")
-    trap.set("alias.mine", f"!{trap.program}")
-    plain(trap.directory, "mine")
-    assert trap.sprung()
-    Git(str(trap.directory))("status")
-    assert not trap.sprung()
-
-
-OUTSIDE_OUR_REACH: dict[str, tuple[Callable[[Trap], None], str]] = {
-    "filter.clean": (with_attribute("filter=x", "filter.x.clean"), "add a"),
-    "filter.smudge": (with_attribute("filter=x", "filter.x.smudge"), "checkout -f a"),
-    "remote.uploadpack": (
-        with_setting(("remote.origin.url", "."), ("remote.origin.uploadpack", "PROGRAM")),
-        "fetch origin",
-    ),
-    "remote.receivepack": (
-        with_setting(("remote.origin.url", "."), ("remote.origin.receivepack", "PROGRAM")),
-        "push origin main:x",
-    ),
-}
-
-
-@pytest.mark.parametrize("way", OUTSIDE_OUR_REACH)
-def test_what_only_the_owner_s_rights_hold_back(trap: Trap, way: str) -> None:
-    """These the clone's own configuration may name under any name, and git has no switch for them: the reason why
-    calls on a work tree or a remote of the cell's clones are made as the cell. (What `git.py` says stays true.)"""
-    lay, words = OUTSIDE_OUR_REACH[way]
-    lay(trap)
-    with contextlib.suppress(GitError):
-        Git(str(trap.directory), AGENT)(*words.split())
-    assert trap.sprung()
-
-
 def test_our_own_moves_meet_no_driver_at_all(tmp_path: Path) -> None:
     """Reading, editing, merging and rolling back work on objects: filters, drivers and hooks have no part in them."""
     git = bare_repository(tmp_path / "r")
