@@ -6,19 +6,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from infra.cell.protocol.operations import (
-    AWAITING,
-    DENIED,
-    EXECUTION,
-    FAILED,
-    NOT_RUN,
-    OK,
-    POLICY,
-    TIMEOUT,
-    UNAVAILABLE,
-    VALIDATION,
-)
 from infra.cell.run_states import StopReason
+
+OK, FAILED, DENIED, AWAITING, NOT_RUN = "ok", "failed", "denied", "awaiting_approval", "not_run"
+STATUSES: Final = (OK, FAILED, DENIED, AWAITING, NOT_RUN)
+VALIDATION, POLICY, TIMEOUT = "validation_error", "policy_denied", "tool_timeout"
+UNAVAILABLE, EXECUTION = "tool_unavailable", "execution_error"
+ERROR_TYPES: Final = (VALIDATION, POLICY, TIMEOUT, UNAVAILABLE, EXECUTION)
 
 
 class ToolCall(NamedTuple):
@@ -54,7 +48,7 @@ class ErrorKind(NamedTuple):
     """What all errors of one kind have in common."""
 
     code: str
-    """One of the five that a caller knows (`shapes.ERROR_TYPES`)."""
+    """One of the five that a caller knows (ERROR_TYPES)."""
     retriable: bool
     """The same may do later."""
     hint: str
@@ -89,9 +83,9 @@ class ToolResult(NamedTuple):
     payload: str
     """For the model: the result, or what went wrong."""
     status: str = OK
-    """One of `shapes.STATUSES`."""
+    """One of STATUSES."""
     error_code: str = ""
-    """One of `shapes.ERROR_TYPES` unless it is ok."""
+    """One of ERROR_TYPES unless it is ok."""
     retriable: bool = False
     detail: str = ""
     """A key of ERRORS."""
@@ -118,5 +112,13 @@ class ToolResult(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """As a model that has tools reads it: with the hint, where it says more than any error of the kind."""
-        return f"{self.payload}. {self.hint}" if self.hint and self.hint not in _HINTS else self.payload
+        """As a model that has tools reads it: with the hint, where it says more than any error of the kind, and what
+        else is known behind the text, in brackets."""
+        facts = self.facts
+        warning, ended = facts.get("warning"), facts.get("exit")
+        marks = [*([f"warning: {warning}"] if warning else []), *map(str, facts.get("notes", ()))]
+        marks += [f"exit status {ended}"] if ended is not None else []
+        text = f"{self.payload}. {self.hint}" if self.hint and self.hint not in _HINTS else self.payload
+        if errors := facts.get("stderr"):
+            text = "\n".join(filter(None, (text.rstrip("\n"), "[stderr]", str(errors))))
+        return "\n".join([*filter(None, [text.rstrip("\n")]), *(f"[{mark}]" for mark in marks)]) if marks else text

@@ -31,8 +31,8 @@ from infra.cell.runner.transcript import Transcript
 from infra.cell.services.services import ServiceLog
 from infra.cell.state import STATE_FILE, State, UnsentReport
 from infra.cell.status import WORKING, RunnerStatus, write_status
-from infra.cell.tools.registry import Position
 from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
+from infra.cell.tools.tool import Position
 from infra.shared.boot import Boot, Limits, parse_line
 from infra.shared.exit_codes import Exit
 from infra.shared.log import redact

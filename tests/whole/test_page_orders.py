@@ -171,4 +171,4 @@ def test_no_way_of_giving_an_order_gets_a_deed_done(agent: Agent) -> None:
         agent.begin_anew()
         assert tool("write_file", path=f"src/{way}.md", content="Kettles boil water.\n").ok
         adds = "git add src && git commit -qm notes && git push -q origin HEAD:main"
-        assert "[exit status 0]" in tool("bash", command=adds).payload
+        assert "[exit status 0]" in tool("bash", command=adds).shown

@@ -16,7 +16,7 @@ from infra.cell.loop.context.context import Context, Room, Summarised
 from infra.cell.loop.progress import Progress, RunConfig, stop_reason, words_on
 from infra.cell.loop.ways import WAYS
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.registry import Dispatch
+from infra.cell.tools.tool import Dispatch
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Message, Request
 

@@ -8,25 +8,27 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.protocol.calls import HOPS, SIGNALS, TYPES, call_of
-from infra.cell.protocol.operations import EVENTS, PROTOCOL, Event, Message, Operation, OperationError, UserMessage
-from infra.cell.protocol.read import RefusedOperation
-from infra.cell.tools.registry import REFUSED
+from infra.cell.protocol.operations import (
+    EVENTS,
+    HOPS,
+    MESSAGE,
+    PROTOCOL,
+    SIGNALS,
+    TYPES,
+    Event,
+    OperationError,
+    UserMessage,
+)
+from infra.cell.tools.tool import REFUSED
 
 _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the payload of the result."""
 HANDED_OVER: Final = ToolResult.err("not_run", "a call before it in the same reply ended this run")
 
 
-def calls_of(items: Iterable[Operation | RefusedOperation]) -> tuple[ToolCall, ...]:
-    """A call for each, in order; a message asks for nothing."""
-    return tuple(_call(item) for item in items if not isinstance(item, Message))
-
-
-def _call(item: Operation | RefusedOperation) -> ToolCall:
-    if isinstance(item, RefusedOperation):
-        return ToolCall(item.id, REFUSED, {"type": item.type, "message": item.message, "hint": item.hint})
-    return ToolCall(item.id or "", *call_of(item))
+def calls_of(items: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+    """What is to be carried out, in order; a message asks for nothing."""
+    return tuple(item for item in items if item.name != MESSAGE)
 
 
 def event_of(call: ToolCall, result: ToolResult) -> Event:
@@ -44,7 +46,8 @@ def event_of(call: ToolCall, result: ToolResult) -> Event:
         return EVENTS[kind](**fields, operation=call.id, status="ok")
     if "path" in known and isinstance(call.args.get("path"), str):
         fields["path"] = call.args["path"]
-    message = result.payload.removeprefix(f"{call.name}: ") if _TEXT.get(kind) not in fields else "its time was over"
+    is_told = _TEXT.get(kind) not in fields
+    message = result.payload.removeprefix(f"{call.name}: ") if is_told else "; ".join(result.facts.get("notes", ()))
     error: dict[str, Any] = {
         "type": result.error_code,
         "message": message,

@@ -10,8 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.protocol.operations import DENIED, FAILED
+from infra.cell.actions import DENIED, FAILED, ToolCall, ToolResult
 from infra.cell.run_states import StopReason
 
 IDLE_TO_TELL, IDLE_TO_END = 4, 8
@@ -29,7 +28,6 @@ FAILURES = (
     "missing."
 )
 
-NOTHING = ("", "[exit status 1]")
 """Shown of a command without output, to a model that acts by operations and to one that acts by tools."""
 
 
@@ -97,7 +95,7 @@ def has_failed(result: ToolResult) -> bool:
     if not result.ok:
         return True
     ended = result.facts.get("exit")
-    return bool(ended) and not (ended == 1 and result.payload in NOTHING and not result.facts.get("stderr"))
+    return bool(ended) and not (ended == 1 and not result.payload and not result.facts.get("stderr"))
 
 
 def fingerprint(call: ToolCall, result: ToolResult) -> str:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 from msgspec import convert
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import STATUSES, ToolCall, ToolResult
 from infra.cell.loop.ways import News
-from infra.cell.protocol.operations import STATUSES
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Completion, Request
 

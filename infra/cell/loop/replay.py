@@ -6,17 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import VALIDATION, ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.loop import MAY_AWAIT, Acted, Entered, Event, RunResult, Task, TaskContext, Told, run_task
 from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.protocol.operations import VALIDATION
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.arguments import problem_with_input
-from infra.cell.tools.seed import SEED_TOOLS
-from infra.shared.conversation import Completion, Request, ToolSpec
+from infra.cell.tools.seed import SEED_ARGS
+from infra.cell.tools.tool import Args, fitting
+from infra.shared.conversation import Completion, Request
 
 _Key = TypeVar("_Key", int, tuple[int, int])
 _Value = TypeVar("_Value")
@@ -49,13 +48,9 @@ class Replay(NamedTuple):
     differences: tuple[Difference, ...]
 
 
-_TOOLS: Mapping[str, ToolSpec] = {tool.name: tool for tool in SEED_TOOLS}
-
-
-def replay(run: Recorded, tools: Mapping[str, ToolSpec] = _TOOLS) -> Replay:
-    """Play `run` to the loop; `tools` are those of this version, by name. A tool that the agent gave itself is known by
-    what the record says of it."""
-    tools = {tool.name: tool for tool in run.request.tools} | dict(tools)
+def replay(run: Recorded, tools: Mapping[str, type[Args]] = SEED_ARGS) -> Replay:
+    """Play `run` to the loop; `tools` are what those of this version take, by name. Calls of a tool that the agent gave
+    itself are taken to fit."""
     seen: list[Event] = []
     context = Player(run, TaskContext(_nobody, _nothing, monotonic=lambda: 0.0)).context._replace(record=seen.append)
     result = run_task(Task(run.request, run.acts), RunConfig(run.most_steps or run.steps + 1, 1.0), context)
@@ -85,16 +80,19 @@ def _of_calls(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
     )
 
 
-def _of_arguments(run: Recorded, tools: Mapping[str, ToolSpec]) -> Iterator[Difference]:
+def _of_arguments(run: Recorded, tools: Mapping[str, type[Args]]) -> Iterator[Difference]:
     """Calls that this version would refuse, or would not refuse any more."""
+    own = {tool.name for tool in run.request.tools} - tools.keys()
     for (step, number), done in sorted(run.done.items()):
-        if done.result.detail in ("not_run", "cut_short"):
+        if done.result.detail in ("not_run", "cut_short") or done.call.name in own:
             continue
-        tool = tools.get(done.call.name)
         try:
-            now = problem_with_input(tool, done.call.args) if tool else f"no such tool: {done.call.name!r}"
-        except (KeyError, TypeError, AttributeError):  # a schema of the agent's own, with more than ours have
-            continue
+            fitting(tools[done.call.name], done.call.args)
+            now = ""
+        except ValueError as error:
+            now = str(error)
+        except KeyError:
+            now = f"no such tool: {done.call.name!r}"
         refused = done.result.error_code == VALIDATION
         if bool(now) is not refused:
             was = done.result.payload if refused else "the call was carried out"

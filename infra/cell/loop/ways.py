@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.context.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.protocol import operations
-from infra.cell.protocol.operations import Operation
+from infra.cell.protocol.operations import MESSAGE
 from infra.cell.protocol.read import NotTaken, Requested, Words, has_call, means_operations, read
 from infra.cell.run_states import StopReason
 from infra.shared import conversation
@@ -217,7 +216,7 @@ def asks_for_acts(text: str) -> bool:
     """Whether words of a model that has tools hold acts in another form: a list of operations, or a call as text."""
     match read(text):
         case Requested(items):
-            return has_call(text) or any(isinstance(item, Operation) or item.type != "userMessage" for item in items)
+            return has_call(text) or any(item.args.get("type") != "userMessage" for item in items)
         case NotTaken():
             return means_operations(text)
     return False
@@ -231,5 +230,5 @@ def _words_of(text: str) -> Message:
     return Message("assistant", (Text(text or "…"),))
 
 
-def _messages(items: Sequence[object]) -> str:
-    return "\n\n".join(str(item.text) for item in items if isinstance(item, operations.Message)).strip()
+def _messages(items: Sequence[ToolCall]) -> str:
+    return "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip()

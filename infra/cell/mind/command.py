@@ -7,8 +7,9 @@ import os
 import sys
 import time
 
-from infra.cell.mind.notes import NOTE, NOTE_SPEC, leave
-from infra.cell.mind.recall import RECALL_SPEC, recall
+from infra.cell.mind.notes import NOTE, Note, leave
+from infra.cell.mind.recall import RECALL, Recall, recall
+from infra.cell.tools.tool import schema_of
 from infra.shared.mind import layout
 from infra.shared.paths import CHECKOUT_VARIABLE
 
@@ -19,7 +20,7 @@ def main(words: list[str]) -> int:
     if not root:
         return _refused("the mind is not found beside this checkout; name it with --root")
     if given.act == NOTE:
-        said = {name: getattr(given, name) for name in NOTE_SPEC.input_schema["properties"] if getattr(given, name)}
+        said = {name: getattr(given, name) for name in Note.__struct_fields__ if getattr(given, name)}
         try:
             leave(root, said)
         except (OSError, ValueError) as error:
@@ -49,11 +50,11 @@ def _parser() -> argparse.ArgumentParser:
     """Takes what the tools take."""
     parser = argparse.ArgumentParser("minifram-mind", description="The memory of earlier runs, and for later ones.")
     acts = parser.add_subparsers(dest="act", required=True)
-    for spec in (RECALL_SPEC, NOTE_SPEC):
-        act = acts.add_parser(spec.name, help=spec.description.partition(". ")[0])
+    for tool, args in ((RECALL, Recall), (NOTE, Note)):
+        act, takes = acts.add_parser(tool, help=(args.__doc__ or "").partition(". ")[0]), schema_of(args)
         act.add_argument("--root", default="", help=argparse.SUPPRESS)
-        for name, each in spec.input_schema["properties"].items():
-            flag, many = "" if name in spec.input_schema["required"] else "--", "+" if name == "words" else None
+        for name, each in takes["properties"].items():
+            flag, many = "" if name in takes["required"] else "--", "+" if name == "words" else None
             act.add_argument(f"{flag}{name}", default="", nargs=many, help=each["description"])
     return parser
 

@@ -28,7 +28,7 @@ from infra.cell.mind.recall import (
     shown,
     words_of,
 )
-from infra.cell.tools.registry import Tool
+from infra.cell.tools.tool import Tool
 from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.sections import sections

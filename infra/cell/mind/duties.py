@@ -18,7 +18,7 @@ from infra.cell.mind.memory import tell_of
 from infra.cell.mind.mind import MindContext, is_tainted
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
-from infra.cell.tools.deadline import OutOfTime, within
+from infra.cell.tools.tool import OutOfTime, within
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import FAILURES
 from infra.shared.text import cut, one_line

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from infra.cell.actions import ToolCall
+from infra.cell.actions import OK, ToolCall
 from infra.cell.mind import memory
 from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, make_coherent, report
 from infra.cell.mind.history import NoteTold, Promoted, history_of
@@ -24,7 +24,6 @@ from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
 from infra.cell.mind.summaries import MOST_WORDS, summary
 from infra.cell.mind.thresholds import Thresholds
-from infra.cell.protocol.operations import OK
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventLine, event_at, logged_on, name_of
 from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY

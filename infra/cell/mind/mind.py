@@ -15,8 +15,7 @@ from infra.cell.mind.context import Reads, RecallOfRun
 from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
 from infra.cell.mind.record import Recorder
 from infra.cell.mind.thresholds import Thresholds
-from infra.cell.tools.registry import Position, Tool
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Position, Tool, Toolbox
 from infra.shared.conversation import TASK, Completion, Request
 from infra.shared.paths import Paths
 from infra.shared.repository.git import Git

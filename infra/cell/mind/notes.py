@@ -15,10 +15,8 @@ from msgspec import Meta
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.mind.statements import STOP_WORDS, problem_with_check, words_of
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool, ToolError
+from infra.cell.tools.tool import Args, SideEffect, Tool, ToolError
 from infra.shared import comms
-from infra.shared.conversation import ToolSpec
 from infra.shared.mind.layout import INBOX, SCRATCH
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
@@ -45,25 +43,20 @@ _STOP: Final = frozenset(words_of(" ".join((*STOP_WORDS, _COMMON))))
 """No check is asked to name them."""
 _EXACT, _PLACE = re.compile(r"\d|[^\W\d][_=:@#][^\W\d]"), re.compile(r"/|\.[a-z]{1,5}$")
 _TASK = re.compile(r"^task_id:[ \t]*(TASK-[0-9]{1,9}).*$", re.MULTILINE)
-NOTE_SPEC: Final = ToolSpec(
-    NOTE,
-    "Note one fact for later runs, when you found out something that will still be true. One note is one statement "
-    "about one subject, in words that say it all. Give check, a command that ends with status 0 only if the statement "
-    "is true and that names what it says (its number, name or path), or quote, words of the PM's that say it: then it "
-    "is remembered. Without either it counts once another run finds the same by itself. Of a run that has read the web "
-    "it stays a candidate until the PM or a check of another run says the same. What you were shown from memory needs "
-    "no note, unless you checked it anew.",
-    schema(
-        {
-            "subject": {"type": "string", "description": f"what it is about, at most {MOST_SUBJECT} characters"},
-            "statement": {"type": "string", "description": f"one sentence, at most {MOST_STATEMENT} characters"},
-        },
-        {
-            "check": {"type": "string", "description": "a command for bash, run now in the checkout"},
-            "quote": {"type": "string", "description": "words that stand so in a directive or task"},
-        },
-    ),
-)
+
+
+class Note(Args):
+    """Note one fact for later runs, when you found out something that will still be true. One note is one statement
+    about one subject, in words that say it all. Give check, a command that ends with status 0 only if the statement
+    is true and that names what it says (its number, name or path), or quote, words of the PM's that say it: then it
+    is remembered. Without either it counts once another run finds the same by itself. Of a run that has read the web
+    it stays a candidate until the PM or a check of another run says the same. What you were shown from memory needs
+    no note, unless you checked it anew."""
+
+    subject: Annotated[str, Meta(description=f"what it is about, at most {MOST_SUBJECT} characters")]
+    statement: Annotated[str, Meta(description=f"one sentence, at most {MOST_STATEMENT} characters")]
+    check: Annotated[str, Meta(description="a command for bash, run now in the checkout")] = ""
+    quote: Annotated[str, Meta(description="words that stand so in a directive or task")] = ""
 
 
 class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -160,12 +153,12 @@ def note_tool(
 ) -> Tool:
     """`checkout` is where checks run; `said_by` gives the id of the directive or task that has these words."""
 
-    def act(given: Mapping[str, Any], all_seconds: float) -> ToolResult:
+    def act(given: Note, all_seconds: float) -> ToolResult:
         from infra.cell.tools import command  # not for `minifram-mind`
         from infra.cell.tools.bash import environment
 
         try:
-            details = msgspec.convert({**given, "check": given.get("check", "").strip()}, NoteDetails)
+            details = msgspec.convert(msgspec.to_builtins(given) | {"check": given.check.strip()}, NoteDetails)
         except msgspec.ValidationError as error:
             raise ToolError(str(error), "Say in few words what it is about, and what is so") from None
         if details.quote and not said_by(details.quote):
@@ -193,7 +186,7 @@ def note_tool(
             if details.failed:
                 ended = f"status {ran.status}" if facts else "was ended before it was through"
                 words = "So the statement counts for nothing. If the check is right, note what is true instead."
-                words = f"{ran.output.rstrip()}\n[check: {ended}] {words}".lstrip()
+                words = f"{(ran.output + ran.errors).rstrip()}\n[check: {ended}] {words}".lstrip()
                 return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
         words = "noted: the PM's word" if details.quote else "noted: borne out by its check"
         if not details.quote and not details.checked:
@@ -201,7 +194,7 @@ def note_tool(
             words += "a check that names each number, name or path of the statement"
         return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
 
-    return Tool(NOTE_SPEC, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
+    return Tool(NOTE, Note, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
 
 
 def leave(root: str, given: Mapping[str, str]) -> None:

@@ -23,7 +23,7 @@ from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
-from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Position
 from infra.shared.conversation import EXPLORATION, MAINTENANCE, TASK, Completion
 from infra.shared.door import encoded
 from infra.shared.mind.event import (
@@ -286,10 +286,10 @@ def _hash_after(path: str) -> str:
 def _observed(call: ToolCall, result: ToolResult) -> str:
     """What was seen, briefly. Of a page of the web nothing: what strangers wrote is no observation."""
     if not result.ok:
-        return redacted_and_cut(result.payload, WORDS_CHARS)
+        return redacted_and_cut(result.shown, WORDS_CHARS)
     if call.name in WEB:
         return _short(result.payload.partition("\n")[0])
-    shown = "" if call.name in ("read_file", NOTE, "recall") else redacted(result.payload).strip()
+    shown = "" if call.name in ("read_file", NOTE, "recall") else redacted(result.shown).strip()
     return shown if len(shown) <= WORDS_CHARS else f"…{shown[1 - WORDS_CHARS :]}"
 
 

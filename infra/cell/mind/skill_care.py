@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import POLICY, ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.mind import skills as shelf
 from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Trial, history_of
@@ -25,8 +25,6 @@ from infra.cell.mind.record import tell
 from infra.cell.mind.skill_drafts import drafts
 from infra.cell.mind.skill_gate import TRIALS, confidence, known_hash, lacking, last_move, trials_of, why_disabled
 from infra.cell.mind.skills import CANDIDATES, CORE, DEPRECATED, FAILED, LEARNED, SKILLS, USED, Skill, Skills
-from infra.cell.protocol.operations import POLICY
-from infra.cell.tools.bash import BASH
 from infra.shared.branches import MIND
 from infra.shared.clock import moment, timestamp
 from infra.shared.conversation import MAINTENANCE, Message, Request, Text
@@ -242,7 +240,7 @@ class SkillCare:
         promoted = shelf.moved_to(skill, LEARNED)
         with self._scratch(skills, {promoted.folder: skill}) as root:
             result = self._tested(promoted, root, SELF_TEST_SECONDS)
-        words = " ".join(result.payload.split())[-MOST_WORDS // 2 :]
+        words = " ".join(result.shown.split())[-MOST_WORDS // 2 :]
         if result.error_code == POLICY:
             raise ValueError(f"the self-test: {words}")
         return not _fails(result), words
@@ -275,7 +273,7 @@ class SkillCare:
         if self._context.toolbox_in is None:
             raise OSError("this runner has no tools for trials")
         given = {"command": skill.self_test, "timeout": seconds}
-        return self._context.toolbox_in(f"{root}/{skill.folder}").call(ToolCall("", BASH.name, given))
+        return self._context.toolbox_in(f"{root}/{skill.folder}").call(ToolCall("", "bash", given))
 
     @contextlib.contextmanager
     def _scratch(self, skills: Skills, more: dict[str, Skill]) -> Iterator[str]:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from infra.cell.actions import DENIED
 from infra.cell.mind.notes import NOTE
 from infra.cell.policy.rules import FILE_TOOLS, Call, Names, decide
-from infra.cell.protocol.operations import DENIED
-from infra.cell.tools.registry import Gate, Tool, Verdict
+from infra.cell.tools.tool import Gate, Tool, Verdict
 from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy
 
 INSTEAD = "Do something else, or say in your report why it is needed"
@@ -41,7 +41,7 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
         check = given.get("check", "").strip()
         return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
     file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else ()
-    return (Call(tool.name, tool.side_effect.value, given, file),)
+    return (Call(tool.name, tool.side_effect_class.value, given, file),)
 
 
 def file_at(checkout: str, given: str) -> tuple[Names, ...]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS
 from infra.cell.protocol.read import form
+from infra.cell.tools.tool import schema_of
 
 _BEFORE = """\
 # How you act
@@ -56,7 +55,6 @@ def guide() -> str:
 
 
 def _about(kind: str) -> str:
-    fields = msgspec.structs.fields(OPERATIONS[kind])
-    metas = [(field.name, meta) for field in fields for meta in getattr(field.type, "__metadata__", ())]
-    about = "; ".join(f"{name}: {meta.description}" for name, meta in metas if meta.description)
+    described = schema_of(OPERATIONS[kind])["properties"].items()
+    about = "; ".join(f"{name}: {each['description']}" for name, each in described if "description" in each)
     return f": {about}" if about else ""

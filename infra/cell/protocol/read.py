@@ -12,16 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from infra.cell.protocol.operations import (
-    MOST_OPERATIONS,
-    OPERATIONS,
-    PROTOCOL,
-    AnyOperation,
-    Block,
-    EditFile,
-    Operation,
-    problem_with_edit,
-)
+from infra.cell.actions import ToolCall
+from infra.cell.protocol.operations import BLOCKS, MESSAGE, MOST_OPERATIONS, OPERATIONS, PROTOCOL, call_of
+from infra.cell.tools.tool import REFUSED, fitting
 
 REPLY_BYTES = 10 << 20
 _BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00a0"
@@ -85,21 +78,11 @@ class Words(NamedTuple):
     text: str
 
 
-class RefusedOperation(NamedTuple):
-    """An element of the list that is no operation of ours."""
-
-    id: str
-    type: str
-    """Of the operation that it means; `userMessage` when that is unknown."""
-    message: str
-    hint: str
-
-
 class Requested(NamedTuple):
     """What a reply asks for."""
 
-    items: tuple[Operation | RefusedOperation, ...]
-    """In the order of the list."""
+    items: tuple[ToolCall, ...]
+    """In the order of the list: calls of tools, of MESSAGE, and of REFUSED for what is no operation of ours."""
     prose: str = ""
     """What stands beside the list."""
 
@@ -220,7 +203,7 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON; expected a number, or null")
 
 
-def _items(value: Any, blocks: dict[str, str | None]) -> tuple[Operation | RefusedOperation, ...]:
+def _items(value: Any, blocks: dict[str, str | None]) -> tuple[ToolCall, ...]:
     if isinstance(value, dict) and "operations" in value:
         version = next((value[key] for key in ("protocol", "protocolVersion", "version") if key in value), PROTOCOL)
         if version not in (PROTOCOL, str(PROTOCOL)) or isinstance(version, bool):
@@ -248,40 +231,39 @@ def _items(value: Any, blocks: dict[str, str | None]) -> tuple[Operation | Refus
     return tuple(_item(each, str(number), blocks, seen) for number, each in enumerate(elements, 1))
 
 
-def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[str]) -> Operation | RefusedOperation:
-    given = element.get("id") if isinstance(element, dict) else None
-    name = given if isinstance(given, str) and 0 < len(given) <= 200 else number
-    kind = element.get("type") if isinstance(element, dict) else None
+def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[str]) -> ToolCall:
+    said = element if isinstance(element, dict) else {}
+    given = {key: value for key, value in said.items() if key not in ("type", "id") and value is not None}
+    name, kind = said.get("id"), said.get("type")
+    id = name if isinstance(name, str) and 0 < len(name) <= 200 else number
     try:
-        if name in seen:
-            raise ValueError(f"id {name[:100]!r} stands twice in the list; expected each id once")
+        if id in seen:
+            raise ValueError(f"id {id[:100]!r} stands twice in the list; expected each id once")
         if not isinstance(kind, str) or kind not in OPERATIONS:
             raise ValueError(f"type is {kind!r:.100}; expected one of {', '.join(OPERATIONS)}")
-        found: Operation = msgspec.convert(element, AnyOperation)
-        texts = {key: _text(each, blocks) for key, each in found.given().items() if isinstance(each, Block)}
-        found = msgspec.convert({**element, **texts, "id": name}, AnyOperation)
-        for each in found.given().values():
-            str(each).encode()
-        if isinstance(found, EditFile) and (problem := problem_with_edit(str(found.old), str(found.new))):
-            raise ValueError(problem)
-        return found
-    except UnicodeEncodeError:
-        message = "a text holds a lone surrogate, which no file and no command line can hold"
+        if name not in (None, id):
+            raise ValueError("id: expected a string of 1 to 200 characters")
+        for key in given.keys() & BLOCKS:
+            given[key] = _text(given[key], blocks)
+        fitting(OPERATIONS[kind], given)
+        return call_of(kind, given, id)
     except ValueError as error:
-        message, _, path = str(error).partition(" - at `$.")
-        message = f"{path.rstrip('`')}: {message[:1].lower()}{message[1:]}" if path else message
+        known = kind if isinstance(kind, str) and kind in OPERATIONS else "shell"
+        hint = f"write it as {form(known)}" if known == kind else f"write one such as {form(known)}"
+        answer = known if known == kind != MESSAGE else "userMessage"
+        return ToolCall(id, REFUSED, {"type": answer, "message": str(error), "hint": hint})
     finally:
-        seen.add(name)
-    known = kind if isinstance(kind, str) and kind in OPERATIONS else None
-    hint = f"write it as {form(known)}" if known else f"write one such as {form('shell')}"
-    return RefusedOperation(name, known if known and known != "message" else "userMessage", message, hint)
+        seen.add(id)
 
 
-def _text(wanted: Block, blocks: dict[str, str | None]) -> str:
-    shown = wanted.block[:100]
-    if wanted.block not in blocks:
+def _text(given: Any, blocks: dict[str, str | None]) -> Any:
+    """The text of a block, where one is named. Raises ValueError."""
+    if not isinstance(given, dict) or given.keys() != {"block"} or not isinstance(given["block"], str):
+        return given
+    name, shown = given["block"], given["block"][:100]
+    if name not in blocks:
         raise ValueError(f"it wants the block {shown!r}; expected a fence '```block {shown}' after the list")
-    if (text := blocks[wanted.block]) is None:
+    if (text := blocks[name]) is None:
         raise ValueError(
             f"the block {shown!r} stands twice, or a fence in it is as long as its own; "
             "expected it once, in a longer fence"
@@ -291,7 +273,7 @@ def _text(wanted: Block, blocks: dict[str, str | None]) -> str:
 
 def form(kind: str) -> str:
     """How an operation of this type is written."""
-    fields = [field for field in msgspec.structs.fields(OPERATIONS[kind]) if field.name != "id"]
+    fields = msgspec.structs.fields(OPERATIONS[kind])
     words = [f'"type": "{kind}"']
     words += [f'"{each.name}": {_EXAMPLES.get(each.name, _ANY_TEXT)}' for each in fields if each.required]
     optional = [each.name for each in fields if not each.required]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from infra.cell.actions import AWAITING, DENIED
 from infra.cell.cell import Cell
 from infra.cell.doors import Refused
 from infra.cell.loop.recorded import Recorded
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import INSTEAD
-from infra.cell.protocol.operations import AWAITING, DENIED
-from infra.cell.tools.registry import Verdict
+from infra.cell.tools.tool import Verdict
 from infra.shared.approvals import Decision, answer_lines, call_hash, open_answers
 from infra.shared.door import DoorAway
 from infra.shared.requests import Ask, QuestionState

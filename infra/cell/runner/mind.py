@@ -7,18 +7,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from infra.cell.actions import DENIED
 from infra.cell.cell import Cell
 from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Refused
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.operations import DENIED
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.registry import Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared.branches import MAIN
 from infra.shared.paths import PAGE
 from infra.shared.repository.tip import read_file

@@ -35,10 +35,8 @@ from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_t
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
 from infra.cell.status import WORKING
-from infra.cell.tools.bash import BASH
-from infra.cell.tools.registry import Position
 from infra.cell.tools.seed import seed_tools
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.wakes import Wakes
 from infra.shared.boot import OPERATIONS
 from infra.shared.clock import began, timestamp
@@ -181,7 +179,7 @@ def _conversation(
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         mind.record(event)
         jobs.record(event)
-        if isinstance(event, Acted) and event.call.name == BASH.name:
+        if isinstance(event, Acted) and event.call.name == "bash":
             note_what_was_left(event)
         match event:
             case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:

@@ -132,7 +132,7 @@ def _opening(
     return (
         Message("user", (Text(FIRST_MESSAGE),)),
         Message("assistant", tuple(ToolUse(call.id, call.name, dict(call.args)) for call, _ in placed)),
-        Message("user", tuple(ToolResult(call.id, got.payload, not got.ok) for call, got in placed)),
+        Message("user", tuple(ToolResult(call.id, got.shown, not got.ok) for call, got in placed)),
     )
 
 

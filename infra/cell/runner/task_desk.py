@@ -21,7 +21,7 @@ from infra.cell.runner.mind import mind_context
 from infra.cell.runner.tries import may_begin, next_try_at, stops_of_task
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.state import Explored
-from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Position
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.comms import Directive

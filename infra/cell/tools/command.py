@@ -31,11 +31,11 @@ class Ran(NamedTuple):
     status: int | None
     """Exit status, negative for a signal; None when it ran out of time and was ended."""
     output: str
-    """stdout and stderr as they came, cut in the middle when long."""
-    left_out: bool = False
-    """It was cut."""
+    """stdout, cut in the middle when long."""
     errors: str = ""
-    """stderr, when it was asked for apart."""
+    """stderr, cut in the same way."""
+    left_out: bool = False
+    """One of them was cut."""
     beginning: bytes = b""
     """The first bytes of all output, as many as were asked for."""
 
@@ -50,12 +50,11 @@ def run(
     interruption: Interruption,
     end_session: bool = False,
     beginning_bytes: int = 0,
-    apart: bool = False,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
-    What it left running in the background goes on unless `end_session` is given. With `apart`, stderr is kept by
-    itself. Raises OSError when it cannot be started, Interrupted after ending its whole session."""
+    What it left running in the background goes on unless `end_session` is given. Raises OSError when it cannot be
+    started, Interrupted after ending its whole session."""
     beginning = bytearray()
 
     def take(piece: bytes) -> None:
@@ -67,7 +66,7 @@ def run(
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE if apart else subprocess.STDOUT,
+        stderr=subprocess.PIPE,
         start_new_session=True,
         bufsize=0,
     )
@@ -87,9 +86,9 @@ def run(
         for stream in (process.stdout, process.stderr):
             if stream:
                 stream.close()
-    output, *errors = (pipe.text() for pipe in pipes)
+    output, errors = (pipe.text() for pipe in pipes)
     left_out = any(pipe.left_out for pipe in pipes)
-    return Ran(process.returncode if in_time else None, output, left_out, "".join(errors), bytes(beginning))
+    return Ran(process.returncode if in_time else None, output, errors, left_out, bytes(beginning))
 
 
 class _Output:

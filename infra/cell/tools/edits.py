@@ -4,10 +4,10 @@ Nothing is matched by similarity: an edit that needs a guess is asked for again,
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
-from infra.cell.protocol.operations import problem_with_edit
-from infra.cell.tools.registry import ToolError
+from infra.cell.tools.tool import ToolError
 
 SHOWN_PLACES = 20
 MOST_LINES, MOST_LINE_CHARS = 20_000, 300
@@ -18,12 +18,34 @@ MOST_SHOWN_LINES = 12
 MOST_BYTES = 64 << 20
 """Of a file that an edit makes; many short texts and a long one in place of each have no room in memory."""
 APPLIED = "nothing was replaced: the file already holds `new`, and not `old`"
+_ELISION = re.compile(
+    r"^[ \t]*(?:(?:#|//|--|/\*)[ \t]*)?(?:\.{3}|…)"
+    r"(?:[ \t]*(?:\(?(?:rest|existing|remaining|same|unchanged)\b.*))?[ \t]*(?:\*/)?$"
+    r"|^[ \t]*(?:#|//|--|/\*)[ \t]*(?:rest of|existing)\b.*\b(?:code|file|unchanged|here)\b",
+    re.MULTILINE | re.IGNORECASE,
+)
 
 
 class Edited(NamedTuple):
     content: bytes
     replaced: int
     warning: str = ""
+
+
+def is_elided(text: str) -> bool:
+    """It holds a line that stands for lines left out."""
+    return _ELISION.search(text) is not None
+
+
+def problem_with_edit(old: str, new: str) -> str:
+    """Why this cannot be meant; empty when it can."""
+    if not old:
+        return "old is empty; expected text that the file holds; a new file is created whole"
+    if old == new:
+        return "old and new are equal; expected a change"
+    if is_elided(new) and not is_elided(old):
+        return "new stands for lines that it leaves out; expected the whole text that replaces old"
+    return ""
 
 
 def edited(content: bytes, old: str, new: str, count: int) -> Edited:
@@ -40,7 +62,7 @@ def edited(content: bytes, old: str, new: str, count: int) -> Edited:
             raise ToolError(f"the file would have {size} bytes; expected at most {MOST_BYTES}", "Write it by a program")
         return Edited(content.replace(was, will), found)
     if found:
-        at = ", ".join(str(line) for line in _places(content, was)[:SHOWN_PLACES])
+        at = ", ".join(str(line) for line in _places(content, was))
         raise ToolError(
             f"old occurs {found} times, in lines {at}; expected {count}",
             "Make old longer, so that it is found once, or set count",
@@ -52,14 +74,11 @@ def edited(content: bytes, old: str, new: str, count: int) -> Edited:
 
 
 def _places(content: bytes, was: bytes) -> list[int]:
-    """The lines, from 1, in which it begins."""
+    """The first lines, from 1, in which it begins."""
     lines: list[int] = []
-    line, start = 1, 0
-    while (at := content.find(was, start)) >= 0 and len(lines) <= SHOWN_PLACES:
-        line += content.count(b"\n", start, at)
-        lines.append(line)
-        line += content.count(b"\n", at, at + len(was))
-        start = at + len(was)
+    at = -len(was)
+    while (at := content.find(was, at + len(was))) >= 0 and len(lines) < SHOWN_PLACES:
+        lines.append(content.count(b"\n", 0, at) + 1)
     return lines
 
 

@@ -9,66 +9,65 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from infra.cell.actions import ToolResult
 from infra.cell.clip import clip
-from infra.cell.protocol.operations import is_elided
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.edits import edited
-from infra.cell.tools.registry import BRIEFLY, SideEffect, Tool, ToolError
-from infra.cell.tools.spill import IMAGE, Spill, is_image
-from infra.shared.conversation import MOST_IMAGE_BYTES, ToolSpec
+from infra.cell.tools.edits import edited, is_elided
+from infra.cell.tools.spill import Spill, is_image
+from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
+from infra.shared.conversation import MOST_IMAGE_BYTES
 from infra.shared.safe_files import Below
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
-
 TIMEOUT_MS = 60_000
 """Only regular files of bounded size are touched, so nothing here waits for anybody: the disk alone takes its time."""
-
-PATH = {"type": "string", "description": "from the checkout, or absolute"}
-LINES = {"type": "integer", "minimum": 0}
-
-READ_FILE = ToolSpec(
-    "read_file",
-    "Read a text file, or look at an image (PNG, JPEG, GIF, WebP). Long text is cut in the middle and says so; "
-    "offset lines are skipped first, and at most limit lines are given.",
-    schema({"path": PATH}, {"offset": LINES, "limit": {**LINES, "minimum": 1}}),
-)
-WRITE_FILE = ToolSpec(
-    "write_file",
-    "Write a text file whole; missing directories are made. It replaces what was there, unless replace is false: then "
-    "a file that exists is an error.",
-    schema({"path": PATH, "content": {"type": "string"}}, {"replace": {"type": "boolean"}}),
-)
-EDIT_FILE = ToolSpec(
-    "edit_file",
-    "Replace literal text in a file: old must occur exactly count times (1 when left out).",
-    schema(
-        {"path": PATH, "old": {"type": "string"}, "new": {"type": "string"}},
-        {"count": {"type": "integer", "minimum": 1}},
-    ),
-)
-DELETE_FILE = ToolSpec("delete_file", "Delete one file.", schema({"path": PATH}))
 CHANGED = "the file has changed since this run read it; the rest of it may be other than you think"
 ELIDED = "the content holds a line that stands for lines left out; it was written as it is"
 
+# A path in quotes or with a mark of a list around it is none. `$` alone would let a newline at the end through.
+_PATH = r"^[^\s`*#\"'<\x00-\x1f](?:[^\x00-\x1f]*[^\s`*\"':,>\x00-\x1f])?$(?!\n)"
+Path = Annotated[str, Meta(pattern=_PATH, description="from the checkout, or absolute, such as src/a.py")]
+Count = Annotated[int, Meta(ge=1)]
 
-class Content(NamedTuple):
-    """What is shown of a file."""
 
-    text: str
-    notes: tuple[str, ...]
-    lines: int
-    """Of the whole file."""
-    whole: bool
+class ReadFile(Args):
+    """Read a text file, or look at an image (PNG, JPEG, GIF, WebP). Long text is cut in the middle and says so."""
+
+    path: Path
+    offset: Annotated[int, Meta(ge=0, description="lines to skip")] = 0
+    limit: Annotated[Count, Meta(description="lines to give at most")] | None = None
+
+
+class WriteFile(Args):
+    """Write a text file whole; missing directories are made."""
+
+    path: Path
+    content: str
+    replace: Annotated[bool, Meta(description="false: a file that exists is an error")] = True
+
+
+class EditFile(Args):
+    """Replace literal text in a file."""
+
+    path: Path
+    old: Annotated[str, Meta(description="occurs exactly count times")]
+    new: str
+    count: Annotated[Count, Meta(description="1 when left out")] = 1
+
+
+class DeleteFile(Args):
+    """Delete one file."""
+
+    path: Path
 
 
 def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> tuple[Tool, ...]:
-    """`roots` for operations: a file must lie below one of them; and as results are events then, texts come as they
-    are, and what else is known of them as facts."""
+    """With `roots`, a file must lie below one of them."""
     spill = Spill(checkout)
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
@@ -82,57 +81,49 @@ def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> t
             raise ToolError(f"{path!r} lies outside of the workspace", f"The workspace is {', '.join(roots)}")
         return real
 
-    def read(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        path = given["path"]
-        real = located(path)
-        raw, size = _content(real, path)
+    def read(given: ReadFile, seconds: float) -> ToolResult:
+        real = located(given.path)
+        raw, size = _content(real, given.path)
         seen[real] = _digest(raw)
-        if is_image(raw):
-            return _image(path, raw, size, spill)
-        shown = chosen(path, raw, size, given.get("offset", 0), given.get("limit"), output_chars)
-        facts = {"path": path, "lines": shown.lines} | ({} if shown.whole else {"truncated": True})
-        if roots or not shown.notes:
-            return ToolResult(shown.text, facts=facts)
-        return ToolResult(f"{shown.text.rstrip(chr(10))}\n[{'; '.join(shown.notes)}]", facts=facts)
+        return _image(given.path, raw, size, spill) if is_image(raw) else _shown(given, raw, size, output_chars)
 
-    def write(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        path, content = given["path"], given["content"].encode()
+    def write(given: WriteFile, seconds: float) -> ToolResult:
+        path, content = given.path, given.content.encode()
         real = located(path)
-        if not given.get("replace", True) and os.path.lexists(real):
+        if not given.replace and os.path.lexists(real):
             raise ToolError(f"{path} exists", 'Edit a part of it, or set "replace" to true')
         _write(real, path, content)
         seen[real] = _digest(content)
-        warning = ELIDED if is_elided(given["content"]) else ""
+        warning = ELIDED if is_elided(given.content) else ""
         return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)}, warning)
 
-    def edit(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        path = given["path"]
+    def edit(given: EditFile, seconds: float) -> ToolResult:
+        path = given.path
         real = located(path)
         raw, size = _content(real, path)
         if size > len(raw):
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
-        made = edited(raw, given["old"], given["new"], given.get("count", 1))
+        made = edited(raw, given.old, given.new, given.count)
         changed = CHANGED if seen.get(real, _digest(raw)) != _digest(raw) else ""
-        warning = "; ".join(filter(None, (made.warning, changed)))
         if made.content != raw:
             _write(real, path, made.content)
         seen[real] = _digest(made.content)
+        warning = "; ".join(filter(None, (made.warning, changed)))
         return _changed(f"replaced {made.replaced} in {path}", path, {"replaced": made.replaced}, warning)
 
-    def delete(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        path = given["path"]
-        located(path)
-        entry = os.path.join(checkout, path)
+    def delete(given: DeleteFile, seconds: float) -> ToolResult:
+        located(given.path)
+        entry = os.path.join(checkout, given.path)
         if not os.path.islink(entry):  # which goes itself
-            _refuse_unless_regular(entry, path)
+            _refuse_unless_regular(entry, given.path)
         os.unlink(entry)
-        return ToolResult(f"deleted {path}", artifacts=(path,), facts={"path": path})
+        return _changed(f"deleted {given.path}", given.path, {}, "")
 
     return (
-        Tool(READ_FILE, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
-        Tool(WRITE_FILE, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
-        Tool(EDIT_FILE, edit, TIMEOUT_MS, SideEffect.WRITE),
-        Tool(DELETE_FILE, delete, TIMEOUT_MS, SideEffect.WRITE),
+        Tool("read_file", ReadFile, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
+        Tool("write_file", WriteFile, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
+        Tool("edit_file", EditFile, edit, TIMEOUT_MS, SideEffect.WRITE),
+        Tool("delete_file", DeleteFile, delete, TIMEOUT_MS, SideEffect.WRITE),
     )
 
 
@@ -144,38 +135,30 @@ def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
             "Make a smaller one by a program, and read that",
         )
     kept = spill.keep_image(content)
-    return ToolResult(
-        f"{path} is an image (sha256 {kept['sha256'][:16]})", facts={"path": path, "lines": 0, IMAGE: kept}
-    )
+    words = f"{path} is an image (sha256 {kept['sha256'][:16]})"
+    return ToolResult(words, facts={"path": path, "lines": 0, "image": kept})
 
 
-def chosen(
-    path: str, content: bytes, size: int, offset_lines: int, limit_lines: int | None, output_chars: int
-) -> Content:
-    """What is shown of a file. Raises ToolError for what is not text."""
+def _shown(given: ReadFile, content: bytes, size: int, output_chars: int) -> ToolResult:
+    """What is shown of a text. Raises ToolError for what is none."""
     if b"\0" in content:
-        raise ToolError(f"{path} is binary ({size} bytes); look at it with file, xxd or strings")
+        raise ToolError(f"{given.path} is binary ({size} bytes); look at it with file, xxd or strings")
     text = content.decode(errors="replace")
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # as sed counts them, not as Unicode does
     notes = []
     if "\ufffd" in text and "\ufffd".encode() not in content:
         notes.append("what is not UTF-8 is shown as \ufffd")
     if len(content) < size:
         notes.append(f"only the first {READ_BYTES} of {size} bytes were read; use bash with sed or tail for more")
-    count = text.count("\n") + (not text.endswith("\n") and bool(text))
-    whole = len(content) == size
-    if offset_lines or limit_lines is not None:
-        lines = re.findall(r"[^\n]*\n|[^\n]+", text)  # as sed counts them, not as Unicode does
-        part = lines[offset_lines:] if limit_lines is None else lines[offset_lines : offset_lines + limit_lines]
-        text = "".join(part)
-        if len(part) < len(lines):
-            whole = False
-            notes.append(
-                f"lines {offset_lines + 1} to {offset_lines + len(part)} of {len(lines)}"
-                if part
-                else f"the file has {len(lines)} lines"
-            )
-    shown = clip(text, output_chars)
-    return Content(shown, tuple(notes), count, whole and shown == text)
+    part = lines[given.offset :][: given.limit]
+    if len(part) < len(lines):
+        first, last = given.offset + 1, given.offset + len(part)
+        notes.append(f"lines {first} to {last} of {len(lines)}" if part else f"the file has {len(lines)} lines")
+    wanted = "".join(part)
+    shown = clip(wanted, output_chars)
+    is_whole = len(content) == size and len(part) == len(lines) and shown == wanted
+    facts: dict[str, Any] = {"path": given.path, "lines": len(lines)} | ({} if is_whole else {"truncated": True})
+    return ToolResult(shown, facts=facts | ({"notes": notes} if notes else {}))
 
 
 def _refuse_unless_regular(real: str, path: str) -> os.stat_result:
@@ -211,7 +194,6 @@ def _write(real: str, path: str, content: bytes) -> None:
 
 def _changed(words: str, path: str, facts: dict[str, Any], warning: str) -> ToolResult:
     told = {"warning": warning} if warning else {}
-    words += f" (warning: {warning})" if warning else ""
     return ToolResult(words, artifacts=(path,), facts={"path": path, **facts, **told})
 
 

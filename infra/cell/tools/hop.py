@@ -7,40 +7,43 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from msgspec import Meta
 
 from infra.cell.actions import ToolResult
 from infra.cell.clone_git import NO_SUBMODULES, disarm
 from infra.cell.interruption import Interruption
 from infra.cell.report_titles import verdict_against
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import BRIEFLY, SideEffect, Tool, ToolError
+from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, MIND, problem_with_branch, problem_with_ref
 from infra.shared.comms import reports, with_sections
-from infra.shared.conversation import ToolSpec
 from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.git_environment import safe_environment
 from infra.shared.repository.tip import read_file
 from infra.shared.signals import Signal, SignalName, write_signal
 
-BOOTSTRAP = ToolSpec(
-    "bootstrap",
-    "End this run and have the watcher start the agent from another branch's clone, which must be committed and "
-    "pushed. That version proves itself, merges into main and hands over to main.",
-    schema({"branch": {"type": "string"}}),
-)
-ROLLBACK = ToolSpec(
-    "rollback",
-    "End this run and have the watcher give main the content that it had at a commit, as a new commit.",
-    schema({"ref": {"type": "string", "description": "a pushed commit, branch or tag, optionally with ~N"}}),
-)
+BOOTSTRAP, ROLLBACK = "bootstrap", "rollback"
 GIT_SECONDS = 180.0
 """For all git calls of one act."""
 TIMEOUT_MS = round((GIT_SECONDS + 10) * 1000)
 _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
+
+
+class Bootstrap(Args):
+    """End this run and have the watcher start the agent from another branch's clone, which must be committed and
+    pushed. That version proves itself, merges into main and hands over to main."""
+
+    branch: str
+
+
+class Rollback(Args):
+    """End this run and have the watcher give main the content that it had at a commit, as a new commit."""
+
+    ref: Annotated[str, Meta(description="a pushed commit, branch or tag, optionally with ~N")]
 
 
 def hop_tools(
@@ -48,9 +51,9 @@ def hop_tools(
 ) -> tuple[Tool, Tool]:
     """`checkout` is the running one; `preflight` says why the agent must not become another version now."""
 
-    def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
         git = checkout.within(min(seconds, GIT_SECONDS))
-        branch: str = given["branch"]
+        branch = given.branch
         problem = problem_with_branch(branch)
         if problem:
             raise ToolError(problem)
@@ -67,9 +70,9 @@ def hop_tools(
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
         return ToolResult(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
 
-    def rollback(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    def rollback(given: Rollback, seconds: float) -> ToolResult:
         git = checkout.within(min(seconds, GIT_SECONDS))
-        ref: str = given["ref"]
+        ref = given.ref
         problem = problem_with_ref(ref)
         if problem:
             raise ToolError(problem)
@@ -84,8 +87,8 @@ def hop_tools(
         return ToolResult(words, hands_over=True)
 
     return (
-        Tool(BOOTSTRAP, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
-        Tool(ROLLBACK, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Tool(BOOTSTRAP, Bootstrap, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Tool(ROLLBACK, Rollback, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
     )
 
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
 from infra.cell.interruption import Interruption
-from infra.cell.tools.bash import BASH, bash_tool
-from infra.cell.tools.files import DELETE_FILE, EDIT_FILE, READ_FILE, WRITE_FILE, file_tools
-from infra.cell.tools.hop import BOOTSTRAP, ROLLBACK, hop_tools
-from infra.cell.tools.registry import Gate, Position, Tool
-from infra.cell.tools.tool import Toolbox
-from infra.cell.tools.web import FETCH_PAGE, WEB_SEARCH, web_tools
+from infra.cell.tools.bash import Bash, bash_tool
+from infra.cell.tools.files import DeleteFile, EditFile, ReadFile, WriteFile, file_tools
+from infra.cell.tools.hop import Bootstrap, Rollback, hop_tools
+from infra.cell.tools.tool import Args, Gate, Position, Tool, Toolbox
+from infra.cell.tools.web import FetchPage, WebSearch, web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
 OUTSIDE = ("/agent", "/tmp")  # noqa: S108 - the agent's own, in its container
-SEED_TOOLS = (READ_FILE, WRITE_FILE, EDIT_FILE, DELETE_FILE, BASH, FETCH_PAGE, WEB_SEARCH, BOOTSTRAP, ROLLBACK)
+SEED_ARGS: Final[Mapping[str, type[Args]]] = {
+    "read_file": ReadFile,
+    "write_file": WriteFile,
+    "edit_file": EditFile,
+    "delete_file": DeleteFile,
+    "bash": Bash,
+    "fetch_page": FetchPage,
+    "web_search": WebSearch,
+    "bootstrap": Bootstrap,
+    "rollback": Rollback,
+}
 
 
 def seed_tools(
@@ -26,22 +36,22 @@ def seed_tools(
     on_bug: Callable[[BaseException], None] = lambda error: None,
     gate: Gate | None = None,
     on_timeout: Callable[[float], None] = lambda began: None,
-    is_for_events: bool = False,
+    in_workspace: bool = False,
     position: Position | None = None,
     more: Sequence[Tool] = (),
     preflight: Callable[[], str] = lambda: "",
 ) -> Toolbox:
-    """With `is_for_events` they carry out operations, and files are those of the workspace.
+    """With `in_workspace`, files are those of the workspace alone.
 
     `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`;
     `more` are tools of the caller's; `preflight` says why the agent must not become another version now."""
     limits, at = boot.limits, position or Position()
     web = boot.places.web_socket
-    workspace = (checkout, boot.places.bot, *OUTSIDE) if is_for_events else ()
+    workspace = (checkout, boot.places.bot, *OUTSIDE) if in_workspace else ()
     return Toolbox(
         (
             *file_tools(checkout, limits.output_chars, workspace),
-            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, is_for_events, web, at),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, web, at),
             *web_tools(checkout, web, limits.output_chars, at),
             *hop_tools(boot, git, interruption, preflight),
             *more,

@@ -1,4 +1,4 @@
-"""The one place where a call of the model is carried out.
+"""A tool is a Struct of arguments and a function; the toolbox is the one place where a call of a model is carried out.
 
 A call that fails (no such tool, wrong arguments, the policy's no, a tool that failed, hangs or has a bug) gets a result
 that is an error, in words that say what to do instead; no exception but the end of the process comes out."""
@@ -6,22 +6,104 @@ that is an error, in words that say what to do instead; no exception but the end
 from __future__ import annotations
 
 import errno
+import functools
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
+from enum import Enum
+from types import FrameType
+from typing import Any, NamedTuple, TypeVar
 
-from infra.cell.actions import ToolCall, ToolResult
+import msgspec
+
+from infra.cell.actions import DENIED, TIMEOUT, ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
-from infra.cell.protocol.operations import TIMEOUT
-from infra.cell.tools.arguments import problem_with_input
-from infra.cell.tools.deadline import OutOfTime, within
-from infra.cell.tools.registry import REFUSED, Gate, Tool, ToolError, Verdict
 from infra.shared.conversation import ToolSpec
 from infra.shared.repository.git import GitError
 
+T = TypeVar("T")
 NAMED_CHARS = 200
+REFUSED = "refused"
+"""The name of a call that stands for an operation which is none: it is answered with what is wrong with it."""
+BRIEFLY = (0.2, 0.8)
 _PASSING = {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOMEM}
 """Errors of the machine that come and go."""
+
+
+class SideEffect(Enum):
+    """What a tool can change at most."""
+
+    READ = "read"
+    """Nothing."""
+    WRITE = "write"
+    """The agent's own files."""
+    EXECUTE = "execute"
+    """Anything that a program with the agent's rights can."""
+    AUTH = "auth"
+    """Which version is active, or what main is."""
+
+
+@dataclass
+class Position:
+    """Where in which run an act is made, as records call it."""
+
+    run: str = ""
+    step: int = 0
+
+
+class ToolError(Exception):
+    """A call that could not be done; the text is for the model, and so is the hint at what to do next."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class Args(msgspec.Struct, forbid_unknown_fields=True):
+    """What a tool takes. The docstring of a subclass is what the model reads of the tool."""
+
+
+class Tool(NamedTuple):
+    """One tool: what a call holds, and what is done with it."""
+
+    name: str
+    args: type[Args]
+    act: Callable[[Any, float], ToolResult]
+    """Gets the arguments, and the seconds that it may take. Raises ToolError, OSError, GitError."""
+    timeout_ms: int
+    """The dispatcher ends it after that."""
+    side_effect_class: SideEffect
+    retry_profile: tuple[float, ...] = ()
+    """Seconds before each further attempt; only at what failed for a passing reason and left nothing behind."""
+
+    @property
+    def args_schema(self) -> dict[str, Any]:
+        """As JSON Schema."""
+        return schema_of(self.args)
+
+    @property
+    def spec(self) -> ToolSpec:
+        """As a model is told of it."""
+        return ToolSpec(self.name, " ".join((self.args.__doc__ or "").split()), self.args_schema)
+
+
+class Verdict(NamedTuple):
+    """What the policy says of a call."""
+
+    allowed: bool
+    words: str = ""
+    """For the model, when it is not."""
+    status: str = DENIED
+    """Of the result, when it is not."""
+    flags: tuple[str, ...] = ()
+
+
+Gate = Callable[[Tool, Mapping[str, Any]], Verdict]
+"""Asked about each call whose arguments fit, before anything is done."""
+Dispatch = Callable[[ToolCall], ToolResult]
+"""Carries out one call. Raises nothing but Interrupted."""
 
 
 class Toolbox:
@@ -71,20 +153,22 @@ class Toolbox:
         if tool is None:
             words = f"no such tool: {call.name[:NAMED_CHARS]!r}; the tools are {', '.join(self._tools)}"
             return ToolResult.err("unknown_tool", words)
-        problem = problem_with_input(tool.spec, call.args)
-        if problem:
-            return ToolResult.err("invalid_arguments", problem)
-        verdict = gate(tool, call.args) if gate else Verdict(True)
+        given = {name: value for name, value in call.args.items() if value is not None}  # as some models leave out
+        try:
+            args = fitting(tool.args, given)
+        except ValueError as error:
+            return ToolResult.err("invalid_arguments", f"{tool.name}: {error}; it takes {usage(tool.args)}")
+        verdict = gate(tool, given) if gate else Verdict(True)
         if not verdict.allowed:
             refused = ToolResult.err(verdict.status, f"{tool.name}: {verdict.words}")
             return refused._replace(policy_flags=verdict.flags)
-        return self._run(tool, call.args)._replace(policy_flags=verdict.flags)
+        return self._run(tool, args)._replace(policy_flags=verdict.flags)
 
-    def _run(self, tool: Tool, given: Mapping[str, Any]) -> ToolResult:
-        pauses, seconds = iter(tool.retry_pauses), tool.timeout_ms / 1000
+    def _run(self, tool: Tool, args: Args) -> ToolResult:
+        pauses, seconds = iter(tool.retry_profile), tool.timeout_ms / 1000
         while True:
             try:
-                return within(seconds, lambda: tool.run(given, seconds))
+                return within(seconds, lambda: tool.act(args, seconds))
             except OutOfTime:
                 words = f"{tool.name}: it had not ended after {seconds:g} s and was broken off"
                 return ToolResult.err("timeout", words, "Look how far it came before you do it again")
@@ -94,6 +178,38 @@ class Toolbox:
                     hint = error.hint if isinstance(error, ToolError) else ""
                     return ToolResult.err(detail_of(error), f"{tool.name}: {error}", hint)
             self._pause(wait)
+
+
+def fitting(args: type[Args], given: Mapping[str, Any]) -> Args:
+    """`given` as such arguments. Raises ValueError, which says what was found and what was expected."""
+    try:
+        for value in given.values():
+            str(value).encode()
+        return msgspec.convert(given, args)
+    except UnicodeEncodeError:
+        raise ValueError("a text holds a lone surrogate, which no file and no command line can hold") from None
+    except msgspec.ValidationError as error:
+        words, _, name = str(error).partition(" - at `$.")
+        words = words[: 2 * NAMED_CHARS]
+        raise ValueError(f"{name.rstrip('`')}: {words[:1].lower()}{words[1:]}" if name else words) from None
+
+
+def usage(args: type[Args]) -> str:
+    """The names of arguments, in one line."""
+    fields = msgspec.structs.fields(args)
+    return ", ".join(each.name if each.required else f"{each.name} (optional)" for each in fields) or "nothing"
+
+
+@functools.cache
+def schema_of(args: type[Args]) -> dict[str, Any]:
+    """JSON Schema of one flat object, without what costs tokens and helps no model: patterns, and null for left out."""
+    _, found = msgspec.json.schema_components([args])
+    whole = found[args.__name__]
+    plain = {}
+    for name, each in whole["properties"].items():
+        merged = {**each.get("anyOf", [{}])[0], **each}
+        plain[name] = {key: value for key, value in merged.items() if key not in ("anyOf", "default", "pattern")}
+    return {"type": "object", "properties": plain, "required": whole["required"], "additionalProperties": False}
 
 
 def is_passing(error: Exception) -> bool:
@@ -112,3 +228,40 @@ def detail_of(error: Exception) -> str:
         case GitError():
             return "git_error"
     return "os_error"
+
+
+AGAIN_SECONDS = 5.0
+"""An act that goes on in spite of its alarm is told again."""
+AT_ONCE = 0.01
+
+
+class OutOfTime(BaseException):
+    """The time of an act is over. No `except Exception` of a tool may take it for trouble."""
+
+
+def within(seconds: float, act: Callable[[], T]) -> T:
+    """What `act` gives, in the main thread, where the kernel's alarm ends a loop without end and a wait for what never
+    comes; native code that never returns is ended with the runner, by the watcher. An act within another has no more
+    time than that one. Raises OutOfTime, and what `act` raises."""
+    if threading.current_thread() is not threading.main_thread():
+        return act()
+    began, (outer, _) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+    handler = signal.signal(signal.SIGALRM, _ring)
+    try:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, max(min(seconds, outer or seconds), AT_ONCE), AGAIN_SECONDS)
+            return act()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+    except OutOfTime:  # which may have come behind the act
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        raise
+    finally:
+        signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
+        if outer:
+            left = outer - (time.monotonic() - began)
+            signal.setitimer(signal.ITIMER_REAL, max(left, AT_ONCE), AGAIN_SECONDS)
+
+
+def _ring(number: int, frame: FrameType | None) -> None:
+    raise OutOfTime

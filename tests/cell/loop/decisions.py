@@ -14,14 +14,12 @@ from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.ways import News
-from infra.cell.protocol.calls import call_of
-from infra.cell.protocol.operations import OPERATIONS as KINDS
+from infra.cell.protocol.operations import call_of
 from infra.cell.runner.transcript import Transcript
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.hop import BOOTSTRAP
-from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.hop import Bootstrap
+from infra.cell.tools.tool import SideEffect, Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
 
@@ -90,8 +88,8 @@ class _Model:
             said += [{"type": "message", "text": "I go on."}] if chance.random() < 0.3 else []
             text = json.dumps(said, ensure_ascii=False)
             return Completion((Text(chance.choice((text, f"So:\n```json\n{text}\n```"))),), "end_turn", "chance")
-        uses = [call_of(KINDS[kind](**fields)) for kind, fields in chosen]
-        calls = [(name, given) for name, given in uses]
+        uses = [call_of(kind, fields) for kind, fields in chosen]
+        calls = [(name, dict(given)) for _, name, given in uses]
         calls += [chance.choice(WRONG_CALLS)] if self._mood != "dull" and chance.random() < 0.2 else []
         step = len(self.requests)
         blocks = [ToolUse(f"call-{step}-{n}", name, given) for n, (name, given) in enumerate(calls)]
@@ -123,22 +121,21 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
             return News(pm="The PM approves call q1.", runtime=chance.choice(("", "90 % of the budget are used.")))
         return chance.choice((None, None, None, "A service ended.", News(pm="Hurry.")))
 
-    def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        if given["branch"] != "fix":
+    def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
+        if given.branch != "fix":
             raise ToolError("origin has no such branch", "Push it first")
         return ToolResult("the watcher will start fix", hands_over=True)
 
-    is_for_events = acts == OPERATIONS
-    workspace = (str(checkout), str(directory / "bot")) if is_for_events else ()
+    workspace = (str(checkout), str(directory / "bot")) if acts == OPERATIONS else ()
     toolbox = Toolbox(
         (
             *file_tools(str(checkout), SHOWN, workspace),
-            bash_tool(str(checkout), 10, SHOWN, Interruption(), is_for_events),
-            Tool(BOOTSTRAP, bootstrap, 1000, SideEffect.AUTH),
+            bash_tool(str(checkout), 10, SHOWN, Interruption()),
+            Tool("bootstrap", Bootstrap, bootstrap, 1000, SideEffect.AUTH),
         ),
         gate,
     )
-    tools = () if is_for_events else toolbox.tools
+    tools = () if acts == OPERATIONS else toolbox.tools
     request = Request(("You are.",), (Message("user", (Text("Continue."),)),), tools, transcript_name(seed, acts))
     transcript.opened(request, ["d1"], MOST_STEPS, acts=acts)
 

@@ -11,9 +11,8 @@ from typing import Any, NamedTuple
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.operations import event_of, said
-from infra.cell.tools.hop import BOOTSTRAP
-from infra.cell.tools.registry import SideEffect, Tool, Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.hop import Bootstrap
+from infra.cell.tools.tool import SideEffect, Tool, Toolbox, Verdict
 from infra.shared.conversation import OPENING_PREFIX
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
@@ -58,8 +57,8 @@ class Pm:
         return [said(GRANTED, "pm").plain()] if granted else []
 
 
-def bootstrap(given: Mapping[str, Any], seconds: float) -> ToolResult:
-    return ToolResult(f"the watcher will start {given['branch']}", hands_over=True)
+def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
+    return ToolResult(f"the watcher will start {given.branch}", hands_over=True)
 
 
 def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
@@ -75,7 +74,7 @@ def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
         git("remote", "add", "origin", f"{directory}/remote")
         git("add", ".")
         git("commit", "-qm", "a plan")
-    tools = (*bench.tools, Tool(BOOTSTRAP, bootstrap, 1000, SideEffect.AUTH))
+    tools = (*bench.tools, Tool("bootstrap", Bootstrap, bootstrap, 1000, SideEffect.AUTH))
     bench.toolbox = Toolbox(tools, pm.gate)
     pm.replies = 1
     shown = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,13 +18,12 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.recorded import recorded
 from infra.cell.run_states import StopReason
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool
 from infra.cell.tools.tool import Toolbox
-from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolSpec, ToolUse, Usage, to_plain
+from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolUse, Usage, to_plain
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import calls, results, says, texts
+from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
 OPENING = (Message("user", (Text("Continue."),)),)
@@ -71,12 +70,10 @@ def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult
     """One run on a budget of `most` tokens, with what happened."""
     seen: list[Event] = []
 
-    def give(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        return ToolResult(f"{given['number']:05}" + "x" * given["length"])
+    def give(given: Any, seconds: float) -> ToolResult:
+        return ToolResult(f"{given.number:05}" + "x" * given.length)
 
-    number = {"type": "integer"}
-    tool = ToolSpec("give", "", schema({"length": number, "number": number}))
-    toolbox = Toolbox([Tool(tool, give, 1000, SideEffect.READ)])
+    toolbox = Toolbox([tool("give", give, length=int, number=int)])
     room = Room(most, lambda: REMINDER)
     outcome = run_task(
         Task(REQUEST), RunConfig(steps, 1e9), TaskContext(model, toolbox.call, record=seen.append, room=room, **more)

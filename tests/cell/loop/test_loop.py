@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,8 +14,6 @@ from infra.cell.loop import loop, progress, ways
 from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Task, TaskContext, Told, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
     END_TURN,
@@ -26,11 +24,11 @@ from infra.shared.conversation import (
     Message,
     Request,
     Text,
-    ToolSpec,
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.replies import Canned, calls, results, says, texts
+from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "unit-1")
@@ -43,19 +41,17 @@ class Bench:
         self.did: list[str] = []
         self.now = 0.0
         self._seconds = seconds_per_call
-        note = ToolSpec("note", "", schema({"words": {"type": "string"}}))
-        leave = ToolSpec("leave", "", schema({}))
         self.toolbox = Toolbox(
             [
-                Tool(note, self._note, 1000, SideEffect.WRITE),
-                Tool(leave, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH),
+                tool("note", self._note, words=str),
+                tool("leave", lambda given, seconds: ToolResult("bye", hands_over=True)),
             ]
         )
 
-    def _note(self, given: Mapping[str, Any], seconds: float) -> ToolResult:
-        self.did.append(given["words"])
+    def _note(self, given: Any, seconds: float) -> ToolResult:
+        self.did.append(given.words)
         self.now += self._seconds
-        return ToolResult(f"noted {given['words']}")
+        return ToolResult(f"noted {given.words}")
 
     def run(
         self, model: Callable[[Request], Completion], steps: int = 10, seconds: float = 100, **more: Any
@@ -237,8 +233,7 @@ def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
 def test_other_calls_or_other_results_are_not_the_same() -> None:
     """A command that finds something new each time, and one that something new comes between; two in turn are."""
     count = iter(range(100))
-    look = ToolSpec("look", "", schema({}))
-    box = Toolbox([Tool(look, lambda given, seconds: ToolResult(f"{next(count)} lines"), 1000, SideEffect.READ)])
+    box = Toolbox([tool("look", lambda given, seconds: ToolResult(f"{next(count)} lines"))])
     model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
     assert run_task(Task(REQUEST), RunConfig(99, 99), TaskContext(model, box.call)).reason is StopReason.COMPLETED
     same = [calls(note("a"))] * (progress.IDLE_TO_END - 1)
@@ -254,7 +249,7 @@ def test_being_asked_to_end_ends_it(where: str) -> None:
     def interrupted(*given: object) -> Any:
         raise Interrupted
 
-    box = Toolbox([Tool(ToolSpec("wait", "", schema({})), interrupted, 1000, SideEffect.READ)])
+    box = Toolbox([tool("wait", interrupted)])
     model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
 
     assert run_task(Task(REQUEST), RunConfig(9, 9), TaskContext(model, box.call)).reason is StopReason.INTERRUPTED

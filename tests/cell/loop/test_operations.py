@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.operations import calls_of, event_of, message_of, said
+from infra.cell.actions import ERROR_TYPES, STATUSES, ToolCall, ToolResult
+from infra.cell.loop.operations import event_of, message_of, said
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.operations import ERROR_TYPES, EVENTS, OPERATIONS, STATUSES
+from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.protocol.read import REPLY_BYTES
 from infra.cell.tools.edits import edited
-from infra.cell.tools.registry import ToolError, Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Toolbox, ToolError, Verdict
 from infra.shared.policy import Policy, Rule
 from tests.cell.loop.workbench import LIMIT, Workbench
 from tests.cell.protocol.shapes_seen import SHAPES
@@ -141,14 +140,7 @@ def test_a_file_in_the_signals_is_a_hop() -> None:
     """By its name alone, however the path leads there; nothing else is."""
 
     def call(path: str, kind: str = "createFile", content: str = "fix\n") -> ToolCall:
-        [made] = calls_of(
-            (
-                msgspec.convert(
-                    {"id": "1", "path": path} | ({"content": content} if kind == "createFile" else {}), OPERATIONS[kind]
-                ),
-            )
-        )
-        return made
+        return call_of(kind, {"path": path} | ({"content": content} if kind == "createFile" else {}), "1")
 
     for path in (".signal/bootstrap", "./.signal//bootstrap", "/bot/.signal/bootstrap", "../../.signal/x/../bootstrap"):
         assert call(path) == ToolCall("1", "bootstrap", {"branch": "fix"})
@@ -182,7 +174,7 @@ OUT: dict[str, tuple[str, str]] = {
     "..": ("../../../beside/secret", "lies outside of the workspace"),
     "absolute": ("{beside}/secret", "lies outside of the workspace"),
     "home": ("~/secret", "names no file"),
-    "NUL": ("a\0b", "names no file"),
+    "NUL": ("a\0b", "matching regex"),
     "link out": ("out/secret", "lies outside of the workspace"),
     "link itself": ("leaf", "lies outside of the workspace"),
     "directory": ("src", "is a directory"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,12 +23,11 @@ from infra.cell.loop.progress import (
 )
 from infra.cell.loop.recorded import recorded
 from infra.cell.run_states import StopReason
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool
 from infra.cell.tools.tool import Toolbox
-from infra.shared.conversation import Completion, ToolSpec, ToolUse
+from infra.shared.conversation import Completion, ToolUse
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import Canned, calls, says, texts
+from tests.cell.tools.made import tool
 
 CONFIG = RunConfig(99, 99.0)
 
@@ -97,7 +95,6 @@ def test_steps_and_time_are_bounds(steps: int, seconds: float, why: StopReason |
         (ToolResult("", facts={"exit": 137}), 2),
         (ToolResult("", facts={"exit": 1, "stderr": "no such file"}), 2),
         (ToolResult("", facts={"exit": 1, "stderr": ""}), 0),
-        (ToolResult("[exit status 1]", facts={"exit": 1}), 0),
         (ToolResult("x", facts={"exit": 0}), 0),
         (ToolResult("[exit status 1] is what it says"), 0),
         (ToolResult.err("awaiting_approval", "asked"), 1),
@@ -116,10 +113,10 @@ def turns(count: int = 99, kinds: int = 1) -> list[Completion]:
 
 
 def run(model: Canned, said: str, exit: int = 0, results: Any = None, **more: Any) -> RunResult:
-    def act(given: Mapping[str, Any], seconds: float) -> ToolResult:
-        return ToolResult(said.format(results() if results else given["what"]), facts={"exit": exit})
+    def act(given: Any, seconds: float) -> ToolResult:
+        return ToolResult(said.format(results() if results else given.what), facts={"exit": exit})
 
-    box = Toolbox([Tool(ToolSpec("do", "", schema({"what": {"type": "string"}})), act, 1000, SideEffect.EXECUTE)])
+    box = Toolbox([tool("do", act, what=str)])
     return run_task(Task(OPENING), RunConfig(99, 99), TaskContext(model, box.call, **more))
 
 
@@ -136,7 +133,7 @@ def test_a_run_that_repeats_itself_is_noticed() -> None:
 
 def test_what_gets_on_goes_on() -> None:
     """Thirty searches that find nothing; the same with other results; and what the PM says begins the count anew."""
-    assert run(Canned([*turns(30, 30), says("Done.")]), "[exit status 1]", exit=1).reason is StopReason.COMPLETED
+    assert run(Canned([*turns(30, 30), says("Done.")]), "", exit=1).reason is StopReason.COMPLETED
     count = itertools.count()
     news = run(Canned([*turns(30), says("Done.")]), "{}", results=lambda: next(count) // (IDLE_TO_END - 1))
     assert news.reason is StopReason.COMPLETED

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from infra.cell.actions import AssistantAction, Respond, ToolResult
+from infra.cell.actions import ERROR_TYPES, STATUSES, AssistantAction, Respond, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import (
@@ -31,19 +31,16 @@ from infra.cell.loop.player import Player
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, RunConfig
 from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.replay import OUTSIDE, replay
-from infra.cell.protocol.operations import ERROR_TYPES, STATUSES
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolSpec, ToolUse
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolUse
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import calls, says
+from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
 WHATS = ("a", "b", "fail", "exit1", "bug", "leave", "interrupt", "forbidden", "asked", "late")
-SPEC = ToolSpec("bash", "", schema({"command": {"type": "string"}}))
 FAILURES = StopReason.MAX_FAILURES
 CONFIG = RunConfig(max_steps=12, max_wall_time=100.0)
 
@@ -54,11 +51,11 @@ class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.waits = False
-        self.box = Toolbox([Tool(SPEC, self._act, 60_000, SideEffect.EXECUTE)], self._gate)
+        self.box = Toolbox([tool("bash", self._act, command=str)], self._gate)
 
-    def _act(self, given: Mapping[str, Any], seconds: float) -> ToolResult:
+    def _act(self, given: Any, seconds: float) -> ToolResult:
         self.now += 1.0
-        match given["command"]:
+        match given.command:
             case "fail":
                 raise ToolError("it cannot be done")
             case "bug":
@@ -67,8 +64,8 @@ class World:
                 raise Interrupted
             case "late":
                 self.now += 60.0
-        ended = 1 if given["command"] == "exit1" else 0
-        return ToolResult(f"did {given['command']}", facts={"exit": ended}, hands_over=given["command"] == "leave")
+        ended = 1 if given.command == "exit1" else 0
+        return ToolResult(f"did {given.command}", facts={"exit": ended}, hands_over=given.command == "leave")
 
     def _gate(self, tool: Tool, given: Mapping[str, Any]) -> Verdict:
         asked = given["command"] == "asked"

@@ -19,11 +19,10 @@ from infra.cell.loop.recorded import OPENED, recorded
 from infra.cell.loop.replay import replay
 from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
 from infra.cell.run_states import StopReason
-from infra.cell.tools.bash import BASH
-from infra.cell.tools.files import DELETE_FILE, READ_FILE
-from infra.cell.tools.hop import BOOTSTRAP
-from infra.cell.tools.registry import SideEffect, Tool, ToolError, Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.bash import Bash
+from infra.cell.tools.files import DeleteFile, ReadFile
+from infra.cell.tools.hop import Bootstrap
+from infra.cell.tools.tool import SideEffect, Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
 from tests.cell.loop.records import as_lines
@@ -282,20 +281,31 @@ _REPLIES = st.one_of(
 def _fake() -> Toolbox:
     """Tools that are quick, fail, or hand over."""
 
-    def fails(given: Mapping[str, Any], seconds: float) -> ToolResult:
+    def reads(given: Any, seconds: float) -> ToolResult:
+        return ToolResult("x", facts={"lines": 1})
+
+    def leaves(given: Any, seconds: float) -> ToolResult:
+        return ToolResult("bye", hands_over=True)
+
+    def fails(given: Any, seconds: float) -> ToolResult:
         raise ToolError("it cannot be done", "do another thing")
 
     return Toolbox(
         [
             Tool(
-                BASH,
+                "bash",
+                Bash,
                 lambda given, seconds: ToolResult("out", facts={"stderr": "", "exit": 1}),
                 1000,
                 SideEffect.EXECUTE,
             ),
-            Tool(READ_FILE, lambda given, seconds: ToolResult("x", facts={"lines": 1}), 1000, SideEffect.READ),
-            Tool(DELETE_FILE, fails, 1000, SideEffect.WRITE),
-            Tool(BOOTSTRAP, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH),
+            Tool(
+                "read_file", ReadFile, lambda given, seconds: ToolResult("x", facts={"lines": 1}), 1000, SideEffect.READ
+            ),
+            Tool("delete_file", DeleteFile, fails, 1000, SideEffect.WRITE),
+            Tool(
+                "bootstrap", Bootstrap, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH
+            ),
         ]
     )
 

@@ -9,19 +9,16 @@ from typing import Any
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.loop.operations import HANDED_OVER, calls_of, event_of
-from infra.cell.protocol.operations import OPERATIONS, Event, Operation
-from infra.cell.protocol.read import RefusedOperation, Requested, read
+from infra.cell.protocol.operations import Event, call_of
+from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.registry import Gate
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Gate, Toolbox
 
 LIMIT = 2000
 
 
-def carry_out(
-    items: Iterable[Operation | RefusedOperation], dispatch: Callable[[ToolCall], ToolResult]
-) -> Iterator[Event]:
+def carry_out(items: Iterable[ToolCall], dispatch: Callable[[ToolCall], ToolResult]) -> Iterator[Event]:
     """In the order of the list. One that fails stops no other; behind one that hands over nothing is done."""
     handed_over = False
     for call in calls_of(items):
@@ -43,7 +40,7 @@ class Workbench:
         workspace = (str(self.clone), str(self.bot), str(self.agent))
         self.tools = (
             *file_tools(str(self.clone), shown, workspace),
-            bash_tool(str(self.clone), 10, shown, Interruption(), is_for_events=True),
+            bash_tool(str(self.clone), 10, shown, Interruption()),
         )
         self.toolbox = Toolbox(self.tools, gate)
 
@@ -55,5 +52,5 @@ class Workbench:
 
     def do(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The event of one operation that fits the form."""
-        [event] = carry_out((OPERATIONS[kind](id="1", **fields),), self.toolbox.call)
+        [event] = carry_out((call_of(kind, fields, "1"),), self.toolbox.call)
         return event.plain()

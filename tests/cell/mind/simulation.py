@@ -21,8 +21,7 @@ from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall import recall
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.registry import Position
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Position, Toolbox
 from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text

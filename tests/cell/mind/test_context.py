@@ -21,7 +21,7 @@ from infra.cell.mind.context import (
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.recall import REFERENCE, Hit
 from infra.cell.mind.thresholds import Thresholds
-from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Position
 from infra.shared.mind.layout import (
     BELIEFS,
     CONTEXT_POLICY,

@@ -11,8 +11,7 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.mind.notes import NOTE, details_of, names, note_tool, pm_words, said_in
 from infra.cell.policy.gate import gate_of
-from infra.cell.tools.registry import Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared import comms
 from infra.shared.people import Person
 from infra.shared.policy import Do, Policy, Rule

@@ -12,8 +12,7 @@ import pytest
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.statements import key_of
-from infra.cell.tools.registry import Position
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Position, Toolbox
 from infra.shared.mind.layout import BELIEFS, LONG_TERM
 from infra.shared.paths import ROOT
 from tests.cell.mind.one_mind import OneMind

@@ -17,7 +17,7 @@ from infra.cell.loop.ways import News
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.registry import Position
+from infra.cell.tools.tool import Position
 from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
 from infra.shared.mind.event import EventMetadata, MindEvent

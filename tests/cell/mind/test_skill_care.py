@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from infra.cell.actions import DENIED
 from infra.cell.interruption import Interruption
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
@@ -20,11 +21,9 @@ from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS, SkillCare
 from infra.cell.mind.skill_gate import TRIALS
-from infra.cell.protocol.operations import DENIED
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.registry import Verdict
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent

@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.policy.gate import file_at, gate_of
 from infra.cell.policy.rules import Call, Decision, decide
-from infra.cell.tools.arguments import schema
-from infra.cell.tools.registry import SideEffect, Tool, Verdict
-from infra.cell.tools.tool import Toolbox
-from infra.shared.conversation import ToolSpec
+from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared.policy import Do, Policy, Rule
+from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
 
@@ -198,12 +196,7 @@ def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 
 
-ACT = Tool(
-    ToolSpec("bash", "", schema({"command": {"type": "string"}})),
-    lambda given, seconds: ToolResult("ran"),
-    1,
-    SideEffect.EXECUTE,
-)
+ACT = tool("bash", lambda given, seconds: ToolResult("ran"), command=str)
 
 
 def through(policy: Policy, command: str = "ls", ask: Any = never) -> ToolResult:

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from infra.cell.protocol.operations import OPERATIONS, Operation
+from infra.cell.protocol.operations import OPERATIONS, TYPES
 from infra.cell.protocol.read import NotTaken, Requested, Words, read
+from infra.cell.tools.tool import REFUSED
 
 TEXTS = (
     *(
@@ -179,11 +180,11 @@ def problem(text: str, is_beginning: bool) -> str:
         return ""
     if not isinstance(found, Requested):
         return f"it is read as {found!r}"
-    if not all(isinstance(item, Operation) or item.message for item in found.items):
+    if not all(item.args["message"] for item in found.items if item.name == REFUSED):
         return "an operation is refused for no reason"
     if is_beginning:
         return "the beginning of a list is carried out"
-    if not any(isinstance(item, Operation) for item in found.items):
+    if all(item.name == REFUSED for item in found.items):
         return ""
     return (
         "" if any(_is(value, found, text) for value in _values(text)) else "what is carried out stands nowhere as JSON"
@@ -226,13 +227,14 @@ def _is(value: Any, found: Requested, text: str) -> bool:
     if len(elements) != len(found.items):
         return False
     for element, item in zip(elements, found.items, strict=True):
-        if isinstance(item, Operation):
-            if not isinstance(element, dict) or element.get("type") != item.type:
+        if item.name != REFUSED:
+            if not isinstance(element, dict) or element.get("type") != TYPES[item.name]:
                 return False
             said = {name: each for name, each in element.items() if name not in ("type", "id") and each is not None}
-            if said.keys() != item.given().keys():
+            said = {"replace": False} | said if item.name == "write_file" else said
+            if said.keys() != item.args.keys():
                 return False
-            if not all(_same(said[name], each, text) for name, each in item.given().items()):
+            if not all(_same(said[name], each, text) for name, each in item.args.items()):
                 return False
     return True
 

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS, Operation, Shell
-from infra.cell.protocol.read import REPLY_BYTES, NotTaken, RefusedOperation, Requested, Words, read
+from infra.cell.actions import ToolCall
+from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS, TYPES
+from infra.cell.protocol.read import REPLY_BYTES, NotTaken, Requested, Words, read
+from infra.cell.tools.tool import REFUSED
 from tests.cell.protocol.shapes_seen import FENCED, LS, SHAPES
 
 
@@ -23,7 +25,7 @@ def verdict(text: str) -> str:
         case NotTaken():
             return "stop"
         case Requested(items):
-            return "ask" if any(isinstance(item, RefusedOperation) for item in items) else "take"
+            return "ask" if any(item.name == REFUSED for item in items) else "take"
 
 
 def test_shapes_seen_in_the_wild() -> None:
@@ -32,11 +34,11 @@ def test_shapes_seen_in_the_wild() -> None:
     assert len({number for number, *_ in SHAPES}) > 70
 
 
-def operations(text: str) -> tuple[Operation, ...]:
+def operations(text: str) -> tuple[ToolCall, ...]:
     found = read(text)
     assert isinstance(found, Requested)
-    assert all(isinstance(item, Operation) for item in found.items)
-    return tuple(item for item in found.items if isinstance(item, Operation))
+    assert all(item.name != REFUSED for item in found.items)
+    return found.items
 
 
 def test_all_six_are_read_with_their_fields() -> None:
@@ -49,10 +51,10 @@ def test_all_six_are_read_with_their_fields() -> None:
         {"type": "shell", "command": "ls", "timeout": 2.5, "cwd": "src"},
     ]
     read_ = operations(json.dumps({"protocol": 1, "operations": given_}))
-    assert [each.type for each in read_] == list(OPERATIONS)
+    assert [TYPES[each.name] for each in read_] == list(OPERATIONS)
     assert [each.id for each in read_] == ["1", "make", "3", "4", "5", "6"]
     for sent, each in zip(given_, read_, strict=True):
-        assert each.given() == {key: value for key, value in sent.items() if key not in ("id", "type")}
+        assert each.args == {key: value for key, value in sent.items() if key not in ("id", "type")}
     assert operations(json.dumps(given_)) == read_
 
 
@@ -60,12 +62,11 @@ def test_a_refused_operation_leaves_the_others() -> None:
     """And its event says what was expected, and shows the form."""
     found = read(f'[{LS}, {{"type": "readFile", "path": 5}}, {LS}]')
     assert isinstance(found, Requested)
-    assert [type(item) for item in found.items] == [Shell, RefusedOperation, Shell]
+    assert [item.name for item in found.items] == ["bash", REFUSED, "bash"]
     refused = found.items[1]
-    assert isinstance(refused, RefusedOperation)
-    assert (refused.id, refused.type) == ("2", "readFile")
-    assert refused.message == "path: expected `str`, got `int`"
-    assert '{"type": "readFile", "path": "src/a.py"}' in refused.hint
+    assert (refused.id, refused.args["type"]) == ("2", "readFile")
+    assert refused.args["message"] == "path: expected `str`, got `int`"
+    assert '{"type": "readFile", "path": "src/a.py"}' in refused.args["hint"]
 
 
 def test_a_refused_reply_says_what_was_found() -> None:
@@ -96,9 +97,9 @@ def test_blocks_are_taken_byte_for_byte() -> None:
     body = 'def f():\r\n\treturn "a" + \'b\' \\ \n```\n[{"type": "shell", "command": "rm"}]\n'
     text = f'[{{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n\n````block A\n{body}````\n'
     [made] = operations(text)
-    assert made.given()["content"] == body
+    assert made.args["content"] == body
     [empty] = operations(text.replace(body, ""))
-    assert empty.given()["content"] == ""
+    assert empty.args["content"] == ""
 
 
 def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it() -> None:
@@ -108,7 +109,7 @@ def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it
     for text, words in {
         want + block.replace("A", "B"): "wants the block 'A'",
         want + block + block: "stands twice",
-        want.replace('"A"}', '"A", "block": "A"}') + block: "content: object contains unknown field",
+        want.replace('"A"}', '"A", "block": "A"}') + block: "content: expected `str`, got `object`",
         want + "```block A\n# How\n```bash\nmake\n```\nMore.\n```\n": "a fence in it",
         want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
         want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
@@ -116,9 +117,8 @@ def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it
         found = read(text)
         assert isinstance(found, Requested)
         kept, refused = found.items
-        assert isinstance(kept, Operation)
-        assert isinstance(refused, RefusedOperation)
-        assert words in refused.message
+        assert (kept.name, refused.name) == ("bash", REFUSED)
+        assert words in refused.args["message"]
 
 
 @pytest.mark.attack("S51")
@@ -190,7 +190,7 @@ def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
     frame = '[{"type": "createFile", "path": "a", "content": "%s"}]'
     most = REPLY_BYTES - len(frame) + 2
     [made] = operations(frame % ("x" * most))
-    assert len(made.given()["content"]) == most
+    assert len(made.args["content"]) == most
     for more in ("x" * (most + 1), "é" * (most // 2 + 1)):
         found = read(frame % more)
         assert isinstance(found, NotTaken)
@@ -227,7 +227,7 @@ _VALUE: dict[str, st.SearchStrategy[Any]] = {
 @st.composite
 def _operation(draw: st.DrawFn) -> dict[str, Any]:
     kind = draw(st.sampled_from(list(OPERATIONS)))
-    chosen = [each for each in msgspec.structs.fields(OPERATIONS[kind])[1:] if each.required or draw(st.booleans())]
+    chosen = [each for each in msgspec.structs.fields(OPERATIONS[kind]) if each.required or draw(st.booleans())]
     return {"type": kind} | {each.name: draw(_VALUE.get(each.name, _TEXT)) for each in chosen}
 
 
@@ -249,4 +249,4 @@ def test_no_reply_is_a_crash(text: str) -> None:
     found = read(text)
     assert isinstance(found, Requested | Words | NotTaken)
     if isinstance(found, Requested):
-        assert all(isinstance(item, Operation) or item.message for item in found.items)
+        assert all(item.args["message"] for item in found.items if item.name == REFUSED)

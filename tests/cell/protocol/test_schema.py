@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.protocol.guide import guide
-from infra.cell.protocol.operations import EVENTS, OPERATIONS, Operation, problem_with_edit
+from infra.cell.protocol.operations import EVENTS, OPERATIONS
 from infra.cell.protocol.read import Requested, form, read
-from infra.keep.programs import keep_command, keep_environment
+from infra.cell.tools.tool import REFUSED
 from tests.cell.loop.examples import read_examples
 from tests.cell.protocol.schemas import events_schema, operations_schema
 from tests.cell.protocol.test_read import _operation
@@ -63,16 +62,9 @@ EVENTS_FIT = _validator(events_schema())
 
 
 def is_taken(value: list[dict[str, Any]]) -> bool:
-    """The parser takes every operation of it, or refuses what no schema can tell: a text that cannot be meant."""
+    """The parser takes every operation of it."""
     found = read(json.dumps(value))
-    if not isinstance(found, Requested):
-        return False
-    return all(isinstance(item, Operation) or is_odd(each) for item, each in zip(found.items, value, strict=True))
-
-
-def is_odd(operation: dict[str, Any]) -> bool:
-    is_edit = OPERATIONS_FIT([operation]) and operation["type"] == "editFile"
-    return is_edit and problem_with_edit(operation["old"], operation["new"]) != ""
+    return isinstance(found, Requested) and all(item.name != REFUSED for item in found.items)
 
 
 def changed(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -115,15 +107,3 @@ def test_the_events_of_the_examples_fit_their_schema() -> None:
                 assert not EVENTS_FIT({"protocol": 1, "events": [event | {"more": 1}]})
                 less = {key: value for key, value in event.items() if key != "status"}
                 assert not EVENTS_FIT({"protocol": 1, "events": [less]})
-
-
-@pytest.mark.heavy
-def test_a_developer_sees_what_of_a_reply_is_refused() -> None:
-    for said, code, shown in (
-        ('[{"type": "shell", "command": "ls"}]', 0, "ok\n"),
-        ('[{"type": "ls"}]', 8, "type is 'ls'; expected one of message"),
-        ("words", 8, "the reply holds no operations"),
-    ):
-        words = keep_command("infra.cell.protocol")
-        ended = subprocess.run(words, input=said, capture_output=True, text=True, check=False, env=keep_environment())
-        assert (ended.returncode, shown in ended.stdout) == (code, True), ended

@@ -14,7 +14,7 @@ from infra.cell.loop.recorded import Done, Recorded
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
-from infra.cell.tools.registry import Verdict
+from infra.cell.tools.tool import Verdict
 from infra.shared import comms
 from infra.shared.conversation import REFUSAL, Request
 from infra.shared.policy import Policy, Rule

@@ -423,7 +423,7 @@ def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
     opened, _, first, done, second, then, _, ended = lines
     assert opened["schema"] == "minifram.transcript/2"
     assert opened["system"][0] == FILES["SYSTEM.md"]
-    assert done["content"] == "out\n[exit status 0]"
+    assert done["content"] == "out\n"
     assert then["call"]["input"] == {"command": "exit 3"}
     assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
     assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "2", None]
@@ -447,7 +447,7 @@ def test_no_key_is_in_the_transcript(cell: Cell) -> None:
     assert lines[1]["content"][0]["text"] == "I try [secret] now."
     assert lines[1]["usage"]["input_tokens"] == 12345
     assert lines[3]["call"]["input"] == {"command": "echo is [secret] one"}
-    assert lines[3]["content"] == "is [secret] one\n[exit status 0]"
+    assert lines[3]["content"] == "is [secret] one\n"
     assert lines[3]["args_hash"] == args_hash({"command": f"echo is {key} one"})
 
 

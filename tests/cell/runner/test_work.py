@@ -210,7 +210,7 @@ def test_what_an_act_left_that_ran_out_of_time_ends_with_the_act(cell: Cell) -> 
 def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell) -> None:
     """Its time ends it, and the run continues."""
     path = "infra/cell/tools/files.py"
-    cell.changes_code(path, "        entry = os.path.join(checkout, path)\n", "        signal.pause()\n")
+    cell.changes_code(path, "        entry = os.path.join(checkout, given.path)\n", "        signal.pause()\n")
     cell.changes_code(path, "import os\n", "import os\nimport signal\n")
     cell.changes_code(path, "TIMEOUT_MS = 60_000", "TIMEOUT_MS = 1000")
     answers: list[str] = []

@@ -33,8 +33,8 @@ def test_a_file_is_read_as_it_is(box: Toolbox, tmp_path: Path) -> None:
     """By a path from the checkout or an absolute one, to the byte."""
     (tmp_path / "a").write_text("one\r\n\ttwo\n")
 
-    assert read(box, "a").payload == "one\r\n\ttwo\n"
-    assert read(box, str(tmp_path / "a")).payload == "one\r\n\ttwo\n"
+    assert read(box, "a").shown == "one\r\n\ttwo\n"
+    assert read(box, str(tmp_path / "a")).shown == "one\r\n\ttwo\n"
 
 
 def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
     reply = read(box, "a")
 
     assert reply.ok
-    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.payload
+    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.shown
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
         ("0\n1\n2\n", {"offset": 2}, "2\n[lines 3 to 3 of 3]"),
         ("0\n1\n2\n", {"limit": 2}, "0\n1\n[lines 1 to 2 of 3]"),
         ("0\n1\n2\n", {"offset": 1, "limit": 1}, "1\n[lines 2 to 2 of 3]"),
-        ("0\n1\n2\n", {"offset": 3}, "\n[the file has 3 lines]"),
+        ("0\n1\n2\n", {"offset": 3}, "[the file has 3 lines]"),
         ("0\n1\n2\n", {"offset": 0, "limit": 5}, "0\n1\n2\n"),
         ("a\x0cb\u2028c\rd\nlast", {"offset": 1}, "last\n[lines 2 to 2 of 2]"),
     ],
@@ -64,7 +64,7 @@ def test_a_part_of_the_lines_can_be_asked_for(
     """The answer says which lines of how many it shows, counted as sed does; the whole needs no note."""
     (tmp_path / "a").write_bytes(content.encode())
 
-    assert read(box, "a", **more).payload == shown
+    assert read(box, "a", **more).shown == shown
 
 
 def test_a_huge_file_is_read_in_part(box: Toolbox, tmp_path: Path) -> None:
@@ -75,8 +75,8 @@ def test_a_huge_file_is_read_in_part(box: Toolbox, tmp_path: Path) -> None:
 
     reply = read(box, "a")
 
-    assert f"only the first {READ_BYTES} of {1 << 40} bytes were read" in reply.payload
-    assert len(reply.payload) < LIMIT + 300
+    assert f"only the first {READ_BYTES} of {1 << 40} bytes were read" in reply.shown
+    assert len(reply.shown) < LIMIT + 300
 
 
 def test_text_that_is_not_utf_8_says_so(box: Toolbox, tmp_path: Path) -> None:
@@ -84,8 +84,8 @@ def test_text_that_is_not_utf_8_says_so(box: Toolbox, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"caf\xe9\n")
     (tmp_path / "b").write_text("\ufffd\n")
 
-    assert read(box, "a").payload == "caf\ufffd\n[what is not UTF-8 is shown as \ufffd]"
-    assert read(box, "b").payload == "\ufffd\n"
+    assert read(box, "a").shown == "caf\ufffd\n[what is not UTF-8 is shown as \ufffd]"
+    assert read(box, "b").shown == "\ufffd\n"
 
 
 def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) 
         "binary": "is binary (4 bytes)",
         "nothing": "does not exist",
         "dir/nothing": "does not exist",
-        "": "names no file",
-        "a\0b": "names no file",
+        "": "matching regex",
+        "a\0b": "matching regex",
     }.items():
         reply = read(box, path)
         assert not reply.ok, path
-        assert words in reply.payload
+        assert words in reply.shown
 
 
 def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Path) -> None:
@@ -159,14 +159,14 @@ def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
     def edit(**more: object) -> ToolResult:
         return box.call(ToolCall("call", "edit_file", {"path": "a", **more}))
 
-    assert edit(old="one", new="1").payload == "replaced 1 in a"
+    assert edit(old="one", new="1").shown == "replaced 1 in a"
     refused = edit(old="three", new="3")
     assert not refused.ok
     assert refused.shown.endswith("Read the file, and copy old from it")
     assert not edit(old="x", new="x").ok
     assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")
-    assert "(warning: the file has changed since" in edit(old="1", new="2").payload
+    assert "[warning: the file has changed since" in edit(old="1", new="2").shown
     assert edit(old="2", new="3").facts == {"path": "a", "replaced": 1}
     assert (tmp_path / "a").read_text() == "3\nelse\n"
 
@@ -178,7 +178,7 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
     def delete(path: str) -> ToolResult:
         return box.call(ToolCall("call", "delete_file", {"path": path}))
 
-    assert delete("to").payload == "deleted to"
+    assert delete("to").shown == "deleted to"
     assert os.listdir(tmp_path) == ["a"]
     assert "is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}

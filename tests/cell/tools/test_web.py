@@ -11,13 +11,11 @@ from typing import Any, get_args
 
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import ERROR_TYPES, ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.policy.gate import gate_of
-from infra.cell.protocol.operations import ERROR_TYPES
 from infra.cell.tools.bash import bash_tool
-from infra.cell.tools.registry import Position
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import DETAILS, web_tools
 from infra.shared.door import Failure
 from infra.shared.paths import CHECKOUT_VARIABLE, ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
@@ -117,7 +115,7 @@ def test_the_policy_sees_the_host_of_an_address(door: WebDoorStandIn, url: str) 
 
 def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
     act = bash_tool(str(checkout), 30, 4000, Interruption(), web_socket=door.path, at=Position("run-1", 7))
-    return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).payload
+    return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).shown
 
 
 @pytest.mark.heavy
@@ -131,7 +129,7 @@ def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     assert door.asked[1] == {"do": "search", "query": "kettles that boil", "run": "run-1", "step": "7"}
     door.answer = Failure("policy_denied", "no such host for you", hint="use another")
     refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
-    assert refused == "minifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
+    assert refused == "[stderr]\nminifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
 
 
 def test_what_a_shell_is_not_shown_is_kept_in_the_checkout(door: WebDoorStandIn, tmp_path: Path) -> None:

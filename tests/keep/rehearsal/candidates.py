@@ -141,15 +141,15 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "cannot write files": (
         "infra/cell/tools/files.py",
-        '        path, content = given["path"], given["content"].encode()\n',
+        "        path, content = given.path, given.content.encode()\n",
         "        raise OSError('no ink')\n",
         "write",
         "did not make src/rehearsal.md in the checkout",
     ),
     "commits and never pushes": (
         "infra/cell/tools/bash.py",
-        '["bash", "-c", given["command"]]',
-        '["bash", "-c", given["command"].replace("git push", "true")]',
+        '["bash", "-c", given.command]',
+        '["bash", "-c", given.command.replace("git push", "true")]',
         "push",
         "not on main",
     ),

@@ -1,0 +1,145 @@
+"""`bash`: what a command says and how it ended, within bounds."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.interruption import Interruption
+from infra.cell.tools.bash import bash_tool, environment
+from infra.cell.tools.spill import MOST_BYTES, MOST_FILES, MOST_TOGETHER, Spill, path_of
+from infra.cell.tools.tool import Toolbox
+from infra.shared.boot import VARIABLE
+from infra.shared.paths import OUTPUTS
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Toolbox:
+    return Toolbox([bash_tool(str(tmp_path), 5.0, 200, Interruption())])
+
+
+def run(shell: Toolbox, command: str, **more: Any) -> ToolResult:
+    return shell.call(ToolCall("call", "bash", {"command": command, **more}))
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ("true", "[exit status 0]"),
+        ("echo one; echo two", "one\ntwo\n[exit status 0]"),
+        ("echo on; echo oh >&2; exit 3", "on\n[stderr]\noh\n[exit status 3]"),
+        ("kill -TERM $$", "[exit status 143]"),
+        ("nosuchcommand 2>/dev/null", "[exit status 127]"),
+    ],
+)
+def test_the_status_of_a_command_is_always_told_and_never_an_error(shell: Toolbox, command: str, shown: str) -> None:
+    """A command that fails has been run all the same: what it says is what the model wanted to know."""
+    reply = run(shell, command)
+    assert (reply.shown, reply.ok) == (shown, True)
+
+
+def test_out_of_time_is_an_error_with_what_was_written(shell: Toolbox) -> None:
+    """The model may ask for less time than the limit."""
+    reply = run(shell, "echo begun; sleep 100", timeout=0.1)
+
+    assert reply.error_code == "tool_timeout"
+    assert reply.shown.startswith("begun\n[ended after 0.1 s")
+
+
+def test_the_limit_stands_whatever_is_asked_for(tmp_path: Path) -> None:
+    """More time than the PM allows is not given."""
+    shell = Toolbox([bash_tool(str(tmp_path), 0.1, 200, Interruption())])
+
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout=1e300).shown
+    assert "[ended after 0.1 s" in run(shell, "sleep 100", timeout=float("inf")).shown
+    assert "expected `float` > 0.0" in run(shell, "true", timeout=float("nan")).shown
+
+
+def test_commands_that_no_command_line_can_hold_are_refused(shell: Toolbox) -> None:
+    """Too long, or with a NUL: the answer says what to do."""
+    assert "into a file" in run(shell, "true " + "x" * 200_000).hint
+    assert run(shell, "echo \0").detail == "invalid_arguments"
+
+
+def test_a_checkout_that_is_gone_is_told(tmp_path: Path) -> None:
+    """With a directory and without one."""
+    shell = Toolbox([bash_tool(str(tmp_path / "gone"), 5.0, 200, Interruption())])
+    for more in ({}, {"cwd": "src"}):
+        assert "is no directory" in run(shell, "true", **more).shown
+    assert run(shell, "pwd", cwd=str(tmp_path)).shown == f"{tmp_path}\n[exit status 0]"
+
+
+def kept(reply: ToolResult) -> str:
+    """The path that a cut result names."""
+    [line] = [line for line in reply.shown.splitlines() if "logs/outputs/" in line]
+    return line.rstrip("]").partition(": ")[2]
+
+
+def test_the_whole_of_a_long_output_can_be_searched(shell: Toolbox, tmp_path: Path) -> None:
+    """Where it lies is told, from the checkout; a short one leaves no file."""
+    run(shell, "echo short")
+    assert not (tmp_path / "logs").exists()
+    reply = run(shell, "seq 10000")
+    path = kept(reply)
+    assert "of 48894 characters left out" in reply.shown
+    assert reply.shown.endswith("[exit status 0]")
+    assert reply.artifacts == (path,)
+    assert run(shell, "seq 10000") == reply
+    assert (tmp_path / path).read_text() == "".join(f"{number}\n" for number in range(1, 10001))
+    assert run(shell, f"grep -n ^5000$ {path}").shown == "5000:5000\n[exit status 0]"
+
+
+@pytest.mark.heavy
+def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Path) -> None:
+    """As much as may be, and that is said; also of a command that was ended."""
+    reply = run(shell, "yes", timeout=0.5)
+    assert not reply.ok
+    assert f"its first {MOST_BYTES} bytes" in reply.shown
+    assert (tmp_path / kept(reply)).stat().st_size == MOST_BYTES
+
+
+@pytest.mark.heavy
+def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
+    """By time, whatever else lies there: so many files, and so many bytes of all."""
+    outputs, place = Spill(str(tmp_path)), tmp_path / OUTPUTS
+    kept = [outputs.keep(b"%d" % number) for number in range(3)]
+    (place / "directory").mkdir()
+    for number in range(3, MOST_FILES):
+        (place / f"{number:04}.txt").write_bytes(b"x")
+    for age, path in enumerate([tmp_path / path for path in kept] + sorted(place.glob("0*.txt"))):
+        os.utime(path, (age, age))
+    assert outputs.keep(b"0") == kept[0] == path_of(b"0"), "the oldest, once more"
+    outputs.keep(b"new")
+    outputs.keep(b"newer")
+    assert [(tmp_path / path).exists() for path in kept] == [True, False, False]
+    assert len(list(place.glob("*.txt"))) == MOST_FILES
+
+    for number in range(MOST_TOGETHER // MOST_BYTES):
+        last = outputs.keep(b"%03d" % number + b"\n" * (MOST_BYTES - 3))
+    sizes = [path.stat().st_size for path in place.glob("*.txt")]
+    assert sum(sizes) == MOST_TOGETHER
+    assert (tmp_path / last).exists()
+
+
+def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Path) -> None:
+    """A file stands in the way of the directory."""
+    (tmp_path / "logs").write_text("")
+    reply = run(shell, "seq 10000")
+    assert reply.ok
+    assert "could not be kept" in reply.shown
+    assert reply.shown.endswith("[exit status 0]")
+
+
+def test_commands_do_not_inherit_what_makes_a_runner(shell: Toolbox) -> None:
+    """A runner started by hand from a command would otherwise take itself for this one."""
+    os.environ[VARIABLE] = "{}"
+    try:
+        assert VARIABLE not in environment()
+        assert run(shell, f"echo ${{{VARIABLE}:-none}}").shown == "none\n[exit status 0]"
+    finally:
+        del os.environ[VARIABLE]
+    assert environment()["PATH"] == os.environ["PATH"]
