@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,14 @@ def merged(cell: Cell) -> Git:
     return git
 
 
+TAGGED = "git tag mine $(git commit-tree -m aside HEAD^{tree})"
+
+
+def do(git: Git, words: str) -> None:
+    people = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    subprocess.run(["sh", "-c", words], cwd=git.directory, env=os.environ | people, check=True)
+
+
 def stays(cell: Cell, git: Git, quiet_seconds: float = QUIET_SECONDS + 60) -> bool:
     """After a run began, so long after the clone was touched."""
     at = time.time() - quiet_seconds
@@ -46,69 +54,29 @@ def test_a_merged_clone_goes(cell: Cell) -> None:
     """With the directories that held it alone; ignored files, and a tag that was pushed, are no work."""
     git = merged(cell)
     Path(git.directory, "x.pyc").write_text("")
-    _a_tag_of_its_own(git)
-    git("push", "--quiet", "origin", "mine")
+    do(git, f"{TAGGED} && git push -q origin mine")
     assert not stays(cell, git)
     assert not os.path.exists(f"{cell.places.bot}/idea")
 
 
-def _unmerged(git: Git) -> None:
-    git("commit", "--quiet", "--allow-empty", "--message", "more")
-    git("push", "--quiet", "origin", "HEAD")
+WORK = {
+    "a commit": "git commit -q --allow-empty -m more && git push -q origin HEAD",
+    "a commit aside": "git branch aside $(git commit-tree -m aside HEAD^{tree})",
+    "a tag of its own": TAGGED,
+    "a change": "echo 2 > src/new.py",
+    "a new file": "echo 2 > src/newer.py",
+    "a stash": "echo 2 > src/new.py && git stash -q",
+    "a hidden change": "git update-index --assume-unchanged src/new.py && echo 2 > src/new.py",
+    "another work tree": "git worktree add -q --detach ../beside",
+    "no clone": "mv .git git",
+}
 
 
-def _a_commit_aside(git: Git) -> None:
-    git("branch", "aside", git("commit-tree", "-m", "aside", "HEAD^{tree}"))
-
-
-def _a_tag_of_its_own(git: Git) -> None:
-    git("tag", "mine", git("commit-tree", "-m", "aside", "HEAD^{tree}"))
-
-
-def _a_change(git: Git) -> None:
-    Path(git.directory, "src/new.py").write_text("2\n")
-
-
-def _a_new_file(git: Git) -> None:
-    Path(git.directory, "src/newer.py").write_text("2\n")
-
-
-def _a_stash(git: Git) -> None:
-    _a_change(git)
-    git("stash", "--quiet")
-
-
-def _a_hidden_change(git: Git) -> None:
-    git("update-index", "--assume-unchanged", "src/new.py")
-    _a_change(git)
-
-
-def _another_work_tree(git: Git) -> None:
-    git("worktree", "add", "--quiet", "--detach", f"{git.directory}-beside")
-
-
-def _no_clone(git: Git) -> None:
-    os.rename(f"{git.directory}/.git", f"{git.directory}/git")
-
-
-@pytest.mark.parametrize(
-    "work",
-    [
-        _unmerged,
-        _a_commit_aside,
-        _a_tag_of_its_own,
-        _a_change,
-        _a_new_file,
-        _a_stash,
-        _a_hidden_change,
-        _another_work_tree,
-        _no_clone,
-    ],
-)
-def test_one_with_work_of_its_own_stays(cell: Cell, work: Callable[[Git], None]) -> None:
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_one_with_work_of_its_own_stays(cell: Cell, work: str) -> None:
     """Whatever main has of it besides."""
     git = merged(cell)
-    work(git)
+    do(git, work)
     assert stays(cell, git)
 
 
