@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.keep.cut_logs import MOST_KEPT, cut_log
+from infra.keep.cut_logs import cut_log
 from infra.shared.safe_files import Below
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
@@ -60,14 +60,6 @@ def test_exactly_the_end_is_kept(tmp_path_factory: pytest.TempPathFactory, conte
     assert (directory / "x.log").read_bytes() == b""
     assert (directory / "x.log.1").read_bytes() == (content[-most:] if most else b"")
     assert sorted(os.listdir(directory)) == ["x.log", "x.log.1"]
-
-
-def test_what_is_kept_has_a_bound(tmp_path: Path) -> None:
-    """However much is asked for."""
-    with open(tmp_path / "x.log", "wb") as file:
-        file.truncate(1 << 33)
-    assert cut_log(Below(str(tmp_path)), "x.log", 1 << 40) == 1 << 33
-    assert (tmp_path / "x.log.1").stat().st_size == MOST_KEPT
 
 
 def test_only_a_plain_file_is_cut(tmp_path: Path) -> None:

@@ -62,20 +62,6 @@ def test_a_name_protects_itself_and_all_below(name: str, below: str) -> None:
     assert bool(protecting([literal(name)], below)) == (other == folded or other.startswith(f"{folded}/"))
 
 
-@given(NAMES, st.integers(0, 20), st.integers(0, 20))
-def test_a_star_stands_for_any_part(name: str, start: int, length: int) -> None:
-    """Also for one with a slash, and for nothing."""
-    pattern = literal(name[:start]) + "*" + literal(name[start + length :])
-    assert protecting([pattern], name) == pattern
-
-
-@given(st.lists(NAMES, max_size=4), NAMES)
-def test_more_patterns_protect_more(patterns: list[str], name: str) -> None:
-    """None takes back what another one protects."""
-    each = [pattern for pattern in patterns if protecting([pattern], name)]
-    assert protecting(patterns, name) == (each[0] if each else None)
-
-
 @each_row(
     "pattern, words",
     [

@@ -113,15 +113,6 @@ def test_a_path_that_the_kernel_cannot_hold_is_refused(run: Path) -> None:
             listen(longer)
 
 
-def test_nobody_there_is_an_error(run: Path) -> None:
-    """A missing socket and a dead one are both OSErrors."""
-    with pytest.raises(FileNotFoundError):
-        connect(str(run / "door.sock"), 1.0)
-    listen(str(run / "door.sock")).close()
-    with pytest.raises(ConnectionRefusedError):
-        connect(str(run / "door.sock"), 1.0)
-
-
 def test_whoever_connects_waits_in_line(run: Path) -> None:
     """A full queue refuses nobody at once: there is room when somebody was accepted, or the time is over."""
     path = str(run / "s")

@@ -1,15 +1,19 @@
-"""Which paths need an examination, and which tests run in one."""
+"""Which paths need an examination, which tests run in one, and that its verdict is kept."""
 
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from infra.keep.examination.running import MARKS
+from infra.keep.verdicts import refs, verdict
+from infra.keep.verdicts.findings import Findings, Run
 from infra.keep.verdicts.paths import needs_examination
-from infra.keep.verdicts.selection import select
+from infra.keep.verdicts.selection import Selection, select
+from infra.shared.repository.git import Git
 
 FILE, LINK = "100644", "120000"
 MAIN = {
@@ -81,3 +85,15 @@ def test_the_prompt_names_the_command_that_is_run() -> None:
     (line,) = [line.strip(" `") for line in text.splitlines() if "-m pytest" in line]
     words = shlex.split(line)
     assert words[-3:] == ["-m", MARKS, "tests/FOLDER"]
+
+
+def test_whatever_an_examiner_answers_its_verdict_is_kept(tmp_path: Path) -> None:
+    """The candidate chooses its words, and one that nobody could read would be asked for again and again."""
+    subprocess.run(["git", "init", "-q", "--bare", str(tmp_path)], check=True)
+    git, key, long = Git(str(tmp_path)), "0" * 40, "\x01" * 1_000_000
+    names = tuple(f"{number}{long}" for number in range(50))
+    run = Run(names, dict.fromkeys(names, "failed"), {long: long}, dict.fromkeys(names, long), long, names)
+    made = verdict.judge(key, "b", "c", "m", Selection((), ()), Findings(False, long, long, run, run, run))
+    refs.keep(git, made)
+    assert refs.find(git, key) == made
+    assert not made.passed

@@ -48,7 +48,8 @@ class MindWorld:
         if gone:
             self.agent.git("rm", "--quiet", "-r", *gone)
         self.agent.commit(files)
-        said = self.agent.refused("mind")
+        said = self.world.judged("mind:refs/heads/mind")
+        assert said
         self.agent.git("reset", "--quiet", "--hard", "origin/mind")
         return " ".join(said.replace("remote:", "").split())
 
@@ -92,21 +93,17 @@ def test_a_frozen_agents_refusal_names_the_paths_as_well(mind: MindWorld) -> Non
     assert {(each.id, each.path) for each in found} == {("autonomy", ""), ("file", "boot/identity.md")}
 
 
-def test_history(mind: MindWorld) -> None:
-    mind.agent.git("checkout", "--quiet", "--orphan", "fresh")
-    mind.agent.commit({"memory/working.md": "x\n"})
-    assert "history only grows" in mind.agent.refused("+fresh:mind")
-    mind.agent.git("checkout", "--quiet", "mind")
-    mind.agent.git("merge", "--quiet", "--allow-unrelated-histories", "-X", "ours", "-m", "join", "fresh")
-    assert "has a beginning of its own" in mind.agent.refused("mind")
-
-
 @pytest.mark.attack("S61")
 def test_the_mind_has_a_history_of_its_own(mind: MindWorld) -> None:
-    """No branch is made from it, and it is the PM's to create."""
-    assert "has its history from the branch 'mind'" in mind.agent.refused("mind:refs/heads/other")
-    mind.pm.git("--git-dir", mind.world.places.remote, "update-ref", "-d", "refs/heads/mind")
-    assert "mind is the PM's to create" in mind.agent.refused("mind")
+    """It only grows, from its one beginning; no branch is made from it, and it is the PM's to create."""
+    git, world = mind.agent.git, mind.world
+    fresh = git("commit-tree", "HEAD^{tree}", "-m", "fresh")
+    joined = git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-p", fresh, "-m", "join")
+    world.judges({f"{fresh}:refs/heads/mind": "history only grows"})
+    world.judges({f"{joined}:refs/heads/mind": "has a beginning of its own"})
+    world.judges({"mind:refs/heads/other": "has its history from the branch 'mind'"})
+    mind.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/mind")
+    world.judges({"mind:refs/heads/mind": "mind is the PM's to create"})
 
 
 @pytest.mark.attack("S61")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from infra.shared.comms import add_directive, directives, open_directives, repor
 from infra.shared.requests import Report
 from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World, on_branches, told_of
-from tests.shared.test_secret_shapes import BASE64URL, MAKERS, ROOT, some
+from tests.shared.test_secret_shapes import BASE64URL, MAKERS, some
 
 CHANCE = random.Random(3)
 KEY = MAKERS["Anthropic"](CHANCE)
@@ -133,33 +132,9 @@ def test_several_are_told_at_once(world: World) -> None:
     """Up to five with their places; in a push of several refs each is told of its own."""
     world.agent.git("checkout", "--quiet", "-b", "bad")
     world.agent.commit({f"src/{number}.py": f"KEY = '{MAKERS['Anthropic'](CHANCE)}'\n" for number in range(7)})
-    said = world.agent.refused("main:fine", "bad")
+    said = world.judged("main:refs/heads/fine", "bad:refs/heads/bad")
     assert told_of(said, "refs/heads/bad").count(AN_ANTHROPIC_KEY) == 5
     assert "refused: refs/heads/fine" not in said
-    assert world.ref("refs/heads/fine") is None
-
-
-def test_the_whole_project_can_be_pushed(world: World) -> None:
-    """A new agent's body, with the tests' invented keys and the lock files; and so can a changed test."""
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    world.settings(blob_bytes=10 * 1024 * 1024)
-    for name in filter(None, listed.stdout.decode().split("\0")):
-        source = ROOT / name
-        if source.is_file() and not source.is_symlink() and name != "COMMS.md":
-            (world.agent.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (world.agent.path / name).write_bytes(source.read_bytes())
-    world.agent.commit({}, "the body")
-    world.agent.push("main:refs/heads/anew")
-    doors = world.agent.path / "tests/keep/model_door/doors.py"
-    assert "sk-ant-test-" in doors.read_text()
-    doors.write_text(doors.read_text() + "\n# changed\n")
-    world.agent.commit({})
-    world.agent.push("main:refs/heads/anew")
 
 
 @pytest.mark.attack("S26")

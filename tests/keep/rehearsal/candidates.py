@@ -132,13 +132,6 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "directive",
         "ended with exit status 3",
     ),
-    "asks the model in another form": (
-        "infra/cell/runner/run_start.py",
-        "Request((system, seen.document), messages",
-        'Request((system + seen.document, ""), messages',
-        "report",
-        "in a form that it does not know (it finds the open directive in COMMS.md",
-    ),
     "cannot write files": (
         "infra/cell/tools/files.py",
         "        path, content = given.path, given.content.encode()\n",
@@ -160,26 +153,12 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "report",
         "is not ticked",
     ),
-    "leaves without a signal": (
-        "infra/cell/tools/hop.py",
-        "        write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))\n",
-        "",
-        "bootstrap",
-        "ended with exit status 0",
-    ),
     "cannot use its bootstrap tool": (
         "infra/cell/tools/hop.py",
         "        tip = _tip(git, branch)\n",
         "        raise ToolError('no legs')\n",
         "bootstrap",
         "by a tool that gave it the turn back",
-    ),
-    "asks for another branch": (
-        "infra/cell/tools/hop.py",
-        "Signal(SignalName.BOOTSTRAP, branch))",
-        'Signal(SignalName.BOOTSTRAP, "other"))',
-        "bootstrap",
-        "asks for other",
     ),
     "writes a file without end": (
         "infra/runner.py",
@@ -188,13 +167,6 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "directive",
         "File too large",
     ),
-    "says SUCCESS for another boot": (
-        "infra/cell/life/start.py",
-        "SUCCESS, boot.branch, boot.commit, boot.id)",
-        'SUCCESS, boot.branch, boot.commit, "0" * 32)\n        os.kill(os.getpid(), 14)',
-        "boot",
-        "ended with SIGALRM",
-    ),
     "comes up only once": (
         "infra/cell/life/start.py",
         "    command = _start_command()",
@@ -202,30 +174,12 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
         "restart",
         "FileExistsError",
     ),
-}
-
-SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
-    # What is only found out by waiting for it.
     "hangs before SUCCESS": (
         "infra/cell/life/start.py",
         "    command = _start_command()",
         "    time.sleep(600)\n    command = _start_command()",
         "boot",
         "not seen within",
-    ),
-    "ignores directives": (
-        "infra/cell/runner/work.py",
-        "        underway = self._context.page.ticks_underway()\n",
-        "        return []\n        underway = self._context.page.ticks_underway()\n",
-        "directive",
-        "a question to the model",
-    ),
-    "does not report": (
-        "infra/cell/runner/run.py",
-        "        case StopReason.COMPLETED:\n",
-        "        case StopReason.COMPLETED:\n            return\n",
-        "report",
-        "a heading of Reports",
     ),
     "signals and stays": (
         "infra/runner.py",
@@ -242,3 +196,6 @@ SLOW: Mapping[str, tuple[str, str, str, str, str]] = {
         "its end after SIGTERM",
     ),
 }
+"""One for each step, and what no step is to be kept waiting by."""
+SLOW = {"hangs before SUCCESS": 6.0, "signals and stays": 20.0, "does not obey SIGTERM": 15.0}
+"""Seconds for what is only found out by waiting for it; more for those that have to come to their end first."""

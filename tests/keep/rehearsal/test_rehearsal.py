@@ -6,24 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable
 
 import pytest
 
 import infra
 from infra.keep.rehearsal import candidate, verdict
 from infra.keep.rehearsal.verdict import RehearsalVerdict
-from tests.keep.rehearsal.candidates import BROKEN, LIVE, SLOW, Bench
+from tests.keep.rehearsal.candidates import BROKEN, ENOUGH_SECONDS, LIVE, SLOW, Bench
 from tests.keep.supervision.agents import within
-
-FEW_SECONDS, MORE_SECONDS = 6.0, 20.0
-"""The second for those that have to come to their end first."""
-LONG = ("leaves without a signal", "asks for another branch", "signals and stays", "does not report")
-"""They live through all of it, as others do that lack a part of the hop; or are waited for, as others are."""
-
-
-def but_for_whole_lives(names: Iterable[str]) -> list[object]:
-    return [pytest.param(name, marks=pytest.mark.long) if name in LONG else name for name in names]
 
 
 def test_this_version_is_fit(bench: Bench) -> None:
@@ -33,40 +23,21 @@ def test_this_version_is_fit(bench: Bench) -> None:
 
 @pytest.mark.fault("F50")
 @pytest.mark.heavy
-@pytest.mark.parametrize("what", but_for_whole_lives(BROKEN))
+@pytest.mark.parametrize(
+    "what", [pytest.param(name, marks=pytest.mark.long) if name == "signals and stays" else name for name in BROKEN]
+)
 def test_a_version_that_lost_an_ability_is_refused_at_its_stage(bench: Bench, what: str) -> None:
-    """Each of these could not live, or could never change itself again."""
-    refused(bench, BROKEN[what])
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("what", but_for_whole_lives(SLOW))
-def test_what_does_not_happen_is_not_waited_for_for_ever(bench: Bench, what: str) -> None:
-    """A version that hangs, or sits there, is refused when its time is over."""
-    refused(bench, SLOW[what], MORE_SECONDS if SLOW[what][3] in ("leave", "stop") else FEW_SECONDS)
-
-
-def refused(bench: Bench, broken: tuple[str, str, str, str, str], seconds: float = 60.0) -> None:
-    path, old, new, stage, words = broken
+    """Each of these could not live, or could never change itself again. One that hangs, or sits there, is refused when
+    its time is over."""
+    path, old, new, stage, words = BROKEN[what]
     bench.change(path, old, new)
 
-    found = bench.rehearse(seconds)
+    found = bench.rehearse(SLOW.get(what, ENOUGH_SECONDS))
 
     assert found.fit is False, found
     assert found.why.startswith(f"{stage}: "), f"{found.why}\n{found.transcript}"
     assert words in found.why + found.transcript, f"{found.why}\n{found.transcript}"
     assert "boot log:" in found.transcript
-
-
-def test_the_reason_of_a_failed_boot_is_its_own(bench: Bench) -> None:
-    """One without a prompt would not know who it is."""
-    bench.git("rm", "--quiet", "SYSTEM.md")
-    bench.git("commit", "--quiet", "--message", "a change")
-
-    found = bench.rehearse()
-
-    assert found.fit is False
-    assert found.why.startswith("boot: its boot failed: SYSTEM.md cannot be read"), found
 
 
 LEAVES_CHILDREN = """

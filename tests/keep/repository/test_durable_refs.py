@@ -71,20 +71,6 @@ def test_nothing_is_synced_for_a_push_that_is_refused(site: Site) -> None:
     assert site.synced() == []
 
 
-NEED_NOT_LAST = {
-    *("keep/rehearsal/scene.py", "cell/mind/clone.py"),
-}
-"""A scratch repository goes with its rehearsal, and what the cell's clone
-of the mind holds lasts once the door has taken it."""
-
-
-def test_refs_that_are_to_last_are_moved_in_one_place() -> None:
-    """Whoever called git's update-ref beside it would be answered before the ref is on the disk."""
-    infra = Path(bare_tip.__file__).parents[2]
-    calls = {str(path.relative_to(infra)) for path in infra.rglob("*.py") if '"update-ref"' in path.read_text()}
-    assert calls == {"keep/repository/bare_tip.py", *NEED_NOT_LAST}
-
-
 def test_our_own_orders_are_carried_out_all_or_none(site: Site) -> None:
     """As git's own transactions are, and names that would lead elsewhere are refused by git."""
     bare_tip.update_refs(site.bare, f"create refs/a/b/c {site.commit}", f"update refs/heads/y {site.commit}")

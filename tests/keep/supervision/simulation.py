@@ -1,14 +1,10 @@
 """Years of supervision in a minute: the real `decide` in a played world with a clock of its own. Versions that are bad
 in their own ways, outages, hops, rollbacks, stops, and a watcher that is killed at any moment, with its file as it lay
-on the disk then. Everything comes from one seed; a broken rule is told with it.
-
-`python -m tests.keep.supervision.simulation SEED [YEARS]` plays one world and prints what happened in it."""
+on the disk then. Everything comes from one seed; a broken rule is told with it."""
 
 from __future__ import annotations
 
 import random
-import sys
-import time
 from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -481,18 +477,3 @@ def play(seed: int, years: float, decide: Decide = decide) -> Play:
     except Exception as error:
         raise Broken(f"seed {seed}, event {world.count}, at {world.now:.1f} s: {error}") from error
     return world
-
-
-def main(argv: list[str]) -> int:
-    seed, years = int(argv[0]), float(argv[1]) if len(argv) > 1 else 1.0
-    began = time.perf_counter()
-    world = play(seed, years)
-    took = time.perf_counter() - began
-    print(f"seed {seed}: {years:g} years, {world.count:,} events in {took:.1f} s ({world.count / took:,.0f} a second)")
-    for name, count in sorted(world.seen.items()):
-        print(f"  {count:>9,}  {name}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

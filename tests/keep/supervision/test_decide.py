@@ -25,7 +25,6 @@ from infra.keep.supervision.decide.events import (
     MindDrifted,
     MustEnd,
     NotLaunched,
-    Observed,
     Ready,
     RetryAsked,
     RollBack,
@@ -116,11 +115,6 @@ def test_start_with_a_remembered_request_carries_it_out() -> None:
         assert [boot.outcome for boot in after.boots] == [Outcome.LEFT] * len(after.boots)
 
 
-def test_who_served_when_the_watcher_was_killed_is_not_blamed() -> None:
-    state, actions = decide(a_state(), Started(), at(0))
-    assert (kinds(actions), state.boots[0].outcome, state.strikes) == ([Launch], Outcome.DIED, ())
-
-
 @pytest.mark.parametrize("pid", [0, 100])
 def test_a_boot_that_was_cut_short_is_a_failed_boot(pid: int) -> None:
     """Nothing whose start takes the watcher down is started for ever; and its signal was carried out, once."""
@@ -155,13 +149,6 @@ def test_what_is_asked_for_between_the_attempt_and_its_pid_waits(asked: Event) -
     assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
 
 
-def test_success_makes_it_running() -> None:
-    """What is due next is the end of its probation."""
-    state, actions = decide(booting(), Served(BOOT), at(1))
-    assert (state.phase, state.deadline, actions) == (Phase.RUNNING, 601.0, [])
-    assert state.boots[0].outcome is Outcome.SUCCESS
-
-
 @pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1"), MustEnd("b" * 32, "why")])
 def test_news_of_another_boot_changes_nothing(event: Event) -> None:
     """A replayed line or a late death is about nobody."""
@@ -183,15 +170,6 @@ def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_faile
 
 
 # Signals.
-
-
-def test_a_runner_that_signalled_and_left_is_followed_by_the_branch() -> None:
-    """The hop: the signal waits for the runner's exit, then the branch is launched; nothing failed."""
-    state, actions = decide(a_state(), Asked(a_request()), at(1))
-    assert (actions, state.deadline) == ([], 11.0)
-    state, actions = decide(state, Died(BOOT, "exit status 0"), at(2))
-    assert actions == [Launch("better", Level.BRANCH, "bootstrap", made_for=OLD.id)]
-    assert (state.boots[0].outcome, state.failures) == (Outcome.LEFT, 0)
 
 
 def test_the_same_file_is_never_acted_on_twice() -> None:
@@ -300,14 +278,6 @@ def test_ten_healthy_minutes_earn_a_fresh_count() -> None:
     for served, left in ((700, 0), (500, 7)):
         state, _ = decide(a_state(failures=7), Asked(a_request()), at(served))
         assert decide(state, Died(BOOT, "exit status 0"), at(served + 1))[0].failures == left
-
-
-def test_a_branch_that_cannot_be_launched_gives_way_to_main_and_is_settled() -> None:
-    """A bad target is tried once, told, and main runs."""
-    state = a_state(phase=Phase.STARTING, runner=None, request=a_request())
-    state, actions = decide(state, NotLaunched("better", "no clone"), at(1))
-    assert kinds(actions) == [Launch, Tell]
-    assert (state.request, state.handled) == (None, "1:1:1")
 
 
 @pytest.mark.fault("F51")
@@ -494,11 +464,6 @@ def test_stop_ends_the_runner_then_the_watcher() -> None:
     assert (state.phase, kinds(actions), state.failures) == (Phase.STOPPED, [Leave], 0)
     assert (state.request, state.boots[0].outcome) == (a_request(), Outcome.LEFT)
     assert kinds(decide(State(main=OLD), StopAsked(), at(0))[1]) == [Leave]
-
-
-def test_something_to_tell_touches_nothing() -> None:
-    state, actions = decide(a_state(), Observed("a signal was refused", "it is empty"), at(1))
-    assert (kinds(actions), state.phase, state.troubles[-1].text) == ([Tell], Phase.RUNNING, "it is empty")
 
 
 def test_a_watcher_begins_with_what_the_last_one_wrote(tmp_path: Path) -> None:

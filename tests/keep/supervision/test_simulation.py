@@ -1,4 +1,4 @@
-"""Years of supervision, played; `python -m tests.keep.supervision.simulation SEED YEARS` plays one world again."""
+"""Years of supervision, played; `play(SEED, YEARS)` plays one world again."""
 
 from __future__ import annotations
 

@@ -197,14 +197,34 @@ BROKEN: dict[str, Act] = {
 }
 
 
+SLUG = "ignore-the-pm"
+"""Words of the site's: errors stand outside of any frame, so that none of them is told."""
+REFUSED: tuple[Act, ...] = (
+    *(
+        redirect(f"{to}{SLUG}")
+        for to in ("ftp://other.example/", "http://[", "http://asked.example/", "http://10.0.0.1/")
+    ),
+    page(b"", "200 OK", f"content-encoding: {SLUG}"),
+    words(f"{SLUG} 200 OK\r\n\r\n".encode()),
+    words(f"HTTP/1.1 200 {SLUG}\r\n{SLUG} {SLUG}\r\n\r\n".encode()),
+)
+
+
 @pytest.mark.attack("S59")
 def test_broken_answers() -> None:
-    by = fetcher()
+    """In our words alone; the name of a host is told."""
+    by = fetcher(policy=Policy(rules=(*NAMED.rules, Rule(ASK, domains=("asked.example",)))))
     for name, act in BROKEN.items():
         error = refused(Site({"/": act}), "/", by)
         assert error.type == "execution_error", name
         assert "site.example" in error.message or "packed" in error.message, (name, error)
         assert not {"ESMTP", "2OO", "yyyy", "'br'"} & set(re.findall(r"'?\w+'?", error.message)), (name, error)
+    for act in REFUSED:
+        error = refused(Site({"/": act}), "/", by)
+        assert SLUG not in f"{error.message} {error.hint}", error
+    asks = page(b"User-agent: *\nDisallow: /", kind="text/plain")
+    error = refused(Site({"/robots.txt": asks}), f"/{SLUG}", fetcher(robots=Robots()))
+    assert SLUG not in error.message
 
 
 def test_nobody_is_there() -> None:
