@@ -1,5 +1,5 @@
-"""What works for the watcher: a program whose words are kept and bounded, and the promises of runner and doors, which
-nobody can make in their place."""
+"""What works for the watcher: a program whose words are kept and bounded, the promises of runner and doors, which
+nobody can make in their place, and the end of all that a user runs, however it resists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ import pytest
 from infra.keep.programs import keep_environment
 from infra.keep.services.children import Child
 from infra.keep.services.hearts import LONGEST_SECONDS, Beat, Heard, Heartbeat, overdue
+from infra.keep.services.processes import signal_all_of
 from infra.shared.heart import Heart
+from infra.shared.identity import Identity
 from tests.keep.supervision.agents import Agent, within
 from tests.shared.rows import each_row
 
@@ -153,3 +155,29 @@ def test_a_runner_that_breaks_its_promise_is_ended(make_agent: Callable[..., Age
     assert time.monotonic() - began > 2.0
     assert "was ended: it was last heard of" in agent.told("main failed (1 in a row)")
     within(30.0, lambda: not os.path.exists(f"/proc/{first.active.pid}"), "its end")
+
+
+WHO = Identity(61_987, 61_987)
+"""Nobody else's in these tests: all of its processes are ended."""
+RESISTS = f"""import os, signal
+os.setresgid({WHO.gid}, {WHO.gid}, {WHO.gid}), os.setresuid({WHO.uid}, {WHO.uid}, {WHO.uid})
+print("ready", flush=True)
+while True:
+    try:
+        os.kill(-1, signal.SIGSTOP)
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.attack("S20")
+@pytest.mark.heavy
+@pytest.mark.timeout(60)
+def test_who_is_ended_cannot_stop_the_one_that_ends_it() -> None:
+    """A process that stops all that it may signal would otherwise hold the watcher for ever."""
+    for _ in range(10):
+        with subprocess.Popen([sys.executable, "-c", RESISTS], stdout=subprocess.PIPE) as resisting:
+            assert resisting.stdout
+            resisting.stdout.readline()
+            signal_all_of(WHO, signal.SIGKILL)
+            assert resisting.wait(10) == -signal.SIGKILL

@@ -8,8 +8,7 @@ from pypdfium2 import PdfiumError  # type: ignore[import-untyped]
 from infra.keep.web_door.html import absolute
 from infra.keep.web_door.text import MOST_LINKS, Content, Link, decoded, kind_of, type_of
 from infra.shared.web import MOST_CHARS
-from tests.keep.web_door.came import came, content_of
-from tests.keep.web_door.pdfs import pdf
+from tests.keep.web_door.came import came, content_of, pdf
 from tests.shared.rows import each_row
 
 HERE = "https://pages.example/a/b?c"

@@ -17,8 +17,7 @@ from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared.paths import ROOT
 from infra.shared.policy import Policy
-from tests.keep.web_door.came import CLOSING, NONCE, came, given, within
-from tests.keep.web_door.pdfs import pdf
+from tests.keep.web_door.came import CLOSING, NONCE, came, given, pdf, within
 from tests.keep.web_door.sites import fetcher
 from tests.shared.rows import each_row
 

@@ -97,7 +97,7 @@ _PROBE = """
 import json, os, resource, socket
 from infra.keep.web_door.text import PageBody
 from infra.keep.web_door.worker_process import give_up, read, warm
-from tests.keep.web_door.pdfs import pdf
+from tests.keep.web_door.came import pdf
 sample, page = pdf("A kettle."), "<p>\\u200b\\u4e2d<p style='opacity:0'>x".encode("gb18030")
 warm()
 give_up()
