@@ -12,6 +12,7 @@ from infra.keep.model_door.errors import BrokenReply, refusal, retry_after_secon
 from infra.keep.model_door.messages import MAX_MARKS, body, take, turn
 from infra.keep.model_door.reply import StreamedReply
 from infra.keep.model_door.thoughts import MAX_BYTES, Thoughts
+from infra.keep.model_door.tool_calls import arguments_of
 from infra.keep.settings.models import problem_with_base_url
 from infra.shared.conversation import (
     END_TURN,
@@ -28,6 +29,7 @@ from infra.shared.conversation import (
 )
 from tests.keep.model_door.doors import a_request
 from tests.keep.model_door.wire import Answer, Counts, Other, Say, Think, Use, events
+from tests.shared.rows import each_row
 
 # --- requests
 
@@ -167,6 +169,22 @@ def test_each_refusal_of_the_provider_has_a_type_of_ours(
 ) -> None:
     """By status, by its type inside a stream, and by its words where those two do not tell."""
     assert type_of_failure(status, (type,) if type else (), words) == expected
+
+
+@each_row("body", [b"", b"[1]", b'{"error": 5}', b'{"error": {"message": {}, "type": 7}}', b"\xff", b"{"])
+def test_a_refusal_in_any_shape_is_typed(body: bytes) -> None:
+    """The status alone tells enough."""
+    assert refusal(429, {}, body, 0.0).type == "rate_limited"
+
+
+@each_row(
+    "arguments",
+    ['["ls"]', '{"a": 1, "a": 2}', '{"a": NaN}', '{"a": 1e999}', '{"a": "\\ud800"}', "[" * 9_999 + "]" * 9_999],
+)
+def test_arguments_are_an_object_that_everybody_reads_alike(arguments: str) -> None:
+    """No list, no key twice, no number that is none or too large, no half character, and not too deep."""
+    with pytest.raises(BrokenReply):
+        arguments_of(arguments, "bash")
 
 
 def test_the_most_exact_name_of_an_error_counts() -> None:
