@@ -54,15 +54,19 @@ def redacted_and_cut(text: str, most: int, known: tuple[bytes, ...] = ()) -> str
 
 
 def redacted_value(value: Any) -> Any:
-    """A JSON value with all its texts redacted, names as well, and what stands under the name of a secret."""
+    """A JSON value with all its texts redacted, names as well, and what stands under the name of a secret. Names that
+    come out the same are numbered: of a call that the PM is to approve, no argument may hide another."""
     match value:
         case str():
             return redacted(value)
         case dict():
-            return {
-                redacted(str(key)): _hidden(key, inner) if _names_a_secret(str(key)) else redacted_value(inner)
-                for key, inner in value.items()
-            }
+            shown: dict[str, Any] = {}
+            for at, (key, inner) in enumerate(value.items(), 1):
+                name = redacted(str(key))
+                while name in shown:
+                    name = f"{name} {at}"
+                shown[name] = _hidden(key, inner) if _names_a_secret(str(key)) else redacted_value(inner)
+            return shown
         case list() | tuple():
             return [redacted_value(inner) for inner in value]
     return value
