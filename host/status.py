@@ -176,8 +176,8 @@ def _failed_duties(home: AgentPaths, now: float) -> tuple[str, ...]:
     """Standing duties of the mind, by the last weeks' events. Raises OSError."""
     history = History(timestamp(now - DUTIES_SECONDS)[:10])
     history.read(Below(home.places.events))
-    failed = ((each.words, record_of(history, each.name).why) for each in DUTIES)
-    return tuple(f"{words} failed: {why}" for words, why in failed if why)
+    failed = ((each.name, record_of(history, each.name).why) for each in DUTIES)
+    return tuple(f"{name} failed: {why}" for name, why in failed if why)
 
 
 def _awaiting(git: Git, main: str) -> tuple[dict[str, str], ...]:

@@ -188,5 +188,5 @@ def test_duties_that_failed_are_shown(desk: Desk) -> None:
         details = {"entry": "dutystep", "name": name, "period": "2026-W04", "state": "failed", "words": "no space left"}
         event = structs.replace(event_of(at=timestamp(at)), metadata=EventMetadata(details=details))
         write_events(desk.home().places.events, [event])
-    assert f"\nmind       {DUTIES[-1].words} failed: no space left\n" in (shown := desk.run("status").out)
-    assert DUTIES[0].words not in shown
+    assert f"\nmind       {DUTIES[-1].name} failed: no space left\n" in (shown := desk.run("status").out)
+    assert DUTIES[0].name not in shown

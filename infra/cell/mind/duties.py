@@ -31,8 +31,6 @@ _WHY_CHARS = 300
 
 class Duty(NamedTuple):
     name: str
-    words: str
-    """What it is, for people."""
     work: Callable[[MindContext, str], str]
     """Does it for a period, and gives in a few words what came of it. Whatever it raises is a failed try."""
     is_weekly: bool = False
@@ -54,26 +52,20 @@ def _reset_exploration(context: MindContext, day: str) -> str:
     return "no exploration (exploration.usd is not set)" if usd is None else f"up to {usd:g} USD"
 
 
-def _review_week(context: MindContext, week: str) -> str:
-    words = learn.make_weekly(context, week)
-    SkillCare(context).tell_candidates()  # its drafts, while it is known that no page wrote them
-    return words
-
-
 def _profile_week(context: MindContext, week: str) -> str:
     days, runs = learn.days_of(week), history_of(context.places.events).runs.values()
     return profile.compile_week(context.places.mind, [run for run in runs if run.ended[:10] in days], week)
 
 
 DUTIES: Final = (
-    Duty("exploration_reset", "a new day's exploration budget", _reset_exploration, at_start=True, steers=False),
-    Duty("health_check", "look at its own sandbox", lambda mind, _: check_sandbox(mind), at_start=True, steers=False),
-    Duty("daily_summary", "daily summary", learn.make_daily, catch_up=7),
-    Duty("skill_review", "review of the skills", lambda mind, _: SkillCare(mind).daily(), at_start=True),
-    Duty("context_profile", "context profile", _profile_week, is_weekly=True, steers=False),
-    Duty(DEPRECATION_SCAN, "skills that nobody used", lambda mind, _: SkillCare(mind).weekly(), is_weekly=True),
-    Duty("recheck", "checks of placed facts, again", lambda mind, _: learn.recheck(mind), at_start=True),
-    Duty("weekly_review", "weekly review: summary, coherence", _review_week, is_weekly=True),
+    Duty("exploration_reset", _reset_exploration, at_start=True, steers=False),
+    Duty("health_check", lambda mind, _: check_sandbox(mind), at_start=True, steers=False),
+    Duty("daily_summary", learn.make_daily, catch_up=7),
+    Duty("skill_review", lambda mind, _: SkillCare(mind).daily(), at_start=True),
+    Duty("context_profile", _profile_week, is_weekly=True, steers=False),
+    Duty(DEPRECATION_SCAN, lambda mind, _: SkillCare(mind).weekly(), is_weekly=True),
+    Duty("recheck", lambda mind, _: learn.recheck(mind), at_start=True),
+    Duty("weekly_review", learn.make_weekly, is_weekly=True),
 )
 """In the order in which they are done."""
 
@@ -132,7 +124,7 @@ class Maintenance:
                     return False
                 context.record(())  # what cannot be told is not done: it would be done again and again
                 tell(context, DutyStep(duty.name, period, "began"))
-                self._beat(f"maintaining: {duty.words}", self._seconds)
+                self._beat(f"maintaining: {duty.name}", self._seconds)
                 self._do(context, duty, period)
                 did.append(f"{duty.name} {period}")
         except OSError as error:

@@ -197,7 +197,7 @@ def make_daily(context: MindContext, day: str) -> str:
     begun, lines = _begun(context), _events_of(context, [day])
     if any(line.event.run_id for line in lines):  # a duty alone is no news
         noted = _in_words([each for each in begun.noted if each.at.startswith(day)], begun.after)
-        became = _became([*_told_on(begun, [day]), *begun.new], begun.after)
+        became = _became([*begun.told, *((day, each) for each in begun.new)], [day], begun.after)
         memory.write(context.places.mind, f"{DAILY}/{day}.md", summary(day, lines, noted, became))
     return _waits(context) or _apply(context, begun)
 
@@ -206,7 +206,7 @@ def make_weekly(context: MindContext, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError: then
     memory is as it was."""
     begun, days, mind = _begun(context), days_of(week), context.places.mind
-    became = _became(_told_on(begun, days), begun.before)
+    became = _became(begun.told, days, begun.before)
     became += [f"contested: {each.id}: {each.claim}" for each in begun.before.every if each.status == "contested"]
     memory.write(mind, f"{WEEKLY}/{week}.md", summary(week, _events_of(context, days), (), became))
     if waits := _waits(context):
@@ -221,10 +221,6 @@ def _events_of(context: MindContext, days: Sequence[str]) -> list[EventLine]:
     return [line for day in days for line in logged_on(Below(context.places.events), name_of(day))]
 
 
-def _told_on(begun: _Pass, days: Sequence[str]) -> list[Promoted]:
-    return [each for at, each in begun.told if at[:10] in days]
-
-
 def _in_words(noted: Sequence[Noted], facts: Facts) -> list[str]:
     """Of what a run noted that had read the web the words are left out: a summary is placed before later runs."""
     held = {each.key for each in facts.every}
@@ -237,9 +233,11 @@ def _in_words(noted: Sequence[Noted], facts: Facts) -> list[str]:
     ]
 
 
-def _became(told: Sequence[Promoted], facts: Facts) -> list[str]:
+def _became(told: Sequence[tuple[str, Promoted]], days: Sequence[str], facts: Facts) -> list[str]:
+    """What was told on these days, in words."""
     claims = {each.id: f": {each.subject}: {each.claim}" for each in facts.every}
-    return [f"{each.id}: {each.what}{claims.get(each.id, '')}" for each in told if each.what != "compatible"]
+    found = (each for at, each in told if at[:10] in days and each.what != "compatible")
+    return [f"{each.id}: {each.what}{claims.get(each.id, '')}" for each in found]
 
 
 def recheck(context: MindContext) -> str:

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from infra.cell.loop.loop import RunResult
 from infra.cell.run_states import StopReason
 from infra.shared.files import write_whole
-from infra.shared.mind import questions
-from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, HELD, INBOX, MOST_FILE_BYTES, OPEN_QUESTIONS
 from infra.shared.mind.sections import Problem
 from infra.shared.mind.tasks import Task, inbox_of, order, without_task
 from infra.shared.redacted_file import RedactedFile
@@ -26,7 +25,6 @@ from infra.shared.text import cut, one_line, plain
 MOST_COMMANDS, COMMAND_CHARS = 40, 200
 MOST_ARTIFACTS = 50
 SUMMARY_CHARS = 16_000
-MOST_ANSWER_BYTES = 1 << 20
 _BLOCKED = re.compile(r"\s*(?:\*\*)?BLOCKED:(?:\*\*)?[ \t]*", re.IGNORECASE)
 _SAID = re.compile(r"[ \t]*[-*]?[ \t]*(?:\*\*)?(decision|learned|follow-up)s?:(?:\*\*)?[ \t]*(\S.*)", re.IGNORECASE)
 
@@ -202,7 +200,7 @@ class TaskFiles:
 
     def questions(self) -> str:
         """`reflection/open_questions.md`; empty for one that cannot be read."""
-        return self._read(OPEN_QUESTIONS, questions.MOST_BYTES).decode(errors="surrogateescape")
+        return self._read(OPEN_QUESTIONS).decode(errors="surrogateescape")
 
     def write_questions(self, text: str, held_of: str = "") -> None:
         """`held_of`: the run, of a text that is for the PM alone. Raises OSError."""
@@ -210,11 +208,11 @@ class TaskFiles:
         self._write(path, text.encode(errors="surrogateescape"))
 
     def _answer(self, path: str) -> TaskAnswer:
-        return read_answer(self._read(path, MOST_ANSWER_BYTES).decode(errors="replace"))
+        return read_answer(self._read(path).decode(errors="replace"))
 
-    def _read(self, path: str, most: int) -> bytes:
+    def _read(self, path: str) -> bytes:
         with contextlib.suppress(OSError):
-            return self._below.whole(path, most)
+            return self._below.whole(path, MOST_FILE_BYTES)
         return b""
 
     def _write(self, path: str, content: str | bytes) -> None:

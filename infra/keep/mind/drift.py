@@ -48,9 +48,8 @@ def read_drift(var: str) -> MindDrift:
         return msgspec.json.decode(whole_file(f"{var}/{FILE}"), type=MindDrift)
     except FileNotFoundError:
         return MindDrift()
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        why = f"{var}/{FILE} is not what the keep writes ({error}); move it away and run 'minifram restart'"
-        raise ValueError(why) from None
+    except ValueError as error:
+        raise ValueError(f"{var}/{FILE} is not what the keep writes ({error}); 'minifram restart' writes it") from None
 
 
 def write_drift(var: str, found: MindDrift) -> None:

@@ -82,36 +82,23 @@ class MindKeeper:
             remote, now = self._places.remote, self._wall()
             git = Git(remote, WATCHER, {"GIT_DIR": remote}, limits=LIMITS).within(GIT_SECONDS)
             tip = resolve_commit(git, f"refs/heads/{MIND}")
-            if tip is None:
-                return []
-            settled = (tip, timestamp(now)[:10])
-            if self._settled == settled and not (is_launch or self._found.lines):
+            settled = (tip or "", timestamp(now)[:10])
+            if tip is None or (self._settled == settled and not (is_launch or self._found.lines)):
                 return []
             self._settled = settled
-            self._keep(git, tip, now, beside)
-            return self._compare(git, tip)
+            due = snapshots.due(snapshots.snapshots(git), tip, now, beside)
+            for each in due.make:
+                snapshots.make(git, each)
+            snapshots.prune(git, due.prune)
+            before, self._found = self._found, drift.look(git, tip, drift.in_clone(self._places, self._cell))
+            drift.write_drift(self._places.var, self._found)
         except (GitError, OSError, ValueError) as error:
             self._due, self._settled = self._due + AGAIN_SECONDS, ("", "")
             self._log.error("mind.not_kept", reason=redacted_and_cut(str(error), 1000))
             return []
-
-    def _keep(self, git: Git, tip: str, now: float, beside: Mapping[str, str]) -> None:
-        due = snapshots.due(snapshots.snapshots(git), tip, now, beside)
-        for each in due.make:
-            snapshots.make(git, each)
-        try:
-            snapshots.prune(git, due.prune)
-        except GitError as error:  # keeps nothing else from being done; tried again with the next change
-            self._log.error("mind.snapshots_not_pruned", reason=redacted_and_cut(str(error), 1000))
-
-    def _compare(self, git: Git, tip: str) -> list[Finding]:
-        before, after = self._found, drift.look(git, tip, drift.in_clone(self._places, self._cell))
-        drift.write_drift(self._places.var, after)
-        self._found = after
-        if before.lines and not after.lines:
-            self._log.info("mind.right_again")
-        if not after.lines or after.lines == before.lines:
+        if self._found.lines == before.lines:
             return []
-        self._log.warning("mind.drifted", lines=after.lines)
-        lines = "\n".join(f"- {line}" for line in after.lines)
-        return [("the mind has drifted", _DRIFTED.format(lines=lines, then=_THEN[self._on_drift]))]
+        self._log.warning("mind.drifted", lines=self._found.lines)
+        lines = "\n".join(f"- {line}" for line in self._found.lines)
+        words = _DRIFTED.format(lines=lines, then=_THEN[self._on_drift])
+        return [("the mind has drifted", words)] if lines else []

@@ -88,6 +88,7 @@ def make(git: Git, snapshot: Snapshot) -> None:
 
 
 def prune(git: Git, over: Sequence[Snapshot]) -> None:
-    """Where git may not replace packed-refs, as in the container, a packed tag stays. Raises GitError."""
+    """Where git may not replace packed-refs, as in the container, a packed tag stays; it is tried again with the next
+    change. Raises GitError."""
     if over:
-        git("tag", "--delete", *(f"snapshot/{each.name}" for each in over))
+        git.ok("tag", "--delete", *(f"snapshot/{each.name}" for each in over))

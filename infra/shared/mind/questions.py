@@ -10,7 +10,6 @@ from typing import NamedTuple
 from infra.shared.conversation import EXPLORATION, EXPLORATION_PARTS
 from infra.shared.text import cut, one_line, plain
 
-MOST_BYTES = 1 << 20
 ANSWER_CHARS = 2000
 _ITEM = re.compile(
     r"^[-*] (?:\[(?P<box>[ xX])\] )?(?P<id>Q-[0-9]{1,9})"

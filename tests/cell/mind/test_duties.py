@@ -120,7 +120,7 @@ def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> Non
     assert maintenance.tend(mind.context(), False, never)
     assert maintenance.tend(mind.context(), True, never)
     assert played.did == ["daily_summary 2026-01-30", "weekly_review 2026-W04"]
-    assert played.beats == [f"maintaining: {duty.words}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
+    assert played.beats == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
     shutil.rmtree(mind.root)
     Git(mind.places.bot)("clone", "--quiet", "--branch", "mind", mind.places.remote, "mind")
     assert played.maintenance().tend(mind.context(), True, never)
