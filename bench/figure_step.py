@@ -11,7 +11,7 @@ from pathlib import Path
 from bench.peers import MINI, installed, mini
 from bench.tables import Table, goal, ratio, rounds, timed, times
 from infra.cell.interruption import Interruption
-from infra.cell.loop.context.context import Room
+from infra.cell.loop.context import Room
 from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.run_states import StopReason

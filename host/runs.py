@@ -80,7 +80,7 @@ def runs(context: Context, say: Say, run: str | None, number: int, replays: bool
         yield Shown({"run": name, **plain(replay)}, _replay_lines(name, replay), code=code, schema="replay")
     else:
         for step in steps_of(home, *named(home, run)):
-            yield Shown(step, step_line(step), schema="run-step")
+            yield Shown(step, [] if step.kind == "entered" else step_line(step), schema="run-step")
 
 
 def named(home: AgentPaths, run: str) -> tuple[str, str]:
@@ -145,7 +145,8 @@ def _run(home: AgentPaths, branch: str, name: str) -> dict[str, Any]:
 
 def _directives(opened: Step) -> tuple[str, ...]:
     """The first line of each, at most ten, from the page that the run was given; else its id."""
-    ids, system = opened.facts.get("directives"), opened.facts.get("system")
+    ids, request = opened.facts.get("directives"), opened.facts.get("request")
+    system = request.get("system") if isinstance(request, dict) else None
     texts = dict[str, str]()
     for page in system if isinstance(system, list) else []:
         with contextlib.suppress(comms.CommsError):
@@ -182,15 +183,16 @@ def _step(line: bytes) -> Step | None:
 
 def replayed(home: AgentPaths, run: str) -> tuple[str, Replay]:
     """Its whole name and the result. Raises CommandError for a run that is missing or cannot be read."""
-    from infra.cell.loop.recorded import recorded
+    from infra.cell.loop.record import parse
     from infra.cell.loop.replay import replay
 
+    branch, name = named(home, run)
+    with Below(home.places.bot).opened(_path_of(branch, name)) as file:
+        content = file.read(MOST_BYTES)
     try:
-        steps = steps_of(home, *named(home, run))
-        found = recorded({"at": step.at, "kind": step.kind, **step.facts} for step in steps)
+        return name, replay(parse(content))
     except ValueError as error:
         raise failure(f"the record of run {run!r} cannot be used: {error}") from None
-    return found.run_id, replay(found)
 
 
 def _run_lines(run: dict[str, Any]) -> Iterator[str]:
@@ -204,15 +206,17 @@ def _run_lines(run: dict[str, Any]) -> Iterator[str]:
 def step_line(step: Step) -> str:
     """For people."""
     facts = dict(step.facts)
-    call, content = facts.pop("call", None), facts.get("content")
+    content = facts.get("content")
     took, id = (facts.pop(key, None) for key in ("duration_ms", "step_id"))
     match step.kind:
         case "answered":
-            parts = content if isinstance(content, list) else []
-            said = [str(part.get("text", "")) for part in parts if isinstance(part, dict)]
-            words = f"{facts.get('stop_reason', '')} {' '.join(filter(None, said))}"
+            answer = facts.get("completion")
+            answer = answer if isinstance(answer, dict) else {}
+            parts = answer.get("content")
+            said = [str(part.get("text", "")) for part in parts or [] if isinstance(part, dict)]
+            words = f"{answer.get('stop_reason', '')} {' '.join(filter(None, said))}"
         case "acted":
-            given = json.dumps(call.get("input") if isinstance(call, dict) else None, ensure_ascii=False)
+            given = json.dumps(facts.get("args"), ensure_ascii=False)
             given = cut(given, ARGUMENTS_CHARS)  # so that the outcome stays on the line
             status = str(facts.get("status", ""))
             why = "" if status == "ok" else f" ({facts.get('error_code', '')}): {content}"

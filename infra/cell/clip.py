@@ -9,19 +9,16 @@ class HeadAndTail:
     """The first and the last characters of a text that is fed in pieces."""
 
     def __init__(self, limit: int) -> None:
-        self._head_limit = (limit + 1) // 2
-        self._tail_limit = limit - self._head_limit
-        self._head = ""
-        self._tail = ""
+        self._head_limit, self._tail_limit = (limit + 1) // 2, limit // 2
+        self._head = self._tail = ""
         self._total = 0
 
     def feed(self, piece: str) -> None:
         self._total += len(piece)
         room = max(0, self._head_limit - len(self._head))
         self._head += piece[:room]
-        rest = piece[room:]
-        if rest and self._tail_limit:
-            self._tail = (self._tail + rest[-self._tail_limit :])[-self._tail_limit :]
+        if self._tail_limit:
+            self._tail = (self._tail + piece[room:][-self._tail_limit :])[-self._tail_limit :]
 
     def text(self) -> str:
         note = f"\n[… {self.left_out} of {self._total} characters left out here …]\n" if self.left_out else ""

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.doors import ModelFailure
-from infra.cell.loop.loop import Acted, Event, Task, TaskContext, run_task
-from infra.cell.loop.player import Player
-from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.recorded import Recorded, recorded
+from infra.cell.loop.record import Acted, Answered, parse, standing
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import Completion, Message, Request, to_plain
+from infra.shared.conversation import Message, to_plain
 from infra.shared.secret_shapes import redacted_value
-from tests.cell.loop.decisions import MOST_STEPS, make, transcript_name
+from tests.cell.loop.decisions import make, transcript_name
 from tests.host.desk import Desk
 from tests.host.test_runs import transcript
 
@@ -38,39 +33,15 @@ def test_runs_of_both_ways_are_replayed_event_for_event(desk: Desk, tmp_path: Pa
         assert (shown.code, shown.json["differences"]) == (0, []), (name, shown.json)
 
         path = Path(desk.home().places.bot) / "main/minifram/logs/transcripts" / f"{name}.jsonl"
-        run = recorded(json.loads(line) for line in path.read_text().splitlines())
-        assert run.acts == acts
-        again, seen = played(run)
+        lines = parse(path.read_bytes())
+        assert standing(lines).opened.acts == acts
+        again = [standing(lines[:at]).messages for at, line in enumerate(lines) if isinstance(line, Answered)]
         assert [as_told(messages) for messages in again] == [as_told(each.messages) for each in made.requests], name
-        statuses.update(each.result.detail or "ok" for each in seen)
+        statuses.update(each.detail or "ok" for each in lines if isinstance(each, Acted))
     assert len(ends) >= 8, ends
     wanted = {"ok", "denied", "awaiting_approval", "refused", "invalid_arguments", "unknown_tool", "not_run"}
     assert statuses.keys() >= wanted, statuses
 
 
-def played(run: Recorded) -> tuple[list[tuple[Message, ...]], list[Acted]]:
-    """What the model is asked when the record is played to the loop, and what is done."""
-    asked: list[tuple[Message, ...]] = []
-    seen: list[Event] = []
-
-    def complete(request: Request) -> Completion:
-        asked.append(request.messages)
-        return context.complete(request)
-
-    def nobody(request: Request) -> Completion:
-        raise ModelFailure("unavailable", "the record ends here")
-
-    def nothing(call: ToolCall) -> ToolResult:
-        raise AssertionError(call)
-
-    context = Player(run, TaskContext(nobody, nothing)).context
-    run_task(
-        Task(run.request, run.acts),
-        RunConfig(MOST_STEPS, 1000),
-        context._replace(complete=complete, record=seen.append),
-    )
-    return asked[: run.steps], [each for each in seen if isinstance(each, Acted)]
-
-
-def as_told(messages: tuple[Message, ...]) -> object:
+def as_told(messages: Sequence[Message]) -> object:
     return redacted_value([to_plain(message) for message in messages])

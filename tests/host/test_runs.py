@@ -14,10 +14,8 @@ from host.errors import CommandError
 from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.context.context import Summarised
-from infra.cell.loop.loop import Acted, Answered, Entered, RunResult
-from infra.cell.run_states import RunState, StopReason
-from infra.cell.runner.transcript import Transcript
+from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Opened, RunRecord, Told
+from infra.cell.run_states import RunState
 from infra.keep.ledger.lines import Ledger, Settled
 from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
@@ -39,26 +37,22 @@ def place(desk: Desk, branch: str = "main") -> Path:
     return path
 
 
-def transcript(desk: Desk, name: str, branch: str = "main") -> Transcript:
-    return Transcript(str(place(desk, branch) / f"{name}.jsonl"), name, NoLog())  # type: ignore[arg-type]
+def transcript(desk: Desk, name: str, branch: str = "main") -> RunRecord:
+    return RunRecord(str(place(desk, branch) / f"{name}.jsonl"), name, NoLog())  # type: ignore[arg-type]
 
 
 def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
     record = transcript(desk, name, branch)
-    record.opened(Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name), ["d1"], 9)
-    record.add(Entered(0, RunState.INIT))
-    record.add(Entered(1, RunState.PLAN))
+    opening = Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name)
+    record.append(Opened(opening, directives=("d1",), most_steps=9))
+    record.append(Entered("1", RunState.PLAN))
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
-    record.add(Answered(1, Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1.5))
-    record.add(Entered(1, RunState.EXECUTE_TOOL))
-    record.add(Acted(1, 1, ToolCall(*call), ToolResult.err("timeout", "oh"), 0.25))
+    record.append(Answered("1", Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1500))
+    record.append(Acted.of("1.1", ToolCall(*call), ToolResult.err("timeout", "oh"), 0.25))
     if ended:
-        record.add(Entered(1, RunState.OBSERVE))
-        record.add(Entered(2, RunState.PLAN))
-        record.add(Answered(2, Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1.5))
-        record.add(Entered(2, RunState.RESPOND))
-        record.add(Entered(2, RunState.STOP))
-        record.ended(RunResult(StopReason.COMPLETED, "Done.", 2))
+        record.append(Told("1"))
+        record.append(Answered("2", Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1500))
+        record.append(Ended("completed", 2))
 
 
 def test_runs_are_listed_oldest_first(desk: Desk) -> None:
@@ -100,7 +94,8 @@ def test_a_run_shows_what_it_was_about_and_what_it_took(desk: Desk) -> None:
     page = "## Directives\n\n- [x] write a parser\n\n## Reports\n"
     [told] = comms.directives(page)
     name = "2026-01-31T104212.000Z-aaaaaaaa"
-    transcript(desk, name).opened(Request((page,), (), (), name), [told.id, "00000000"], 9)
+    opened = Opened(Request((page,), (), (), name), directives=(told.id, "00000000"))
+    transcript(desk, name).append(opened)
     path = place(desk) / f"{name}.jsonl"
     first = json.loads(path.read_text()) | {"at": "2026-01-31T10:42:12.000Z"}
     path.write_text(json.dumps(first) + '\n{"at": "2026-01-31T10:44:12.000Z", "kind": "told"}\n')
@@ -122,29 +117,29 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
         file.write("no json\n[1]\n")
     shown = desk.done("runs", "2026-01-31")
     lines = shown.out.splitlines()
-    assert [line.split()[1] for line in lines] == ["opened", "answered", "acted", "answered", "ended"]
+    assert [line.split()[1] for line in lines] == ["opened", "answered", "acted", "told", "answered", "ended"]
     assert 'acted    1.1    250 ms bash {"command": "echo [secret]"} -> failed (tool_timeout): oh' in lines[2]
     assert ("I look." in lines[1], KEY in shown.out) == (True, False)
     steps = [json.loads(line) for line in desk.done("runs", "2026-01-31", "--json").out.splitlines()]
     assert steps[0]["schema"] == "minifram.run-step/1"
-    assert steps[2]["facts"]["args_hash"]
+    assert [step["kind"] for step in steps[:4]] == ["opened", "entered", "answered", "acted"]
+    assert steps[3]["facts"]["args_hash"]
 
 
 def test_a_step_says_what_became_of_it(desk: Desk) -> None:
-    """Why a call was denied; what was written down of a conversation that was too long."""
+    """Why a call was denied; how much shorter a conversation became."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
     record = transcript(desk, name)
     push = ToolCall("1", "bash", {"command": "git push origin HEAD:main " + "#" * 500})
     for result in (ToolResult("To git://127.0.0.1/remote\n"), ToolResult.err("denied", "denied: pushes are the PM's")):
-        record.add(Acted(1, 1, push, result, 0.25))
-    record.add(Summarised(9, "Half is done.", True, (), 1.5, 150_002, 300))
+        record.append(Acted.of("1.1", push, result, 0.25))
+    record.append(Compacted((Message("assistant", (Text("Half is done."),)),), None, 150_002, 300))
 
     taken, denied, summed = desk.done("runs", name).out.splitlines()
 
     assert taken.endswith("-> ok")
     assert denied.endswith(": denied: pushes are the PM's")
-    assert "1500 ms" in summed
-    assert "Half is done." in summed
+    assert "tokens_before=150002 tokens_after=300" in summed
 
 
 def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:
@@ -202,7 +197,7 @@ def test_a_run_is_replayed(desk: Desk) -> None:
     assert (broken.code, "line 1 of the transcript" in broken.err) == (1, True)
 
 
-KEYS = ["at", "kind", "end", "steps", "step_id", "content", "call", "input", "duration_ms", "text"]
+KEYS = ["at", "kind", "end", "steps", "step_id", "content", "completion", "args", "duration_ms", "text", "request"]
 values = st.recursive(
     st.none() | st.integers() | st.text(max_size=9),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),

@@ -23,11 +23,9 @@ from hypothesis import strategies as st
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.life.start import failed
 from infra.cell.log import logger
-from infra.cell.loop.loop import Acted, Entered, Event, Told
-from infra.cell.loop.ways import News
+from infra.cell.loop.record import Acted, Entered, Line, RunRecord, Told
 from infra.cell.mind.record import Recorder
 from infra.cell.run_states import RunState
-from infra.cell.runner.transcript import Transcript
 from infra.cell.services.services import ServiceLog
 from infra.cell.state import STATE_FILE, State, UnsentReport
 from infra.cell.status import WORKING, RunnerStatus, write_status
@@ -55,13 +53,13 @@ class Cell:
 
     def __init__(self, place: Path) -> None:
         self.path = place
-        self.transcript = Transcript(str(place / "run.jsonl"), "run", QUIET)
+        self.transcript = RunRecord(str(place / "run.jsonl"), "run", QUIET)
         self.spill = Spill(str(place))
         self.state = State(str(place), QUIET)
         self.places: dict[str, Place] = {
-            "transcript, told": lambda words, given: self.record(Told(1, words, News(words, words))),
+            "transcript, told": lambda words, given: self.record(Told("1", words, words, words)),
             "transcript, acted": lambda words, given: self.record(
-                Acted(1, 1, ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
+                Acted.of("1.1", ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
             ),
             "kept output": lambda words, given: (place / self.spill.keep(words.encode())).read_text(),
             "event of an act": self.event,
@@ -76,9 +74,9 @@ class Cell:
             "boot log": self.boot_log,
         }
 
-    def record(self, event: Event) -> str:
+    def record(self, line: Line) -> str:
         (self.path / "run.jsonl").unlink(missing_ok=True)
-        self.transcript.add(event)
+        self.transcript.append(line)
         text = (self.path / "run.jsonl").read_text()
         assert json.loads(text)["kind"] in ("told", "acted"), "what is written is still read"
         return text
@@ -89,15 +87,15 @@ class Cell:
         places = mind.places
         recorder = Recorder(mind.context(), Position("run"))
         recorder.begin(words, ["0123abcd"])
-        recorder.record(Entered(1, RunState.PLAN))
+        recorder.record(Entered("1", RunState.PLAN))
         note = ToolResult(words, facts={"note": {"subject": words, **given}})
         for call, result in (
             ("note", note),
             ("bash", ToolResult(words, facts={"exit": 0})),
             ("x", ToolResult.err("", words)),
         ):
-            recorder.record(Acted(1, 1, ToolCall("1", call, {"command": words, **given}), result, 0.1))
-        recorder.record(Entered(2, RunState.PLAN))
+            recorder.record(Acted.of("1.1", ToolCall("1", call, {"command": words, **given}), result, 0.1))
+        recorder.record(Entered("2", RunState.PLAN))
         [file] = Path(places.events).iterdir()
         text = file.read_text()
         file.unlink()

@@ -12,13 +12,14 @@ from typing import Final, NamedTuple
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
-from infra.cell.loop.context.context import Context, Room, Summarised
-from infra.cell.loop.progress import Progress, RunConfig, stop_reason, words_on
-from infra.cell.loop.ways import WAYS
+from infra.cell.loop.context import Context, Room
+from infra.cell.loop.progress import RunConfig, stop_reason, words_on
+from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Opened, Standing, Told, args_hash
+from infra.cell.loop.ways import news_of
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Dispatch
 from infra.shared.boot import TOOLS
-from infra.shared.conversation import Completion, Message, Request
+from infra.shared.conversation import Completion, Request
 
 TRANSITIONS: Final[Mapping[RunState, frozenset[RunState]]] = {
     RunState.INIT: frozenset((RunState.PLAN, RunState.STOP)),
@@ -45,6 +46,8 @@ class Task(NamedTuple):
     """Opens the conversation."""
     acts: str = TOOLS
     """How the model asks for acts: a name of WAYS."""
+    before: Standing | None = None
+    """Where its record says that it stands, when it is resumed."""
 
 
 class RunResult(NamedTuple):
@@ -68,52 +71,6 @@ class StepResult(NamedTuple):
     """Why the run ends with it; None when it may go on."""
 
 
-class Entered(NamedTuple):
-    """The run is in another state."""
-
-    step: int
-    state: RunState
-
-
-class Answered(NamedTuple):
-    """The model answered."""
-
-    step: int
-    completion: Completion
-    seconds: float
-
-
-class Acting(NamedTuple):
-    """A call is about to be carried out."""
-
-    step: int
-    number: int
-    call: ToolCall
-
-
-class Acted(NamedTuple):
-    """A call has its result."""
-
-    step: int
-    number: int
-    """Of the call in its reply, from 1."""
-    call: ToolCall
-    result: ToolResult
-    seconds: float
-
-
-class Told(NamedTuple):
-    """Words for the model beside the results of a step."""
-
-    step: int
-    text: str
-    steered: str
-    """The part of it that is the caller's news, not the loop's own."""
-
-
-Event = Entered | Answered | Acting | Acted | Told | Summarised
-
-
 class NotRecorded(Exception):
     """What the run does cannot be written down, and must be; says why."""
 
@@ -126,7 +83,7 @@ class TaskContext(NamedTuple):
     dispatch: Dispatch
     news: Callable[[], str | None] = lambda: None
     """Words for the model between two steps, if there are any."""
-    record: Callable[[Event], None] = lambda event: None
+    record: Callable[[Line], None] = lambda line: None
     """Raises NotRecorded, for whatever happens in a step, which ends the run."""
     awaits: Callable[[], bool] = lambda: False
     """Whether a call waits for somebody's word."""
@@ -137,6 +94,11 @@ class TaskContext(NamedTuple):
 
 NOT_RUN = "not run: a call before it in the same reply ended this run"
 NO_TIME = "not run: the time for this run is over"
+UNKNOWN = (
+    "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
+    "it came is unknown: look before you do it again"
+)
+NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 
 
 class RunContext:
@@ -144,16 +106,18 @@ class RunContext:
 
     def __init__(self, task: Task, config: RunConfig, context: TaskContext) -> None:
         self.config, self.context = config, context
-        self.way = WAYS[task.acts]()
-        self.conversation = Context(context.complete, task.request, context.room, context.monotonic, context.record)
-        self.progress = Progress()
-        self.step = self.steps = 0
-        """The step under way, and the replies of the model so far."""
+        self.standing = task.before or Standing(Opened(task.request, task.acts))
+        self.conversation = Context(context.complete, task.request, context.room)
         self.text = ""
         """The model's last words."""
         self.state = RunState.INIT
         self._began = context.monotonic()
-        context.record(Entered(0, self.state))
+        context.record(Entered(str(self.standing.steps), self.state))
+
+    @property
+    def steps(self) -> int:
+        """Replies of the model so far."""
+        return self.standing.steps
 
     @property
     def seconds(self) -> float:
@@ -163,11 +127,16 @@ class RunContext:
         if state not in TRANSITIONS[self.state]:
             raise RuntimeError(f"a run in state {self.state.value} cannot enter {state.value}")
         self.state = state
-        self.context.record(Entered(self.step, state))
+        self.context.record(Entered(str(self.steps + (state is RunState.PLAN)), state))
+
+    def add(self, line: Line) -> None:
+        """It happened: from here on the run stands so."""
+        self.standing.add(line)
+        self.context.record(line)
 
 
 def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
-    """Carry on the conversation that the task opens until it ends."""
+    """Carry on the conversation that the task opens, or its record, until it ends."""
     run_ctx = RunContext(task, config, context)
     result = _until_it_ends(run_ctx)
     run_ctx.enter(RunState.ERROR if result.reason is StopReason.MODEL_UNAVAILABLE else RunState.STOP)
@@ -177,8 +146,10 @@ def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
 def _until_it_ends(run_ctx: RunContext) -> RunResult:
     reason: StopReason | None = None
     try:
+        if run_ctx.steps:
+            reason = _go_on(run_ctx).reason
         while reason is None:
-            reason = stop_reason(run_ctx.config, run_ctx.progress, run_ctx.steps, run_ctx.seconds)
+            reason = stop_reason(run_ctx.config, run_ctx.standing.progress, run_ctx.steps, run_ctx.seconds)
             reason = reason or step(run_ctx, plan(run_ctx)).reason
     except ModelFailure as failure:
         return RunResult(StopReason.MODEL_UNAVAILABLE, run_ctx.text, run_ctx.steps, failure)
@@ -192,18 +163,32 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
     return RunResult(reason, run_ctx.text, run_ctx.steps)
 
 
+def _go_on(run_ctx: RunContext) -> StepResult:
+    """Finish the step that another runner left, and do nothing of it twice."""
+    standing = run_ctx.standing
+    run_ctx.enter(RunState.PLAN)
+    if standing.action is None:
+        run_ctx.enter(RunState.OBSERVE)
+        _tell(run_ctx, "")
+        return StepResult()
+    for number, call in enumerate(standing.calls, 1):
+        if number not in standing.results:
+            begun = number in standing.begun
+            result = ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
+            run_ctx.add(Acted.of(f"{run_ctx.steps}.{number}", call, result, 0.0))
+    run_ctx.text = standing.action.text
+    return step(run_ctx, standing.action)
+
+
 def plan(run_ctx: RunContext) -> AssistantAction:
     """Ask the model what to do next. Raises ModelFailure, Interrupted."""
-    run_ctx.step += 1
     run_ctx.enter(RunState.PLAN)
-    run_ctx.conversation.make_room(run_ctx.step)
     asked_at = run_ctx.seconds
-    completion = run_ctx.conversation.ask(run_ctx.step)
-    run_ctx.steps = run_ctx.step
-    run_ctx.context.record(Answered(run_ctx.step, completion, run_ctx.seconds - asked_at))
-    action, said = run_ctx.way.asked(completion)
+    completion = run_ctx.conversation.ask(run_ctx.standing.messages, run_ctx.add)
+    taken_ms = round((run_ctx.seconds - asked_at) * 1000)
+    run_ctx.add(Answered(str(run_ctx.steps + 1), completion, taken_ms))
+    action = run_ctx.standing.action or Respond("")
     run_ctx.text = action.text
-    run_ctx.conversation.append(said)
     return action
 
 
@@ -212,7 +197,7 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
     if isinstance(action, Respond):
         if action.advice:
             run_ctx.enter(RunState.OBSERVE)
-            _tell(run_ctx, (), (), action.advice)
+            _tell(run_ctx, action.advice)
             return StepResult()
         if action.reason is StopReason.COMPLETED:
             run_ctx.enter(RunState.RESPOND)
@@ -222,34 +207,30 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
     if any(result.hands_over for result in results):
         return StepResult(results, StopReason.HANDED_OVER)
     run_ctx.enter(RunState.OBSERVE)
-    before, run_ctx.progress = run_ctx.progress, run_ctx.progress.after(action.calls, results)
-    _tell(run_ctx, action.calls, results, words_on(before, run_ctx.progress))
+    before = run_ctx.standing.progress
+    _tell(run_ctx, words_on(before, before.after(action.calls, results)))
     return StepResult(results)
 
 
 def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
     """The results of the calls of one reply, in order; behind one that hands over nothing is done."""
-    record, results = run_ctx.context.record, list[ToolResult]()
-    handed_over = False
+    known, handed_over = run_ctx.standing.results, False
     for number, call in enumerate(calls, 1):
-        began = run_ctx.seconds
+        if number in known:
+            continue
+        step_id, began = f"{run_ctx.steps}.{number}", run_ctx.seconds
         if handed_over or began >= run_ctx.config.max_wall_time:
             result = ToolResult.err("not_run", NOT_RUN if handed_over else NO_TIME)
         else:
-            record(Acting(run_ctx.step, number, call))
+            run_ctx.add(Acting(step_id, call.name, args_hash(call.args)))
             result = run_ctx.context.dispatch(call)
             handed_over = result.hands_over
-        record(Acted(run_ctx.step, number, call, result, run_ctx.seconds - began))
-        results.append(result)
-    return tuple(results)
+        run_ctx.add(Acted.of(step_id, call, result, run_ctx.seconds - began))
+    return tuple(known[number] for number in range(1, len(calls) + 1))
 
 
-def _tell(run_ctx: RunContext, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str) -> None:
+def _tell(run_ctx: RunContext, own: str) -> None:
     """The next message to the model."""
-    steered = run_ctx.context.news() or ""
-    if steered:
-        run_ctx.progress = run_ctx.progress.heard()
-    words = "\n\n".join(filter(None, (own, steered)))
-    if words:
-        run_ctx.context.record(Told(run_ctx.step, words, steered))
-    run_ctx.conversation.append(Message("user", run_ctx.way.answer(calls, results, own, steered)))
+    news = news_of(run_ctx.context.news())
+    if run_ctx.standing.action or news:
+        run_ctx.add(Told(str(run_ctx.steps), own, news.pm, news.runtime))

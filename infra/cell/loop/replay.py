@@ -1,33 +1,27 @@
-"""A recorded run once more, without a model and without tools: what would this version make of the same answers and
-the same results? Pure."""
+"""A recorded run once more, without a model and without tools: what does this version tell the same model of the same
+results? What a tool of this version would do is not asked. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple, TypeVar
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from infra.cell.actions import VALIDATION, ToolCall, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.loop import MAY_AWAIT, Acted, Entered, Event, RunResult, Task, TaskContext, Told, run_task
-from infra.cell.loop.player import Player
+from infra.cell.interruption import Interrupted
+from infra.cell.loop.loop import MAY_AWAIT, RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.recorded import Done, Recorded
-from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.seed import SEED_ARGS
-from infra.cell.tools.tool import Args, fitting
+from infra.cell.loop.record import Acted, Acting, Answered, Line, Told, standing
+from infra.cell.loop.ways import News, news_of
+from infra.cell.run_states import StopReason
 from infra.shared.conversation import Completion, Request
 
-_Key = TypeVar("_Key", int, tuple[int, int])
-_Value = TypeVar("_Value")
-
-OUTSIDE = {
-    *(StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE),
-    *(StopReason.INTERRUPTED, StopReason.NOT_RECORDED),
-}
+OUTSIDE = (StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE, StopReason.INTERRUPTED, StopReason.NOT_RECORDED)
 """Reasons from outside the conversation: a replay only sees that nothing follows."""
-_CUT_SHORT = ("", StopReason.INTERRUPTED.value)
-_ENDS = (RunState.STOP.value, RunState.ERROR.value)
 SHOWN_CHARS = 200
+_Key = tuple[str, str]
+_Shown = Acted | Told
 
 
 class Difference(NamedTuple):
@@ -46,86 +40,73 @@ class Replay(NamedTuple):
     """Answers, calls and words that were played."""
     end: str
     differences: tuple[Difference, ...]
+    """The first one, as what follows it is another run; none when all went as it did."""
 
 
-def replay(run: Recorded, tools: Mapping[str, type[Args]] = SEED_ARGS) -> Replay:
-    """Play `run` to the loop; `tools` are what those of this version take, by name. Calls of a tool that the agent gave
-    itself are taken to fit."""
-    seen: list[Event] = []
-    context = Player(run, TaskContext(_nobody, _nothing, monotonic=lambda: 0.0)).context._replace(record=seen.append)
-    result = run_task(Task(run.request, run.acts), RunConfig(run.most_steps or run.steps + 1, 1.0), context)
-    states = [each.state.value for each in seen if isinstance(each, Entered)]
-    found = (
-        *(*_of_calls(run, seen), *_of_arguments(run, tools), *_of_words(run, seen)),
-        *(*_of_states(run, states), *_of_end(run, result)),
-    )
-    return Replay(len(seen) - len(states), result.reason.value, found)
+def replay(lines: Sequence[Line]) -> Replay:
+    """Raises ValueError when these are not the lines of one run."""
+    run = standing(lines)
+    answers = iter([line.completion for line in lines if isinstance(line, Answered)])
+    theirs = dict[_Key, _Shown]()
+    for line in lines:
+        if isinstance(line, Told) and isinstance(before := theirs.get(_key(line)), Told):  # the run was resumed
+            said = news_of(News(before.pm, before.runtime), News(line.pm, line.runtime))
+            line = Told(line.step_id, before.own, said.pm, said.runtime)
+        if isinstance(line, _Shown):
+            theirs[_key(line)] = line
+    seen = list[Line]()
+
+    def complete(request: Request) -> Completion:
+        for answer in answers:
+            return answer
+        raise ModelFailure("unavailable", "the record ends here")
+
+    def dispatch(call: ToolCall) -> ToolResult:
+        begun = seen[-1]
+        found = theirs.get(("Acted", begun.step_id)) if isinstance(begun, Acting) else None
+        if not isinstance(found, Acted):
+            raise Interrupted
+        return found.result
+
+    def news() -> str | None:
+        step = max(line.step for line in seen if isinstance(line, Answered))
+        told = theirs.get(("Told", str(step)))
+        return News(told.pm, told.runtime) if isinstance(told, Told) else None
+
+    config = RunConfig(run.opened.most_steps or run.steps + 1, math.inf)
+    context = TaskContext(complete, dispatch, news, seen.append, monotonic=lambda: 0.0)
+    result = run_task(Task(run.opened.request, run.opened.acts), config, context)
+    mine = {_key(line): line for line in seen if isinstance(line, _Shown)}
+    found = *_of_lines(theirs, mine, run.steps), *_of_end(run.end, result)
+    return Replay(sum(isinstance(line, Answered) for line in seen) + len(mine), result.reason.value, found[:1])
 
 
-def _nobody(request: Request) -> Completion:
-    raise ModelFailure("unavailable", "the record ends here")
+def _key(line: _Shown) -> _Key:
+    return type(line).__name__, line.step_id
 
 
-def _nothing(call: ToolCall) -> ToolResult:
-    raise AssertionError("unreachable: no answer is given beyond the record")
+def _of_lines(theirs: Mapping[_Key, _Shown], mine: Mapping[_Key, _Shown], last: int) -> Iterator[Difference]:
+    """What only one of them has counts up to the last step, which may have been cut short."""
+    for key in {**theirs, **mine}:
+        was, now = _facts(theirs.get(key)), _facts(mine.get(key))
+        if was != now and (key in theirs or mine[key].step < last):
+            yield Difference(key[1], was[:SHOWN_CHARS], now[:SHOWN_CHARS])
 
 
-def _of_calls(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
-    """Calls that were answered in one of the two alone, or in another way."""
-    mine = {(each.step, each.number): Done(each.call, each.result) for each in seen if isinstance(each, Acted)}
-    if run.end in _CUT_SHORT:  # what its last reply called for was not answered, and is so now
-        mine = {place: done for place, done in mine.items() if place in run.done or place[0] < run.steps}
-    yield from _between(
-        mine, run.done, lambda done: f"{done.call.name} {done.call.args}: {done.result}", "{0[0]}.{0[1]}"
-    )
+def _facts(line: _Shown | None) -> str:
+    match line:
+        case Acted():
+            return f"{line.tool_name} {line.args}: {line.result}"
+        case Told():
+            return "\n\n".join(filter(None, (line.own, line.pm, line.runtime)))
+    return "nothing"
 
 
-def _of_arguments(run: Recorded, tools: Mapping[str, type[Args]]) -> Iterator[Difference]:
-    """Calls that this version would refuse, or would not refuse any more."""
-    own = {tool.name for tool in run.request.tools} - tools.keys()
-    for (step, number), done in sorted(run.done.items()):
-        if done.result.detail in ("not_run", "cut_short") or done.call.name in own:
-            continue
-        try:
-            fitting(tools[done.call.name], done.call.args)
-            now = ""
-        except ValueError as error:
-            now = str(error)
-        except KeyError:
-            now = f"no such tool: {done.call.name!r}"
-        refused = done.result.error_code == VALIDATION
-        if bool(now) is not refused:
-            was = done.result.payload if refused else "the call was carried out"
-            yield Difference(f"{step}.{number}", was[:SHOWN_CHARS], (now or "the call fits")[:SHOWN_CHARS])
-
-
-def _of_words(run: Recorded, seen: list[Event]) -> Iterator[Difference]:
-    mine = {each.step: each.text for each in seen if isinstance(each, Told)}
-    if run.end in _CUT_SHORT and run.steps not in run.told:
-        mine.pop(run.steps, None)
-    yield from _between(mine, {step: words.text for step, words in run.told.items()}, str, "{0}")
-
-
-def _of_states(run: Recorded, mine: list[str]) -> Iterator[Difference]:
-    """Another way from state to state, up to the end, which may have come from outside."""
-    theirs = [state for state in run.states if state not in _ENDS]
-    if theirs != mine[: len(theirs)]:
-        yield Difference("states", " ".join(theirs), " ".join(mine))
-
-
-def _of_end(run: Recorded, result: RunResult) -> Iterator[Difference]:
-    goes_on = result.reason is StopReason.MODEL_UNAVAILABLE  # the record had no further answer
-    if run.end == StopReason.AWAITING_APPROVAL.value and result.reason in MAY_AWAIT:
-        return  # that somebody is waited for is not told by the conversation
-    if run.end in (*_CUT_SHORT, result.reason.value) or (goes_on and run.end in {each.value for each in OUTSIDE}):
+def _of_end(recorded: str, result: RunResult) -> Iterator[Difference]:
+    if recorded == StopReason.AWAITING_APPROVAL.value and result.reason in MAY_AWAIT:
+        return  # the record does not say that an approval is pending
+    goes_on = result.reason in (StopReason.MODEL_UNAVAILABLE, StopReason.INTERRUPTED)  # there was nothing more
+    if recorded in ("", StopReason.INTERRUPTED.value, result.reason.value):
         return
-    yield Difference("end", run.end, "it goes on" if goes_on else result.reason.value)
-
-
-def _between(
-    mine: Mapping[_Key, _Value], theirs: Mapping[_Key, _Value], shown: Callable[[_Value], str], where: str
-) -> Iterator[Difference]:
-    for key in sorted(mine.keys() | theirs.keys()):
-        if mine.get(key) != theirs.get(key):
-            was, now = (shown(side[key])[:SHOWN_CHARS] if key in side else "nothing" for side in (theirs, mine))
-            yield Difference(where.format(key), was, now)
+    if not goes_on or recorded not in {each.value for each in OUTSIDE}:
+        yield Difference("end", recorded, "it goes on" if goes_on else result.reason.value)

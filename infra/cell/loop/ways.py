@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
-from infra.cell.loop.context.images import shown_by
+from infra.cell.loop.images import shown_by
 from infra.cell.loop.operations import calls_of, event_of, message_of, said
 from infra.cell.protocol.operations import MESSAGE
 from infra.cell.protocol.read import NotTaken, Requested, Words, has_call, means_operations, read

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import Event
+from infra.cell.loop.record import Line
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import (
     RECALL,
@@ -203,7 +203,7 @@ class RecallOfRun:
     def tools(self) -> tuple[Tool, ...]:
         return (recall_tool(self._context.places.mind, self._context.now, self._found),)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: Line) -> None:
         self.citations.seen(event)
 
     def _found(self, hits: Sequence[Hit]) -> None:

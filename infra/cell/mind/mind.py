@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.interruption import Interrupted, Interruption
-from infra.cell.loop.loop import Acted, Event, RunResult
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Line
 from infra.cell.mind.context import Reads, RecallOfRun
 from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
 from infra.cell.mind.record import Recorder
@@ -130,7 +131,7 @@ class MindRun:
 
         return preflight.problem(self._context)
 
-    def record(self, event: Event) -> None:
+    def record(self, event: Line) -> None:
         """What the loop did: a line of events for each act. Raises NotRecorded."""
         self._has_noted |= isinstance(event, Acted) and event.call.name == NOTE and event.result.ok
         self._recall.record(event)

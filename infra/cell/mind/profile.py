@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from infra.cell.loop.loop import Answered, Event
+from infra.cell.loop.record import Answered, Line
 from infra.cell.mind.history import Run
 from infra.shared.mind.layout import HEALTH
 from infra.shared.redacted_file import RedactedFile
@@ -25,7 +25,7 @@ class Citations:
         """By `path#id`, also of what was recalled."""
         self._cited = set[str]()
 
-    def seen(self, event: Event) -> None:
+    def seen(self, event: Line) -> None:
         if isinstance(event, Answered):
             said = str(event.completion.content)
             for where in self.shown.keys() - self._cited:

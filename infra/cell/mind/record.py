@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import Acted, Answered, Entered, Event, NotRecorded, RunResult, Told
-from infra.cell.loop.ways import News
+from infra.cell.loop.loop import NotRecorded, RunResult
+from infra.cell.loop.record import Acted, Answered, Entered, Line, Told
 from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted, Trial
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed
@@ -140,7 +140,7 @@ class Recorder:
         self._words, self._ids, self._label = words, tuple(ids[:MOST_LISTED]), label
         self._begins = "went on" if resumed else "began"
 
-    def record(self, event: Event) -> None:
+    def record(self, event: Line) -> None:
         """Raises NotRecorded."""
         if isinstance(event, Entered) and event.state is not RunState.PLAN:
             return
@@ -152,7 +152,7 @@ class Recorder:
                 self._send()
             case Answered(_, completion):
                 self._answered(completion)
-            case Told(steered=News(pm=words)) if words:
+            case Told(pm=words) if words:
                 self._state("said", words)
             case Acted():
                 self._acted(event)
@@ -198,11 +198,11 @@ class Recorder:
         made = MindEvent(
             _type(call, result),
             EventContext(self._ids[0] if self._ids else None, self._skill or None, self._intent),
-            _executed(call, result, event.seconds, checkout),
+            _executed(call, result, event.duration_ms, checkout),
             outcomes,
             self._metadata(_details(call, result), _short(call.name), result.status),
             self._position.run,
-            f"{event.step}.{event.number}",
+            event.step_id,
         )
         self._put(made)
         self._skill = skill_read(call, result) or self._skill
@@ -255,14 +255,14 @@ def _type(call: ToolCall, result: ToolResult) -> EventType:
     return "self_modification" if is_own else "skill_execution"
 
 
-def _executed(call: ToolCall, result: ToolResult, seconds: float, checkout: str) -> Execution:
+def _executed(call: ToolCall, result: ToolResult, duration_ms: int, checkout: str) -> Execution:
     commands: tuple[Command, ...] = ()
     script = call.args.get("command" if call.name == "bash" else "check")
     if call.name in ("bash", NOTE) and isinstance(script, str) and script:
         cwd = os.path.join(checkout, str(call.args.get("cwd", ""))).rstrip("/")
         commands = (Command("bash", ("-c", redacted_and_cut(script, COMMAND_CHARS)), _short(cwd)),)
     status = result.facts.get("exit")
-    return Execution(commands, (status,) if commands and isinstance(status, int) else (), round(seconds * 1000))
+    return Execution(commands, (status,) if commands and isinstance(status, int) else (), duration_ms)
 
 
 def _changed(call: ToolCall, result: ToolResult, checkout: str) -> tuple[ModifiedFile, ...]:

@@ -3,13 +3,13 @@ the answer. Here is only known which calls of this run wait."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from infra.cell.actions import AWAITING, DENIED
 from infra.cell.cell import Cell
 from infra.cell.doors import Refused
-from infra.cell.loop.recorded import Recorded
+from infra.cell.loop.record import Acted, Line
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.tools.tool import Verdict
@@ -32,13 +32,15 @@ class Approvals:
         self.lines = set(answer_lines(seen.document))
         """Directives that are answers, to be ticked with the run."""
 
-    def recall(self, run: Recorded) -> None:
+    def recall(self, lines: Iterable[Line]) -> None:
         """Learn from the record of this run which calls wait."""
-        for _, (call, result) in sorted(run.done.items()):
-            key = call_hash(call.name, call.args)
-            if result.status == AWAITING:
-                self._waiting[key] = next((flag.split(" ")[1] for flag in result.policy_flags if _is_asked(flag)), "")
-            elif result.policy_flags:
+        for line in lines:
+            if not isinstance(line, Acted):
+                continue
+            key = call_hash(line.tool_name, line.args)
+            if line.status == AWAITING:
+                self._waiting[key] = next((flag.split(" ")[1] for flag in line.policy_flags if _is_asked(flag)), "")
+            elif line.policy_flags:
                 self._waiting.pop(key, None)
 
     def awaits(self) -> bool:

@@ -8,12 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from infra.cell.cell import Cell
-from infra.cell.loop.loop import Event, RunResult
-from infra.cell.mind.tasks import TaskEvidence, TaskStatus
+from infra.cell.loop.loop import RunResult
+from infra.cell.mind.tasks import TaskStatus
 from infra.cell.page import PageSeen
+from infra.cell.run.evidence import commits_since, evidence, tips
 from infra.cell.run_states import StopReason
 from infra.cell.runner.job import Job, directive_ids, is_job
-from infra.cell.runner.run_start import RunStart
+from infra.cell.runner.opening import Opening
 from infra.cell.runner.tries import COUNTED, MOST_TRIES, stops_of_task
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.state import Explored
@@ -23,7 +24,6 @@ from infra.shared.repository.git import GitError
 
 if TYPE_CHECKING:
     from infra.cell.runner.task_desk import TaskDesk
-    from infra.cell.runner.task_record import TaskRecord
 
 
 class JobRun:
@@ -31,7 +31,8 @@ class JobRun:
         """Without a job, the run is on directives alone."""
         self._context, self._job = context, job
         self._desk = desk
-        self._record: TaskRecord | None = None
+        self._start: Opening | None = None
+        self._tips = tuple[str, ...]()
         self._began = time.monotonic()
         self._run = ""
 
@@ -65,20 +66,12 @@ class JobRun:
 
         return news
 
-    def begin(self, start: RunStart) -> None:
+    def begin(self, start: Opening) -> None:
         self._run = start.name
         if self._job is None or self._desk is None:
             return
-        if self._job.task:
-            from infra.cell.runner.task_record import TaskRecord
-
-            before = [found for _, found in sorted(start.before.done.items())] if start.before else []
-            self._record = TaskRecord(self._context, start.name, ((each.call, each.result) for each in before))
+        self._start, self._tips = start, tips(self._context) if self._job.task else ()
         self._desk.begin(self._job, start.name)
-
-    def record(self, event: Event) -> None:
-        if self._record:
-            self._record.add(event)
 
     def report(
         self,
@@ -99,8 +92,9 @@ class JobRun:
             desk.end_exploration(job, result, self._run, reads)
             return not directive_ids(tasks)  # those that came meanwhile are reported as ever
         try:
-            evidence = self._record.evidence() if self._record else TaskEvidence()
-            end = desk.end(job, result, evidence, self._is_last_try(result.reason, job.id))
+            lines = self._start.record.lines if self._start else ()
+            did = evidence(self._run, lines, commits_since(context, self._tips))
+            end = desk.end(job, result, did, self._is_last_try(result.reason, job.id))
         except OSError as error:
             context.log.error("task.not_answered", task=job.id, error=str(error))
             title = f"{context.version()} answer not written: Task {job.id}"

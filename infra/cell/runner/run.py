@@ -10,17 +10,19 @@ from collections.abc import Collection, Sequence
 
 from infra.cell import report_titles
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.loop.context.context import Room, Summarised
-from infra.cell.loop.context.images import Loader
-from infra.cell.loop.loop import Acted, Answered, Entered, Event, RunResult, Task, TaskContext, run_task
-from infra.cell.loop.player import Player
+from infra.cell.doors import ModelFailure
+from infra.cell.loop.context import Room
+from infra.cell.loop.images import with_images
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES, RunConfig
+from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Line, ModelFailed
 from infra.cell.loop.ways import BROKEN_REPLIES, News, news_of
 from infra.cell.merged_clones import remove_merged
 from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import gate_of
+from infra.cell.run.patience import ask_patiently
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.budget_notices import BudgetNotices
@@ -28,9 +30,7 @@ from infra.cell.runner.job import directive_ids, is_job
 from infra.cell.runner.job_run import JobRun
 from infra.cell.runner.mind import mind_context
 from infra.cell.runner.new_directives import NewDirectives
-from infra.cell.runner.patient_model import PatientModel
-from infra.cell.runner.run_start import RunStart, start_of
-from infra.cell.runner.transcript import Transcript
+from infra.cell.runner.opening import Opening, open_run
 from infra.cell.runner.tries import Stops, next_try_at, pm_has_moved, stops_of_task, stops_since_word, why_of, words_of
 from infra.cell.runner.web_reads import WebReads
 from infra.cell.services import processes
@@ -41,6 +41,7 @@ from infra.cell.wakes import Wakes
 from infra.shared.boot import OPERATIONS
 from infra.shared.clock import began, timestamp
 from infra.shared.comms import Directive
+from infra.shared.conversation import Completion
 from infra.shared.repository.git import GitError
 from infra.shared.text import first_line
 
@@ -100,7 +101,7 @@ def work_on(
             mind.preflight,
         )
 
-    start = start_of(context, seen, tasks, toolbox_for, look_back, mind.reads)
+    start = open_run(context, seen, tasks, toolbox_for, look_back, mind.reads)
     start = start._replace(request=jobs.asked(start.request))
     position.run = start.name
     reads.began = began(start.name) or reads.began
@@ -110,19 +111,12 @@ def work_on(
     facts = {"directives": ids, "main": seen.commit, "steps_on_record": start.steps}
     context.log.info("run.started", run=start.name, **facts)
     context.status.show(WORKING, about=first_line(start.tasks[0].text))
-    transcript = Transcript(start.transcript, start.name, context.log)
+    start.write(context)
     other_news = jobs.with_news(approvals.news)
     directives = NewDirectives(context, wakes, start.tasks, other_news, start.before is not None)
-    if start.before:
-        transcript.resumed(context.boot.id, context.boot.commit)
-        approvals.recall(start.before)
-    else:
-        transcript.opened(start.request, ids, start.most_steps(context.boot.limits), start.acts)
-
+    approvals.recall(start.record.lines)
     jobs.begin(start)
-    result = _conversation(
-        context, start, toolbox_for(start.acts), position, transcript, directives, approvals, mind, jobs
-    )
+    result = _conversation(context, start, toolbox_for(start.acts), position, directives, approvals, mind, jobs)
     context.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(context)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
@@ -134,7 +128,9 @@ def work_on(
     jobs.rest()
     mind.end(result, [task.id for task in directives.tasks])
     jobs.send()  # behind the mind: then the keep sees there that the task is done
-    transcript.ended(result)  # last: a run that has no end is resumed, and at worst its report comes again
+    start.record.append(
+        Ended(result.reason.value, result.steps, failure or "")
+    )  # last: a run that has no end is resumed, and at worst its report comes again
     return result
 
 
@@ -155,21 +151,21 @@ def end_what_is_left(context: Cell, began: float = 0.0) -> None:
 
 def _conversation(
     context: Cell,
-    start: RunStart,
+    start: Opening,
     toolbox: Toolbox,
     position: Position,
-    transcript: Transcript,
     directives: NewDirectives,
     approvals: Approvals,
     mind: MindRun,
     jobs: JobRun,
 ) -> RunResult:
-    """The loop; over what is on record first."""
+    """The loop; from where its record says that it stands."""
     limits = context.boot.limits
     budgets = BudgetNotices()
+    told = [start.told]
 
-    def record(event: Event) -> None:
-        transcript.add(event)
+    def record(event: Line) -> None:
+        start.record.append(event)
         if isinstance(event, Entered):
             position.step = event.step
             context.status.change(state=event.state.value, steps=event.step)
@@ -178,11 +174,10 @@ def _conversation(
         # Some tools, and a look for new directives, are git calls.
         context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         mind.record(event)
-        jobs.record(event)
-        if isinstance(event, Acted) and event.call.name == "bash":
+        if isinstance(event, Acted) and event.tool_name == "bash":
             note_what_was_left(event)
         match event:
-            case Answered(step, completion) | Summarised(step, answers=(*_, completion)) if step > start.steps:
+            case Answered(completion=completion) | Compacted(answer=Completion() as completion):
                 budgets.note(completion.spent)
 
     def note_what_was_left(after: Acted) -> None:
@@ -190,22 +185,25 @@ def _conversation(
             context.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
             began = time.monotonic()
             result = toolbox.call(call)
-            mind.record(after._replace(call=call, result=result, seconds=time.monotonic() - began))
+            mind.record(Acted.of(after.step_id, call, result, time.monotonic() - began))
 
     def news() -> str | None:
         if context.services:
             processes.reap(context.services.pids)
-        return news_of(News(pm=directives.news()), budgets.news()) or None
+        return news_of(told.pop() if told else "", News(pm=directives.news()), budgets.news()) or None
 
-    task, config = Task(start.request, start.acts), RunConfig(start.most_steps(limits), limits.run_seconds)
+    def failed(failure: ModelFailure, wait_seconds: float | None) -> None:
+        start.record.append(ModelFailed(failure.type, failure.message, wait_seconds))
+
+    task, config = (
+        Task(start.request, start.acts, start.before),
+        RunConfig(start.most_steps(limits), limits.run_seconds),
+    )
     until = time.monotonic() + limits.run_seconds
-    seeing = context._replace(ask=Loader(context.checkout).loaded(context.ask))
-    ask = PatientModel(seeing, directives.wait, transcript.model_failed, until).complete
+    ask = with_images(context.ask_in_time, context.checkout)
+    patient = ask_patiently(context, ask, directives.wait, failed, until)
     room = Room(limits.context_tokens, directives.all_words)
-    live = TaskContext(ask, toolbox.call, news, record, approvals.awaits, room)
-    if start.before is None:
-        return run_task(task, config, live)
-    return run_task(task, config, Player(start.before, live, start.told).context)
+    return run_task(task, config, TaskContext(patient, toolbox.call, news, record, approvals.awaits, room))
 
 
 def _report(

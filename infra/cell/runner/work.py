@@ -14,8 +14,8 @@ from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.life import make_way
 from infra.cell.life.make_way import catch_up, is_outdated
 from infra.cell.loop.loop import RunResult
-from infra.cell.loop.patience import next_run_seconds
 from infra.cell.page import PageSeen
+from infra.cell.run.patience import next_run_seconds
 from infra.cell.run_states import StopReason
 from infra.cell.runner import run
 from infra.cell.runner.exploring import Exploring

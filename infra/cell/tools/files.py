@@ -135,8 +135,7 @@ def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
             "Make a smaller one by a program, and read that",
         )
     kept = spill.keep_image(content)
-    words = f"{path} is an image (sha256 {kept['sha256'][:16]})"
-    return ToolResult(words, facts={"path": path, "lines": 0, "image": kept})
+    return ToolResult(f"{path} is an image ({kept['path']})", facts={"path": path, "lines": 0, "image": kept})
 
 
 def _shown(given: ReadFile, content: bytes, size: int, output_chars: int) -> ToolResult:

@@ -69,11 +69,11 @@ class Spill:
     def keep_image(self, content: bytes) -> dict[str, Any]:
         """The same of an image, which is not cut; gives what is known of it. Raises OSError."""
         os.makedirs(self._directory, exist_ok=True)
-        media_type, digest = media_type_of(content), digest_of(content)
-        path = f"{OUTPUTS}/{digest[:16]}.{ENDINGS[media_type]}"
+        media_type = media_type_of(content)
+        path = f"{OUTPUTS}/{digest_of(content)[:16]}.{ENDINGS[media_type]}"
         self._make_room(len(content))
         RedactedFile(os.path.join(self._checkout, path)).replace(content)
-        return {"media_type": media_type, "bytes": len(content), "sha256": digest, "path": path}
+        return {"media_type": media_type, "path": path}
 
     def _make_room(self, wanted: int) -> None:
         """The oldest go."""

@@ -13,9 +13,9 @@ from infra.cell.actions import ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
+from infra.cell.loop.record import Ended, Opened, RunRecord
 from infra.cell.loop.ways import News
 from infra.cell.protocol.operations import call_of
-from infra.cell.runner.transcript import Transcript
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.hop import Bootstrap
@@ -97,7 +97,7 @@ class _Model:
         return Completion((*words, *blocks), "tool_use", "chance")
 
 
-def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
+def make(seed: int, acts: str, directory: Path, transcript: RunRecord) -> Made:
     """One run, on record in `transcript`."""
     chance = random.Random(seed)
     checkout = directory / "bot" / "main" / "minifram"
@@ -137,11 +137,11 @@ def make(seed: int, acts: str, directory: Path, transcript: Transcript) -> Made:
     )
     tools = () if acts == OPERATIONS else toolbox.tools
     request = Request(("You are.",), (Message("user", (Text("Continue."),)),), tools, transcript_name(seed, acts))
-    transcript.opened(request, ["d1"], MOST_STEPS, acts=acts)
+    transcript.append(Opened(request, acts, ("d1",), MOST_STEPS))
 
-    context = TaskContext(model, toolbox.call, news, transcript.add, lambda: bool(waiting))
+    context = TaskContext(model, toolbox.call, news, transcript.append, lambda: bool(waiting))
     outcome = run_task(Task(request, acts), RunConfig(MOST_STEPS, 1000), context)
-    transcript.ended(outcome)
+    transcript.append(Ended(outcome.reason.value, outcome.steps))
     return Made(outcome, tuple(model.requests))
 
 

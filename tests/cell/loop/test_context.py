@@ -10,13 +10,11 @@ import pytest
 
 from infra.cell.actions import ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.context import summarise, tokens
-from infra.cell.loop.context.context import KEPT_STEPS, OVERFLOW_SHARE, Room, Summarised
-from infra.cell.loop.context.summarise import AGAIN, COMPACT, FROM_RECORD
-from infra.cell.loop.loop import Answered, Event, RunResult, Task, TaskContext, run_task
-from infra.cell.loop.player import Player
+from infra.cell.loop import context
+from infra.cell.loop.context import COMPACT, FROM_RECORD, GO_ON, KEPT_STEPS, OVERFLOW_SHARE, Room
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.recorded import recorded
+from infra.cell.loop.record import Answered, Compacted, Line, standing
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolUse, Usage, to_plain
@@ -63,12 +61,13 @@ class Worker:
 
 
 def size_of(request: Request) -> int:
-    return tokens.bytes_before_messages(request) + sum(map(tokens.bytes_of, request.messages))
+    frame = len(json.dumps(to_plain(request._replace(messages=())), ensure_ascii=False).encode())
+    return frame + sum(map(context.bytes_of, request.messages))
 
 
-def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Event]]:
+def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Line]]:
     """One run on a budget of `most` tokens, with what happened."""
-    seen: list[Event] = []
+    seen: list[Line] = []
 
     def give(given: Any, seconds: float) -> ToolResult:
         return ToolResult(f"{given.number:05}" + "x" * given.length)
@@ -81,7 +80,7 @@ def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult
     return outcome, seen
 
 
-def of(kind: type[Any], seen: list[Event]) -> list[Any]:
+def of(kind: type[Any], seen: list[Line]) -> list[Any]:
     return [event for event in seen if isinstance(event, kind)]
 
 
@@ -90,7 +89,7 @@ def test_what_fits_is_left_as_it_is() -> None:
     model = Worker(10)
     outcome, seen = run(model, 1_000_000)
     assert outcome == RunResult(StopReason.COMPLETED, "All done.", 11)
-    assert not of(Summarised, seen)
+    assert not of(Compacted, seen)
     for before, after in zip(model.requests, model.requests[1:], strict=False):
         assert after.messages[: len(before.messages)] == before.messages
 
@@ -98,13 +97,13 @@ def test_what_fits_is_left_as_it_is() -> None:
 def test_the_providers_count_is_believed() -> None:
     """It says a token for each byte: the budget is reached after a third of what was thought."""
     model = Worker(12, length=3000)
-    assert not of(Summarised, run(model, 20_000)[1])
+    assert not of(Compacted, run(model, 20_000)[1])
     model = Worker(12, length=3000)
     model.usage = Usage(input_tokens=100, cache_write_tokens=100, cache_read_tokens=10**9)
     _, seen = run(model, 20_000)
-    assert of(Summarised, seen)[0].tokens_before < 30_000
-    assert tokens.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
-    assert tokens.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == tokens.LEAST_TOKENS_PER_BYTE
+    assert of(Compacted, seen)[0].tokens_before < 30_000
+    assert context.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
+    assert context.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == context.LEAST_TOKENS_PER_BYTE
 
 
 def test_the_size_is_that_of_what_is_sent() -> None:
@@ -121,7 +120,7 @@ def test_over_the_budget_the_model_sums_up() -> None:
     """Asked at the end of the same conversation; it goes on with the opening, that text, a reminder, the last steps."""
     model = Worker(40, length=10, say=2000)
     outcome, seen = run(model, 20_000, steps=38)
-    [summed] = of(Summarised, seen)
+    [summed] = of(Compacted, seen)
     [asked] = model.summaries
     at = next(n for n, request in enumerate(model.requests) if "Summary" in str(request.messages))
     before, after = model.requests[at - 1], model.requests[at]
@@ -135,11 +134,11 @@ def test_over_the_budget_the_model_sums_up() -> None:
     assert (opening,) == OPENING
     assert summary == Message("assistant", (Text("Summary 1."),))
     assert go_on.role == "user"
-    assert go_on.content[0] == Text(f"{summarise.GO_ON}\n\n{REMINDER}")
+    assert go_on.content[0] == Text(f"{GO_ON}\n\n{REMINDER}")
     assert 2 <= len(last) <= 2 * KEPT_STEPS
     assert tuple(last[:-2]) == before.messages[len(before.messages) - len(last) + 2 :]
     whole(after)
-    assert (summed.by_model, summed.words) == (True, "Summary 1.")
+    assert (summed.answer, words_of(summed)) == (says("Summary 1."), "Summary 1.")
     assert summed.tokens_after < summed.tokens_before / 2
 
 
@@ -157,12 +156,18 @@ def test_over_the_budget_again_it_sums_up_again() -> None:
     model = Worker(200, length=10, say=2000)
     outcome, seen = run(model, 20_000, steps=200)
     assert outcome.reason is StopReason.MAX_STEPS
-    assert len(of(Summarised, seen)) == len(model.summaries)
+    assert len(of(Compacted, seen)) == len(model.summaries)
     assert len(model.summaries) > 2
     assert "Summary 1." in str(model.summaries[1].messages), "the next is made with the one before in sight"
     assert max(map(size_of, model.requests)) <= 20_000 * 3
     for request in (*model.requests, *model.summaries):
         whole(request)
+
+
+def words_of(summed: Compacted) -> str:
+    block = summed.messages[0].content[0]
+    assert isinstance(block, Text)
+    return block.text
 
 
 BAD = {
@@ -174,26 +179,16 @@ BAD = {
 
 
 @each_row("problem", BAD)
-def test_a_reply_that_is_no_summary_is_asked_for_once_more(problem: str) -> None:
-    """Then the record speaks: each call and the first line of what came of it. Nothing is run."""
+def test_for_a_reply_that_is_no_summary_the_record_speaks(problem: str) -> None:
+    """Each call and the first line of what came of it. Nothing is run."""
     model = Worker(40, length=10, say=2000)
     model.summary = lambda request: BAD[problem]
     outcome, seen = run(model, 20_000, steps=38)
-    [summed] = of(Summarised, seen)
+    [summed] = of(Compacted, seen)
     assert outcome.reason is StopReason.MAX_STEPS
-    assert len(model.summaries) == len(summed.answers) == summarise.ATTEMPTS
-    [asked] = texts(model.summaries[1])
-    assert asked.startswith(COMPACT)
-    assert AGAIN.partition("{problem}")[2] in asked
-    assert problem in asked
-    assert not summed.by_model
-    assert summed.words.startswith(FROM_RECORD)
-    assert '- give {"length": 10, "number": 7} -> 00007xxxxxxxxxx' in summed.words
-
-    model = Worker(40, length=10, say=2000)
-    model.summary = lambda request: BAD[problem] if len(model.summaries) == 1 else says("Better.")
-    [summed] = of(Summarised, run(model, 20_000, steps=38)[1])
-    assert (summed.by_model, summed.words) == (True, "Better.")
+    assert summed.answer is None
+    assert words_of(summed).startswith(FROM_RECORD)
+    assert "- give {'length': 10, 'number': 7} -> 00007xxxxxxxxxx" in words_of(summed)
 
 
 def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> None:
@@ -206,11 +201,12 @@ def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> No
             Message("user", (Answer(f"{n}", f"{n}\nmore", is_error=n == 999),)),
         )
     ]
-    words = summarise.from_record(steps, "What was before.")
+    before = (Message("assistant", (Text("What was before."),)), Message("user", (Text(GO_ON),)))
+    words = context.from_record([*before, *steps])
     assert words.startswith("What was before.\n\n")
     assert words.endswith("-> error: 999")
-    assert len(words.splitlines()) == summarise.RECORD_LINES + 4
-    assert len(words) < summarise.SUMMARY_CHARS
+    assert len(words.splitlines()) == context.RECORD_LINES + 4
+    assert len(words) < context.SUMMARY_CHARS
 
 
 def fails(kind: str) -> Callable[[Request], Completion]:
@@ -226,7 +222,7 @@ def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() ->
     model.summary = fails("unavailable")
     outcome, seen = run(model, 20_000, steps=38)
     assert outcome.reason is StopReason.MAX_STEPS
-    assert [summed.by_model for summed in of(Summarised, seen)] == [False]
+    assert [summed.answer is not None for summed in of(Compacted, seen)] == [False]
     model = Worker(40, length=10, say=2000)
     model.summary = fails("budget_exhausted")
     assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE
@@ -240,8 +236,8 @@ def test_a_provider_that_takes_less_is_asked_again_behind_a_summary() -> None:
     model.most_bytes = 100_000
     outcome, seen = run(model, 1_000_000)
     assert outcome.reason is StopReason.COMPLETED
-    first, *more = of(Summarised, seen)
-    assert first.by_model
+    first, *more = of(Compacted, seen)
+    assert first.answer
     assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
     assert len(more) > 1
     assert all(summed.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for summed in more)
@@ -258,24 +254,13 @@ def test_what_no_summary_mends_ends_the_run() -> None:
     model.most_bytes = 60_000
     outcome, seen = run(model, 1_000_000)
     assert outcome.reason is StopReason.COMPLETED, "its results are in the summaries alone"
-    assert [summed.by_model for summed in of(Summarised, seen)] == [False, True]
+    assert [summed.answer is not None for summed in of(Compacted, seen)] == [False, True]
 
 
 def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
-    """A run that is gone on with stands where it stood: behind its summary, with the same conversation."""
+    """A run that is gone on with stands behind its summary, with the same conversation."""
     model = Worker(40, length=10, say=2000)
     _, seen = run(model, 20_000, steps=38)
-    at = next(n for n, event in enumerate(seen) if isinstance(event, Summarised))
+    at = next(n for n, event in enumerate(seen) if isinstance(event, Compacted))
     after = model.requests[[isinstance(each, Answered) for each in seen[:at]].count(True)]
-    for more in (0, 1):  # the answer after it is on record, or not
-        before = recorded(as_lines(seen[: at + 1 + more]))
-        fresh = Worker(0)
-        record: list[Event] = []
-        live = TaskContext(fresh, Toolbox([]).call, record=record.append, room=Room(20_000, lambda: REMINDER))
-        player = Player(before, live)
-        outcome = run_task(Task(REQUEST), RunConfig(38, 1e9), player.context)
-        assert outcome.text == "All done."
-        assert fresh.summaries == []
-        assert not of(Summarised, record)
-        [asked] = fresh.requests
-        assert asked.messages[: len(after.messages)] == after.messages
+    assert standing(as_lines(seen[: at + 1])).messages == list(after.messages)

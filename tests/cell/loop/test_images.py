@@ -13,10 +13,9 @@ import pytest
 from infra.cell.actions import ToolCall
 from infra.cell.actions import ToolResult as Done
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.context.images import MOST_SHOWN, KeptImage, Loader, shown_by
-from infra.cell.loop.context.tokens import IMAGE_BYTES, bytes_of
-from infra.cell.loop.loop import Acted
-from infra.cell.loop.recorded import recorded
+from infra.cell.loop.context import IMAGE_BYTES, bytes_of
+from infra.cell.loop.images import MOST_SHOWN, shown_by, with_images
+from infra.cell.loop.record import Acted
 from infra.cell.loop.ways import ByOperations, ByTools
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.spill import MOST_TOGETHER
@@ -60,7 +59,7 @@ def told(way: ByTools | ByOperations, use: ToolCall, result: Done) -> Message:
 def sent(directory: Path, *messages: Message) -> Request:
     """As the door gets it."""
     model = Canned([says("ok")])
-    Loader(str(directory)).loaded(model)(OPENING._replace(messages=(*OPENING.messages, *messages)))
+    with_images(model, str(directory))(OPENING._replace(messages=(*OPENING.messages, *messages)))
     return model.requests[0]
 
 
@@ -72,7 +71,7 @@ def test_an_image_is_read_as_one(box: Toolbox, tmp_path: Path) -> None:
     (block,) = request.messages[-1].content
     assert isinstance(block, ToolResult)
     assert (block.is_error, block.images) == (False, (Image("image/png", DATA),))
-    assert block.content.startswith("dot.png is an image (sha256 ")
+    assert block.content.startswith("dot.png is an image (logs/outputs/")
     (kept,) = (tmp_path / "logs/outputs").iterdir()
     assert (kept.suffix, kept.read_bytes()) == (".png", PNG)
 
@@ -110,20 +109,20 @@ def test_an_image_that_is_too_large_is_refused_in_words(box: Toolbox, tmp_path: 
 def test_the_record_has_no_image_but_its_file_and_a_resumed_run_sees_it(box: Toolbox, tmp_path: Path) -> None:
     """Kind, size, digest and path; when the file is gone or is another, words stand for it."""
     use, result = read(box)
-    lines = as_lines([Acted(1, 1, use, result, 0.1)])
-    assert DATA not in json.dumps(lines)
-    fact = lines[-1]["facts"]["image"]
-    assert fact.keys() == {"media_type", "bytes", "sha256", "path"}
-    again = recorded(lines).done[1, 1][1]
+    act = as_lines([Acted.of("1.1", use, result, 0.1)])[-1]
+    assert isinstance(act, Acted)
+    assert DATA not in str(act)
+    path = f"logs/outputs/{hashlib.sha256(PNG).hexdigest()[:16]}.png"
+    assert act.facts["image"] == {"media_type": "image/png", "path": path}
 
-    message = told(ByTools(), use, again)
-    kept = tmp_path / fact["path"]
+    message = told(ByTools(), use, act.result)
+    kept = tmp_path / path
     assert sent(tmp_path, message).images == (Image("image/png", DATA),)
     for change in (lambda: kept.write_bytes(PNG[:-1] + b"x"), kept.unlink):
         change()
         request = sent(tmp_path, message)
         assert request.images == ()
-        assert f"[image: image/png, {len(PNG)} bytes, not kept any more]" in str(request.messages[-1])
+        assert "[image: image/png, not kept any more]" in str(request.messages[-1])
 
 
 @pytest.mark.parametrize(
@@ -131,9 +130,10 @@ def test_the_record_has_no_image_but_its_file_and_a_resumed_run_sees_it(box: Too
     [
         None,
         "x",
-        {"media_type": "image/bmp", "bytes": 1, "sha256": "a", "path": "a"},
-        {"media_type": "image/png", "bytes": "1", "sha256": "a", "path": "a"},
-        {"media_type": "image/png", "bytes": 1, "sha256": "a"},
+        {"media_type": "image/bmp", "path": "logs/outputs/0123456789abcdef.png"},
+        {"media_type": "image/png", "path": 1},
+        {"media_type": "image/png", "path": "logs/outputs/../../secret.png"},
+        {"media_type": "image/png"},
     ],
 )
 def test_a_record_may_hold_anything(fact: object) -> None:
@@ -145,7 +145,7 @@ def test_a_record_may_hold_anything(fact: object) -> None:
 def test_no_other_file_is_sent_than_what_was_kept(tmp_path: Path, path: str) -> None:
     """Whatever a record says."""
     (tmp_path / "dot.png").write_bytes(PNG)
-    known = KeptImage("image/png", "", path, "0" * 64, 1)
+    known = Image("image/png", path)
     assert sent(tmp_path, Message("user", (known,))).images == ()
 
 
@@ -153,7 +153,7 @@ def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> No
     """What the provider was sent it is sent again, so that it can cache it; the record's file may go meanwhile."""
     message = told(ByTools(), *read(box))
     model = Canned([says("ok")] * 3)
-    ask = Loader(str(tmp_path)).loaded(model)
+    ask = with_images(model, str(tmp_path))
     request = OPENING._replace(messages=(*OPENING.messages, message))
     ask(request)
     (path,) = (tmp_path / "logs/outputs").iterdir()
@@ -175,7 +175,7 @@ def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: P
     (tmp_path / "two.png").write_bytes(PNG + b"2")
     both = request._replace(messages=(*request.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
     model = Canned([fail, says("ok"), says("ok"), says("ok")])
-    ask = Loader(str(tmp_path)).loaded(model)
+    ask = with_images(model, str(tmp_path))
     if kind == "provider_error":
         with pytest.raises(ModelFailure):
             ask(request)
@@ -189,7 +189,7 @@ def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: P
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
     """So a screenshot does not bring a conversation to its end."""
-    large = Image("image/png", "A" * 4_000_000)
+    large = Image("image/png", "logs/outputs/0123456789abcdef.png")
     for block in (large, ToolResult("a", "x", images=(large,))):
         assert IMAGE_BYTES < bytes_of(Message("user", (block,))) < IMAGE_BYTES + 200
 
@@ -200,14 +200,14 @@ def test_the_last_images_are_sent_and_older_ones_are_words(tmp_path: Path) -> No
         messages = []
         for number in range(12):
             content = PNG.ljust(size, b"%d" % (number % 10))
-            path = f"logs/outputs/{number:016x}.png"
+            path = f"logs/outputs/{hashlib.sha256(content).hexdigest()[:16]}.png"
             (tmp_path / "logs/outputs").mkdir(parents=True, exist_ok=True)
             (tmp_path / path).write_bytes(content)
-            image = KeptImage("image/png", "", path, hashlib.sha256(content).hexdigest(), len(content))
+            image = Image("image/png", path)
             messages.append(Message("assistant", (ToolUse(f"c{number}", "read_file", {}),)))
             messages.append(Message("user", (ToolResult(f"c{number}", "", images=(image,)) if number % 3 else image,)))
         request = sent(tmp_path, *messages)
         assert len(request.images) == shown
         assert len(images_of(request.messages[-1].content[0])) == 1
-        assert f"read_file logs/outputs/{0:016x}.png" in str(request.messages[2])
+        assert "not shown now; read_file logs/outputs/" in str(request.messages[2])
     assert MOST_TOGETHER * 4 // 3 >= MOST_IMAGES_CHARS, "what a request holds is kept"

@@ -11,8 +11,9 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop import loop, progress, ways
-from infra.cell.loop.loop import Acted, Acting, Answered, Entered, Event, RunResult, Task, TaskContext, Told, run_task
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
+from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Told, args_hash
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
@@ -177,7 +178,7 @@ def test_time_is_bounded_between_steps() -> None:
 def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
     """Two hundred calls in one reply cannot outrun it; what was not run says so."""
     bench = Bench(seconds_per_call=10)
-    seen: list[Event] = []
+    seen: list[Line] = []
     many = calls(*(note("on", str(n)) for n in range(200)))
 
     assert bench.run(Canned([many]), seconds=25, record=seen.append).reason is StopReason.MAX_WALL_TIME
@@ -190,7 +191,7 @@ def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
 def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     """What the same reply calls for afterwards is not done, and no more is asked."""
     bench = Bench()
-    seen: list[Event] = []
+    seen: list[Line] = []
     model = Canned([calls(note("a", "1"), ToolUse("2", "leave", {}), note("b", "3"), text="Off.")])
 
     assert bench.run(model, record=seen.append) == RunResult(StopReason.HANDED_OVER, "Off.", 1)
@@ -198,7 +199,7 @@ def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     assert bench.did == ["a"]
     last = [event for event in seen if isinstance(event, Acted)][-1]
     assert last.result == ToolResult.err("not_run", loop.NOT_RUN)
-    assert seen[-1] == Entered(1, RunState.STOP)
+    assert seen[-1] == Entered("1", RunState.STOP)
 
 
 def test_a_model_that_fails_ends_it() -> None:
@@ -274,15 +275,16 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
 def test_everything_that_happens_is_recorded_with_its_duration() -> None:
     """Each answer of the model, each call before and after it, and what the model is told beside results."""
     bench = Bench(seconds_per_call=2.5)
-    seen: list[Event] = []
+    seen: list[Line] = []
     first, last = calls(note("a")), says("Done.")
 
     bench.run(Canned([first, last]), record=seen.append, news=lambda: "Look out.")
 
+    call, hashed = ToolCall(*note("a")), args_hash({"words": "a"})
     assert seen == [
-        *(Entered(0, RunState.INIT), Entered(1, RunState.PLAN), Answered(1, first, 0.0)),
-        *(Entered(1, RunState.EXECUTE_TOOL), Acting(1, 1, ToolCall(*note("a")))),
-        *(Acted(1, 1, ToolCall(*note("a")), ToolResult("noted a"), 2.5), Entered(1, RunState.OBSERVE)),
-        *(Told(1, "Look out.", "Look out."), Entered(2, RunState.PLAN), Answered(2, last, 0.0)),
-        *(Entered(2, RunState.RESPOND), Entered(2, RunState.STOP)),
+        *(Entered("0", RunState.INIT), Entered("1", RunState.PLAN), Answered("1", first)),
+        *(Entered("1", RunState.EXECUTE_TOOL), Acting("1.1", "note", hashed)),
+        *(Acted.of("1.1", call, ToolResult("noted a"), 2.5), Entered("1", RunState.OBSERVE)),
+        *(Told("1", runtime="Look out."), Entered("2", RunState.PLAN), Answered("2", last)),
+        *(Entered("2", RunState.RESPOND), Entered("2", RunState.STOP)),
     ]

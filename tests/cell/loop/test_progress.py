@@ -9,8 +9,7 @@ import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop import progress
-from infra.cell.loop.loop import Event, RunResult, Task, TaskContext, run_task
-from infra.cell.loop.player import Player
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import (
     DENIED_TO_END,
     FAILED_TO_TELL,
@@ -21,11 +20,10 @@ from infra.cell.loop.progress import (
     RunConfig,
     stop_reason,
 )
-from infra.cell.loop.recorded import recorded
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import Completion, ToolUse
-from tests.cell.loop.records import OPENING, as_lines
+from tests.cell.loop.records import OPENING
 from tests.cell.loop.replies import Canned, calls, says, texts
 from tests.cell.tools.made import tool
 
@@ -160,14 +158,3 @@ def test_however_many_calls_of_one_reply_fail_the_model_is_warned_before_the_run
 def test_what_waits_for_the_pm_is_not_stuck() -> None:
     """Its end says what it waits for."""
     assert run(Canned(turns()), "ok", awaits=lambda: True).reason is StopReason.AWAITING_APPROVAL
-
-
-def test_a_run_from_its_record_comes_to_the_same_count() -> None:
-    """What was seen is on record."""
-    seen: list[Event] = []
-    cut = 7
-    run(Canned([*turns(cut, 2), says("Cut.")]), "ok", record=seen.append)
-    before = recorded(as_lines([event for event in seen if event.step <= cut]))
-    player = Player(before, TaskContext(Canned(turns(kinds=2)), lambda call: ToolResult("ok", facts={"exit": 0})))
-    outcome = run_task(Task(OPENING), RunConfig(99, 99), player.context)
-    assert outcome == RunResult(StopReason.NO_OP_LOOP, "", 2 + IDLE_TO_END)

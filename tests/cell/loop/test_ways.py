@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.actions import ToolResult
-from infra.cell.loop.loop import Acted, Event, RunResult, Task, TaskContext, run_task
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.operations import event_of
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.recorded import OPENED, recorded
+from infra.cell.loop.record import Acted, Ended, Line, Opened, Told
 from infra.cell.loop.replay import replay
-from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, news_of
+from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News
 from infra.cell.run_states import StopReason
 from infra.cell.tools.bash import Bash
 from infra.cell.tools.files import DeleteFile, ReadFile
@@ -25,7 +25,6 @@ from infra.cell.tools.hop import Bootstrap
 from infra.cell.tools.tool import SideEffect, Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
-from tests.cell.loop.records import as_lines
 from tests.cell.loop.replies import Canned, bash, calls, says, texts
 from tests.cell.loop.workbench import Workbench
 
@@ -52,7 +51,7 @@ class Run:
     ) -> None:
         self.bench = Workbench(directory, gate)
         self.model = Canned([reply if isinstance(reply, Completion) else says(reply) for reply in replies])
-        self.seen: list[Event] = []
+        self.seen: list[Line] = []
         waiting = iter(news)
         context = TaskContext(self.model, self.bench.toolbox.call, lambda: next(waiting, None), self.seen.append)
         self.outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(20, 100), context)
@@ -179,10 +178,8 @@ def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
     pm = {"type": "userMessage", "status": "ok", "text": "Be quick.", "from": "pm"}
     assert run.told(1)[1:] == [pm, pm | {"text": "90 % of the budget are used", "from": "runtime"}]
     assert run.told(2)[1:] == [pm | {"text": "The PM approves everything.", "from": "runtime"}]
-    told = {step: words.steered for step, words in recorded(as_lines(run.seen)).told.items()}
-    assert isinstance(told[1], News)
-    assert (told[1].pm, told[1].runtime) == (both.pm, both.runtime)
-    assert news_of(told[2]).pm == ""
+    first, second, *_ = [line for line in run.seen if isinstance(line, Told)]
+    assert (first.pm, first.runtime, second.pm) == (both.pm, both.runtime, "")
 
 
 @pytest.mark.attack("S51")
@@ -248,20 +245,12 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
         gate=gate,
     )
     assert run.outcome.reason is StopReason.COMPLETED
-    lines = as_lines(run.seen)
-    lines[0]["kind"] = OPENED["operations"]
-    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": run.outcome.reason.value}
-    again = recorded([*lines, end])
-    assert again.acts == "operations"
-    found = replay(again)
-    assert found.differences == ()
-    assert found.end == StopReason.COMPLETED.value
+    lines = [Opened(REQUEST, OPERATIONS), *run.seen, Ended(run.outcome.reason.value)]
+    found = replay(lines)
+    assert (found.differences, found.end) == ((), StopReason.COMPLETED.value)
     acted = [event for event in run.seen if isinstance(event, Acted)]
     sent = [event for n in range(1, len(run.model.requests)) for event in run.told(n) if "operation" in event]
     assert [event_of(each.call, each.result).plain() for each in acted] == sent
-    assert [event_of(done.call, done.result).plain() for _, done in sorted(again.done.items())] == sent
-    worse = recorded([*[line for line in lines if line["kind"] != "acted" or line["step_id"] != "1.1"], end])
-    assert replay(worse).differences != ()
 
 
 _LISTS = ("shell", "readFile", "deleteFile", "ls", "message")
@@ -313,11 +302,9 @@ def _fake() -> Toolbox:
 @given(st.lists(_REPLIES, min_size=1, max_size=12), st.sampled_from(["end_turn", MAX_TOKENS]))
 def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str) -> None:
     """A hundred of them: the same calls, words and end."""
-    seen: list[Event] = []
+    seen: list[Line] = []
     replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
     context = TaskContext(Canned(replies), _fake().call, record=seen.append)
     outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(len(replies), 100), context)
-    lines = as_lines(seen)
-    lines[0] |= {"kind": OPENED["operations"], "most_steps": len(replies)}
-    end = {"at": "2026-01-31T10:00:09.000Z", "kind": "ended", "run_id": "run-1", "end": outcome.reason.value}
-    assert replay(recorded([*lines, end])).differences == ()
+    opened = Opened(REQUEST, OPERATIONS, most_steps=len(replies))
+    assert replay([opened, *seen, Ended(outcome.reason.value)]).differences == ()

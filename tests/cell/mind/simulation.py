@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import Acted, Entered, NotRecorded, RunResult
+from infra.cell.loop.loop import NotRecorded, RunResult
+from infra.cell.loop.record import Acted, Entered
 from infra.cell.mind.duties import Maintenance, record_of
 from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext, MindRun
@@ -159,13 +160,13 @@ class Life:
             with open(self.mind.places.web_trace, "a") as trace:
                 trace.write(json.dumps({"at": timestamp(self.mind.now), "status": "ok", "origin": origin}) + "\n")
         try:
-            run.record(Entered(1, RunState.PLAN))
+            run.record(Entered("1", RunState.PLAN))
             for number, (name, args) in enumerate(acts, 1):
                 position.step = number
                 call = ToolCall(str(number), name, args)
                 result = toolbox.call(call) if name in ("note", "recall") else self._played(name, args)
                 results.append(result)
-                run.record(Acted(number, 1, call, result, 0.1))
+                run.record(Acted.of(f"{number}.1", call, result, 0.1))
         except NotRecorded:
             end = StopReason.NOT_RECORDED
         if not crashes:

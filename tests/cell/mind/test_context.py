@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.loop.context.tokens import FIRST_TOKENS_PER_BYTE
+from infra.cell.loop.context import FIRST_TOKENS_PER_BYTE
 from infra.cell.mind.context import (
     BYTES_PER_TOKEN,
     TIERS,

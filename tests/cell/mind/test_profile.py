@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from infra.cell.loop.loop import Answered
+from infra.cell.loop.record import Answered
 from infra.cell.mind.history import Run
 from infra.cell.mind.profile import Citations, compile_week
 from infra.shared.conversation import Completion, Text, ToolUse
@@ -29,7 +29,7 @@ def test_a_section_is_cited_by_its_id_or_its_file(said: str, done: str, cited: l
     run = Citations()
     run.shown |= SHOWN
     acts = (Text(said), ToolUse("1", "bash", {"command": done}))
-    run.seen(Answered(1, Completion(acts, "tool_use", "m"), 0.1))
+    run.seen(Answered("1", Completion(acts, "tool_use", "m")))
     told = run.told()
     assert (told["loaded"].keys(), told["cited"]) == (SHOWN.keys(), cited)
     assert all(tokens > 0 for tokens in told["loaded"].values())

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import Acted, Answered, Entered, NotRecorded, RunResult, Told
-from infra.cell.loop.ways import News
+from infra.cell.loop.loop import NotRecorded, RunResult
+from infra.cell.loop.record import Acted, Answered, Entered, Told
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason
@@ -52,14 +52,14 @@ class Bench:
         return self.keep.append(events, NOW)
 
     def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
-        self.recorder.record(Entered(step, RunState.PLAN))
-        self.recorder.record(Acted(step, number, ToolCall("1", name, args), result, 0.0421))
-        self.recorder.record(Entered(step + 1, RunState.PLAN))
+        self.recorder.record(Entered(str(step), RunState.PLAN))
+        self.recorder.record(Acted.of(f"{step}.{number}", ToolCall("1", name, args), result, 0.0421))
+        self.recorder.record(Entered(str(step + 1), RunState.PLAN))
         return self.events()[-1]
 
     def act_unseen(self, step: int) -> None:
-        self.recorder.record(Acted(step, 1, ToolCall("1", "bash", {}), OK, 0.0))
-        self.recorder.record(Entered(step + 1, RunState.PLAN))
+        self.recorder.record(Acted.of(f"{step}.1", ToolCall("1", "bash", {}), OK, 0.0))
+        self.recorder.record(Entered(str(step + 1), RunState.PLAN))
 
     def events(self) -> list[MindEvent]:
         return [each.event for each in logged(self.below.root)]
@@ -68,15 +68,15 @@ class Bench:
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     bench = Bench(tmp_path, words=f"Deploy it to {KEY}.", ids=["0123abcd", "TASK-001"])
     record = bench.recorder.record
-    record(Entered(0, RunState.INIT))
+    record(Entered("0", RunState.INIT))
     assert bench.events() == []
-    record(Entered(1, RunState.PLAN))
+    record(Entered("1", RunState.PLAN))
     words = Completion((Text("I look first.\nThen more."),), "tool_use", "some-model", Usage(100, 5, 20, 3000))
-    record(Answered(1, words, 1.0))
+    record(Answered("1", words, 1000))
     shown = ToolResult("fine\n[exit status 0]", facts={"exit": 0})
-    record(Acted(1, 1, ToolCall("1", "bash", {"command": f"curl {KEY}", "cwd": "src"}), shown, 0.842))
-    record(Told(1, "…", News(pm="Also this.", runtime="no")))
-    record(Entered(2, RunState.PLAN))
+    record(Acted.of("1.1", ToolCall("1", "bash", {"command": f"curl {KEY}", "cwd": "src"}), shown, 0.842))
+    record(Told("1", "…", "Also this.", "no"))
+    record(Entered("2", RunState.PLAN))
     bench.recorder.end(RunResult(StopReason.COMPLETED, "All done.\nReally.", 2))
     began, act, said, ended = bench.events()
     assert (began.event_type, began.metadata.status, began.run_id) == ("task_update", "began", "run-1")

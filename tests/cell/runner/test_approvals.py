@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.recorded import Done, Recorded
+from infra.cell.loop.record import Acted
 from infra.cell.run_states import StopReason
 from infra.cell.runner.approvals import Approvals
 from infra.cell.runner.run import work_on
@@ -310,10 +310,10 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     reply = ToolResult.err(asked.status, asked.words)._replace(policy_flags=("rule 1", *asked.flags))
     made = ToolResult("", policy_flags=("rule 1", "approved 0000000000000000"))
     of_before = reply._replace(policy_flags=("rule 1", "asked"))
-    done = {(1, 1): Done(call("x"), reply), (1, 2): Done(call("y"), of_before), (2, 1): Done(call("y"), made)}
+    acts = {"1.1": (call("x"), reply), "1.2": (call("y"), of_before), "2.1": (call("y"), made)}
 
     it = approvals(cell)
-    it.recall(Recorded("r", Request((), (), ()), (), "", 1, (), done, frozenset(), {}, {}, 0, ""))
+    it.recall(Acted.of(where, *act, 0.0) for where, act in acts.items())
     assert it.awaits()
     cell.tell(f"deny {id}")
     assert f"denies call {id}" in (it.news(cell.context().page.look()) or "")

@@ -19,11 +19,11 @@ from infra.cell.cell import TENDING_SECONDS
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Answered, args_hash, parse
 from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing
 from infra.cell.runner.new_directives import NewDirectives
 from infra.cell.runner.run import work_on
-from infra.cell.runner.transcript import args_hash
 from infra.cell.wakes import Wakes
 from infra.shared.conversation import (
     FIRST_MESSAGE,
@@ -271,7 +271,7 @@ def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: 
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
     record = read(f"{cell.checkout}/logs/transcripts/{name}")
     assert image.data not in record
-    assert hashlib.sha256(png).hexdigest() in record
+    assert f"logs/outputs/{hashlib.sha256(png).hexdigest()[:16]}.png" in record
 
 
 @pytest.mark.fault("F70")
@@ -418,16 +418,18 @@ def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
 
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
     lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    assert [line["state"] for line in lines if line["kind"] == "entered"][-3:] == ["PLAN", "RESPOND", "STOP"]
+    lines = [line for line in lines if line["kind"] != "entered"]
     acts = ["acting", "acted"] * 2
-    assert [line["kind"] for line in lines] == ["opened", "answered", *acts, "answered", "ended"]
-    opened, _, first, done, second, then, _, ended = lines
-    assert opened["schema"] == "minifram.transcript/2"
-    assert opened["system"][0] == FILES["SYSTEM.md"]
+    assert [line["kind"] for line in lines] == ["opened", "answered", *acts, "told", "answered", "ended"]
+    opened, _, first, done, second, then, _, _, ended = lines
+    assert opened["schema"] == "minifram.transcript/3"
+    assert opened["request"]["system"][0] == FILES["SYSTEM.md"]
     assert done["content"] == "out\n"
-    assert then["call"]["input"] == {"command": "exit 3"}
+    assert then["args"] == {"command": "exit 3"}
     assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
-    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "2", None]
-    assert [then[key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", None, []]
+    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "1", "2", None]
+    assert [then[key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", "", []]
     assert then["args_hash"] == second["args_hash"] == args_hash({"command": "exit 3"}) != first["args_hash"]
     assert isinstance(then["duration_ms"], int)
     assert ended["end"] == "completed"
@@ -443,12 +445,14 @@ def test_no_key_is_in_the_transcript(cell: Cell) -> None:
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
     text = read(f"{cell.checkout}/logs/transcripts/{name}")
     assert key not in text
-    lines = [json.loads(line) for line in text.splitlines()]
-    assert lines[1]["content"][0]["text"] == "I try [secret] now."
-    assert lines[1]["usage"]["input_tokens"] == 12345
-    assert lines[3]["call"]["input"] == {"command": "echo is [secret] one"}
-    assert lines[3]["content"] == "is [secret] one\n"
-    assert lines[3]["args_hash"] == args_hash({"command": f"echo is {key} one"})
+    lines = parse(text.encode())
+    [answer, _] = [line for line in lines if isinstance(line, Answered)]
+    [act] = [line for line in lines if isinstance(line, Acted)]
+    assert answer.completion.text == "I try [secret] now."
+    assert answer.completion.usage.input_tokens == 12345
+    assert act.args == {"command": "echo is [secret] one"}
+    assert act.content == "is [secret] one\n"
+    assert act.args_hash == args_hash({"command": f"echo is {key} one"})
 
 
 @pytest.mark.heavy

@@ -6,7 +6,7 @@ import json
 import os
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.recorded import recorded
+from infra.cell.loop.record import parse, standing
 from infra.cell.loop.replay import replay
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
@@ -58,10 +58,10 @@ def test_it_opens_acts_and_reports(cell: Cell) -> None:
 
     directory = f"{cell.checkout}/logs/transcripts"
     [name] = os.listdir(directory)
-    with open(f"{directory}/{name}") as file:
-        run = recorded(json.loads(line) for line in file)
-    assert run.acts == OPERATIONS
-    assert replay(run).differences == ()
+    with open(f"{directory}/{name}", "rb") as file:
+        lines = parse(file.read())
+    assert standing(lines).opened.acts == OPERATIONS
+    assert replay(lines).differences == ()
 
 
 def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:

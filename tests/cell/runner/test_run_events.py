@@ -14,7 +14,7 @@ from infra.shared.safe_files import Below
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
-from tests.cell.runner.test_resume import session_of_the_command
+from tests.cell.runner.test_opening import session_of_the_command
 from tests.cell.runner.test_run import work
 from tests.shared.mind.events import logged
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from infra.cell.loop.recorded import recorded
+from infra.cell.loop.record import parse, standing
 from infra.cell.loop.replay import replay
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import Request, Text, ToolResult, ToolUse
@@ -51,10 +51,10 @@ def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -
     directory = f"{cell.checkout}/logs/transcripts"
     [name] = os.listdir(directory)
     os.rename(cell.places.mind, f"{cell.places.mind}-gone")
-    with open(f"{directory}/{name}") as file:
-        run = recorded(json.loads(line) for line in file)
-    assert run.request.messages == first.messages
-    assert replay(run).differences == ()
+    with open(f"{directory}/{name}", "rb") as file:
+        lines = parse(file.read())
+    assert standing(lines).opened.request.messages == first.messages
+    assert replay(lines).differences == ()
 
 
 @pytest.mark.heavy

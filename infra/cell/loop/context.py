@@ -1,0 +1,205 @@
+"""A conversation that is kept within a budget of tokens.
+
+Over the budget, or refused by the provider as too long, everything between the opening and the last steps becomes a
+summary, by the model or else from the calls in it; as often as needed, and seldom, because the provider caches what
+stays the same from the start. A token is taken for three bytes until the provider has counted a request; from then on
+for as many bytes as that last request had to a token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from infra.cell.clip import clip
+from infra.cell.doors import ModelFailure
+from infra.cell.loop.record import Compacted
+from infra.shared.conversation import (
+    END_TURN,
+    Completion,
+    Message,
+    Request,
+    Text,
+    ToolResult,
+    ToolUse,
+    Usage,
+    Value,
+    images_of,
+)
+from infra.shared.text import cut
+
+KEPT_STEPS = 4
+"""Of the last steps, each a reply and its results, so many outlive a summary."""
+KEPT_SHARE = 0.2
+"""Of the budget, so much may these take."""
+OVERFLOW_SHARE = 0.9
+"""Of what a provider once refused as too long, so much is the budget from then on."""
+OVERFLOW = "context_overflow"
+NO_MONEY = ("budget_exhausted", "exploration_exhausted")
+FIRST_TOKENS_PER_BYTE = 1 / 3
+"""Careful: English text has some 4 bytes to a token, code and JSON 3."""
+LEAST_TOKENS_PER_BYTE, MOST_TOKENS_PER_BYTE = 1 / 16, 1.0
+"""No token stands for less than a byte; a count outside of these is not believed."""
+IMAGE_BYTES = 7500
+"""An image counts as so many: 2,500 tokens, about what Claude and OpenAI's models make of a screenshot."""
+SUMMARY_CHARS, RECORD_LINES, LINE_CHARS = 40_000, 150, 160
+COMPACT = (
+    "This conversation is too long: everything but its opening and its last steps is dropped. Write down, as text and "
+    "without any tool call, what is needed to continue: what was asked; what is done, with the commits; what is open, "
+    "and the next step; what was learnt, also what did not work; which files and branches matter. Be exact with names, "
+    "paths and numbers. At most two pages."
+)
+GO_ON = (
+    "What stands above is your own summary: the conversation was too long, and its first steps are gone. Continue from "
+    "there; read a file again to know what it holds now."
+)
+FROM_RECORD = (
+    "There is no summary by the model. What it did, by the record, each call with the first line of its result:"
+)
+
+
+class Room(NamedTuple):
+    """What a conversation may take."""
+
+    tokens: int
+    remind: Callable[[], str]
+    """What the model must know again after a summary."""
+
+
+class Context:
+    """Asks the model, with a conversation that fits."""
+
+    def __init__(self, complete: Callable[[Request], Completion], opening: Request, room: Room | None) -> None:
+        """Without `room` nothing is ever left out."""
+        self._complete, self._request, self._room = complete, opening, room
+        self._budget = room.tokens if room else 0
+        self._tokens_per_byte = FIRST_TOKENS_PER_BYTE
+        self._before_messages = _json_bytes(opening._replace(messages=()))
+        self._counted, self._bytes = 0, 0
+        """So many messages have been counted, and what they take."""
+        self._least = len(opening.messages)
+        """How many messages there were when nothing could be left out."""
+
+    def ask(self, messages: list[Message], record: Callable[[Compacted], None]) -> Completion:
+        """The model's next reply. `record` is told what is cut, and puts it in the place of all behind the opening.
+        Raises ModelFailure when that does not do, or there is no money left, and Interrupted."""
+        room, may_cut = self._room, len(messages) > self._least
+        if room and may_cut and self._size(messages) > self._budget:
+            self._compact(room, messages, KEPT_STEPS, record)
+            if (size := self._size(messages)) > self._budget:
+                sizes = f"{size} of {self._budget} tokens (limits.context_tokens)"
+                raise ModelFailure(OVERFLOW, f"the opening of the conversation and its summary take {sizes}")
+        try:
+            completion = self._complete(self._with(messages))
+        except ModelFailure as failure:
+            if failure.type != OVERFLOW or room is None or len(messages) <= self._least:
+                raise
+            self._budget = min(self._budget, round(self._size(messages) * OVERFLOW_SHARE))
+            self._compact(room, messages, 0, record)  # the provider knows better than we do
+            completion = self._complete(self._with(messages))
+        self._size(messages)
+        sent = self._before_messages + self._bytes
+        self._tokens_per_byte = tokens_per_byte(sent, completion.usage, self._tokens_per_byte)
+        return completion
+
+    def _size(self, messages: Sequence[Message]) -> int:
+        """In tokens; what was counted is not counted again."""
+        self._bytes += sum(map(bytes_of, messages[self._counted :]))
+        self._counted = len(messages)
+        return round((self._before_messages + self._bytes) * self._tokens_per_byte)
+
+    def _with(self, messages: Sequence[Message]) -> Request:
+        return self._request._replace(messages=tuple(messages))
+
+    def _compact(self, room: Room, messages: list[Message], steps: int, record: Callable[[Compacted], None]) -> None:
+        before, opening = self._size(messages), len(self._request.messages)
+        answer = self._summary(messages)
+        words = clip(answer.text, SUMMARY_CHARS) if answer else from_record(messages[opening:])
+        go_on = "\n\n".join(filter(None, (GO_ON, room.remind())))
+        kept = last_steps(messages[opening:], int(self._budget * KEPT_SHARE / self._tokens_per_byte), steps)
+        between = (Message("assistant", (Text(words),)), Message("user", (Text(go_on),)))
+        self._counted, self._bytes = 0, 0
+        after = self._size([*messages[:opening], *between, *kept])
+        record(Compacted((*between, *kept), answer, before, after))
+        self._least = len(messages)
+
+    def _summary(self, messages: Sequence[Message]) -> Completion | None:
+        """The same conversation, with one question at its end, so the provider has it in its cache; without its last
+        step, where that is what made it too long."""
+        for told in (messages, messages[:-2]):
+            *rest, last = told
+            try:
+                answer = self._complete(self._with([*rest, last._replace(content=(*last.content, Text(COMPACT)))]))
+            except ModelFailure as failure:
+                if failure.type in NO_MONEY:
+                    raise
+                if failure.type == OVERFLOW and len(told) - 2 > len(self._request.messages):
+                    continue
+                return None
+            calls = any(isinstance(block, ToolUse) for block in answer.content)
+            return answer if answer.text and answer.stop_reason == END_TURN and not calls else None
+        return None
+
+
+def from_record(messages: Sequence[Message]) -> str:
+    """Words of the model, its calls, and the first lines of their results, behind an earlier summary."""
+    match messages:
+        case [Message(content=(Text(text=summary),)), Message(content=(Text(text=words), *_)), *_] if GO_ON in words:
+            before = [summary, ""]
+        case _:
+            before = []
+    results = {
+        block.tool_use_id: block for message in messages for block in message.content if isinstance(block, ToolResult)
+    }
+    lines = list(_lines(messages, results))
+    left_out = max(0, len(lines) - RECORD_LINES)
+    earlier = [f"({left_out} lines before these are left out)"] if left_out else []
+    return clip("\n".join([*before, FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS)
+
+
+def _lines(messages: Sequence[Message], results: dict[str, ToolResult]) -> Iterator[str]:
+    for message in messages:
+        for block in message.content if message.role == "assistant" else ():
+            if isinstance(block, ToolUse):
+                result = results.get(block.id)
+                error = "error: " if result and result.is_error else ""
+                came = _first_line(result.content) if result else "no result"
+                yield f"- {block.name} {_first_line(str(block.input))} -> {error}{came}"
+            elif isinstance(block, Text) and block.text.strip():
+                yield f"- it said: {_first_line(block.text)}"
+
+
+def _first_line(text: str) -> str:
+    return cut(next(iter(text[: 4 * LINE_CHARS].strip().splitlines()), ""), LINE_CHARS)
+
+
+def last_steps(messages: Sequence[Message], room: int, most: int) -> Sequence[Message]:
+    """The last messages that may stay: whole steps of two, `room` bytes of them."""
+    kept = 0
+    while kept < most and 2 * kept + 2 <= len(messages):
+        room -= sum(map(bytes_of, messages[len(messages) - 2 * kept - 2 : len(messages) - 2 * kept]))
+        if room < 0:
+            break
+        kept += 1
+    return messages[len(messages) - 2 * kept :]
+
+
+def bytes_of(message: Message) -> int:
+    """Of its JSON, as the model door gets it."""
+    return _json_bytes(message) + IMAGE_BYTES * sum(len(images_of(block)) for block in message.content)
+
+
+def tokens_per_byte(sent_bytes: int, usage: Usage, before: float) -> float:
+    """By what the provider counted for a request of `sent_bytes`; `before` when it counted nothing."""
+    counted = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
+    if counted <= 0:
+        return before
+    return min(MOST_TOKENS_PER_BYTE, max(LEAST_TOKENS_PER_BYTE, counted / sent_bytes))
+
+
+def _json_bytes(value: Value) -> int:
+    try:
+        return len(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError):
+        return 0  # what cannot be written as JSON is not sent, either: the client says so

@@ -1,0 +1,330 @@
+"""The record of a run: what the loop does, as lines, in memory and in a file of JSON lines, and what follows from them.
+
+The loop itself stands where its lines say (`Standing`); so does a run that another runner goes on with. Pure but for
+`RunRecord`. The file is the agent's own, so anything may stand in it; keys are left out."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from infra.cell.actions import AssistantAction, ToolCall, ToolCalls, ToolResult
+from infra.cell.log import Log
+from infra.cell.loop.progress import Progress
+from infra.cell.loop.ways import WAYS, News
+from infra.cell.run_states import RunState
+from infra.shared.boot import TOOLS
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Completion, Message, Request
+from infra.shared.redacted_file import RedactedFile
+
+SCHEMA = "minifram.transcript/3"
+SUFFIX, GAPS = ".jsonl", ".gaps"
+StepId = Annotated[str, msgspec.Meta(pattern=r"\A\d{1,9}(\.\d{1,9})?\Z")]
+"""`3` is a step, counted from 1; `3.1` the first call in it."""
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
+    at: str = ""
+    run_id: str = ""
+
+
+class _OfStep(_Line, frozen=True):
+    step_id: StepId
+
+    @property
+    def step(self) -> int:
+        return int(self.step_id.partition(".")[0])
+
+    @property
+    def number(self) -> int:
+        """Of the call in its reply, from 1."""
+        return int(self.step_id.partition(".")[2] or 0)
+
+
+class Opened(_Line, frozen=True):
+    request: Request
+    acts: str = TOOLS
+    """How the model asks for acts: a name of WAYS."""
+    directives: tuple[str, ...] = ()
+    """Ids of those that the run is about at first."""
+    most_steps: int = 0
+    machine: str = ""
+    """Which start of the machine this is: what was written before a power cut may be lost in part."""
+    schema: str = SCHEMA
+
+
+class Entered(_OfStep, frozen=True):
+    """The run is in another state."""
+
+    state: RunState
+
+
+class Answered(_OfStep, frozen=True):
+    """The model answered."""
+
+    completion: Completion
+    duration_ms: int = 0
+
+
+class Acting(_OfStep, frozen=True):
+    """A call is about to be carried out."""
+
+    tool_name: str
+    args_hash: str
+
+
+class Acted(_OfStep, frozen=True):
+    """A call has its result."""
+
+    tool_name: str
+    args_hash: str
+    """Of the arguments as given, not as written down."""
+    duration_ms: int
+    status: str
+    error_code: str
+    artifacts: tuple[str, ...]
+    policy_flags: tuple[str, ...]
+    id: str
+    args: dict[str, Any]
+    content: str
+    retriable: bool = False
+    detail: str = ""
+    hint: str = ""
+    facts: dict[str, Any] = {}
+    hands_over: bool = False
+
+    @classmethod
+    def of(cls, step_id: str, call: ToolCall, result: ToolResult, seconds: float) -> Acted:
+        given, facts = dict(call.args), dict(result.facts)
+        known: dict[str, Any] = result._asdict() | {
+            "id": call.id,
+            "tool_name": call.name,
+            "args": given,
+            "facts": facts,
+        }
+        content, hashed = known.pop("payload"), args_hash(given)
+        return cls(step_id, args_hash=hashed, duration_ms=round(seconds * 1000), content=content, **known)
+
+    @property
+    def call(self) -> ToolCall:
+        return ToolCall(self.id, self.tool_name, self.args)
+
+    @property
+    def result(self) -> ToolResult:
+        known = {name: getattr(self, name) for name in ToolResult._fields if name != "payload"}
+        return ToolResult(self.content, **known)
+
+
+class Told(_OfStep, frozen=True):
+    """The model is told what became of its reply, and words beside that."""
+
+    own: str = ""
+    """The loop's."""
+    pm: str = ""
+    runtime: str = ""
+
+
+class Compacted(_Line, frozen=True):
+    """The conversation was too long."""
+
+    messages: tuple[Message, ...]
+    """In the place of all that stood behind the opening."""
+    answer: Completion | None = None
+    """The summary, when the model wrote it."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+
+
+class ModelFailed(_Line, frozen=True, tag="model_failed"):
+    """A model call failed; it is made again after `wait_seconds`, or by a later run."""
+
+    type: str
+    message: str
+    wait_seconds: float | None = None
+
+
+class Resumed(_Line, frozen=True):
+    """Another runner goes on with the run."""
+
+    boot_id: str = ""
+    commit: str = ""
+
+
+class Ended(_Line, frozen=True):
+    end: str
+    """A word of `StopReason`."""
+    steps: int = 0
+    failure: str = ""
+
+
+Line = Opened | Entered | Answered | Acting | Acted | Told | Compacted | ModelFailed | Resumed | Ended
+
+
+class Standing:
+    """A run as its lines say that it stands."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.opened = opened
+        self.way = WAYS[opened.acts]()
+        self.messages = list(opened.request.messages)
+        self.steps = 0
+        """Replies of the model."""
+        self.progress = Progress()
+        self.action: AssistantAction | None = None
+        """What the last reply asks for; None once the model was told what became of it."""
+        self.begun = set[int]()
+        """Its calls, by their numbers, that were begun."""
+        self.results = dict[int, ToolResult]()
+        self.words = ""
+        """What the model was told since its last reply."""
+        self.hands_over = False
+        self.resumed = 0
+        """So often since a runner last got as far as the model."""
+        self.at, self.end = opened.at, ""
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """What the last reply asks for and was not told of."""
+        return self.action.calls if isinstance(self.action, ToolCalls) else ()
+
+    def add(self, line: Line) -> None:
+        """Raises ValueError and KeyError for a line that cannot follow."""
+        self.at, self.end = line.at, ""
+        match line:
+            case Opened():
+                raise ValueError("found 'opened'; expected a run to open first, and once")
+            case Answered(completion=completion):
+                if line.step != self.steps + 1:
+                    raise ValueError(f"found step {line.step_id!r}; expected {self.steps + 1}")
+                self.action, said = self.way.asked(completion)
+                self.messages.append(said)
+                self.steps, self.resumed, self.words = line.step, 0, ""
+                self.begun, self.results = set(), {}
+            case Acting():
+                self.begun.add(line.number)
+            case Acted():
+                self.results[line.number] = line.result
+                self.hands_over |= line.hands_over
+            case Told():
+                self._told(line)
+            case Compacted(messages=messages):
+                self.messages[len(self.opened.request.messages) :] = messages
+            case Resumed():
+                self.resumed += 1
+            case ModelFailed(type=type) if type != "invalid_request":  # which may be the conversation's own fault
+                self.resumed = 0
+            case Ended(end=end):
+                self.end = end
+
+    def _told(self, line: Told) -> None:
+        calls, news = self.calls, News(line.pm, line.runtime)
+        results = [self.results[number] for number in range(1, len(calls) + 1)]
+        if calls:
+            self.progress = self.progress.after(calls, results)
+        if news:
+            self.progress = self.progress.heard()
+        blocks = self.way.answer(calls, results, line.own, news)
+        if self.messages[-1].role == "user":  # words of a runner that goes on with the run
+            blocks = (*self.messages.pop().content, *blocks)
+        self.messages.append(Message("user", blocks))
+        self.action, self.words = None, f"{self.words}{news}"
+
+
+def standing(lines: Iterable[Line]) -> Standing:
+    """Raises ValueError when these are not the lines of one run."""
+    found: Standing | None = None
+    for number, line in enumerate(lines, 1):
+        try:
+            if found:
+                found.add(line)
+            elif isinstance(line, Opened):
+                found = Standing(line)
+            else:
+                raise ValueError("expected to read how the run opened")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise ValueError(f"line {number} of the transcript cannot be understood: {error!r}") from None
+    if found is None:
+        raise ValueError("the transcript is empty; expected to read how the run opened")
+    return found
+
+
+def parse(content: bytes) -> list[Line]:
+    """The lines of a file; a torn one is passed over at its end, and where a runner went on behind it. Raises
+    ValueError."""
+    found = list[Line]()
+    torn = ""
+    for number, text in enumerate(content.split(b"\n"), 1):
+        if not text:
+            continue
+        try:
+            line: Line = msgspec.convert(json.loads(text), Line)
+        except (ValueError, RecursionError, OverflowError) as error:
+            if torn:
+                raise ValueError(torn) from None
+            torn = f"line {number} of the transcript cannot be read: {error}"
+            continue
+        if torn and not isinstance(line, Resumed):
+            raise ValueError(torn)
+        torn = ""
+        found.append(line)
+    return found
+
+
+class RunRecord:
+    """The lines of one run, appended to the file at `path`, each in one write.
+
+    Best effort, like every log: when the disk refuses, the run goes on without its record, and the name says so."""
+
+    def __init__(self, path: str, run_id: str, log: Log, lines: Sequence[Line] = ()) -> None:
+        """`lines` are those that the file has, when the run is resumed."""
+        self.lines = list(lines)
+        self._path, self._run_id, self._log = path, run_id, log
+        self._is_broken = False
+        if lines:
+            with contextlib.suppress(OSError):  # a power cut may have left half a line
+                RedactedFile(path).end_torn_line()
+
+    def append(self, line: Line) -> None:
+        line = replace(line, at=timestamp(time.time()), run_id=self._run_id)
+        self.lines.append(line)
+        try:
+            RedactedFile(self._path).append_json(msgspec.to_builtins(line))
+        except (OSError, TypeError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
+            self._lacks_a_line(error)
+
+    def _lacks_a_line(self, error: Exception) -> None:
+        """A runner that resumed such a record would do again what it lacks, so its name says that it has gaps: a full
+        disk still renames files."""
+        if not self._is_broken:
+            self._is_broken = True
+            self._log.warning("transcript.not_written", path=self._path, error=str(error))
+            gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
+            with contextlib.suppress(OSError):
+                os.rename(self._path, gapped)
+                self._path = gapped
+
+
+def args_hash(given: Mapping[str, Any]) -> str:
+    """Independent of their order; empty for what no JSON can hold."""
+    try:
+        return hashlib.sha256(json.dumps(dict(given), sort_keys=True).encode()).hexdigest()
+    except (TypeError, ValueError, RecursionError):
+        return ""
+
+
+def machine_boot() -> str:
+    """Empty where it is not to be found out."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

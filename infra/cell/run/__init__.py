@@ -1,0 +1,1 @@
+"""One run: its opening, its record, its conversation."""

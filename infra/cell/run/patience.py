@@ -1,0 +1,84 @@
+"""The model as a run asks it: a call that fails for a passing reason is made again, and the conversation waits.
+
+The runner alone has this patience. Within one call the model door only changes from one of the PM's models to the next
+(`keep/model_door/rotation`); when none of them answers, that call has failed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from infra.cell.cell import Cell
+from infra.cell.doors import ModelFailure
+from infra.cell.interruption import Interrupted
+from infra.cell.status import WAITING, WORKING
+from infra.shared.clock import timestamp
+from infra.shared.conversation import Completion, Request
+
+PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
+"""Types of `conversation.ERROR_TYPES` that may be gone at the next try. All others are for the PM to mend."""
+PAUSES_SECONDS = (0.0, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
+"""Before each further try; the last of them repeats."""
+MOST_WAIT_SECONDS = 300.0
+"""Whatever the provider asks for."""
+OUTAGE_SECONDS = 900.0
+"""After so much waiting in a row the run ends, to be resumed later: an outage that long is worth a report."""
+LONG_INTERVAL_TICKS = 6
+"""Ticks between two tries of what only the PM can mend: an hour, when the clock ticks every ten minutes."""
+
+
+def next_wait(failures: int, waited: float, failure: ModelFailure, left: float) -> float | None:
+    """Seconds until the call that has just failed is made again; None: not by this run now.
+
+    `failures` before this one in a row, and the seconds `waited` for them; `left`: until the run's time is over."""
+    if failure.type not in PASSING:
+        return None
+    pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
+    wait = min(max(pause, failure.retry_after_seconds or 0.0), MOST_WAIT_SECONDS)
+    return wait if wait < left and waited + wait <= OUTAGE_SECONDS else None
+
+
+def next_run_seconds(type: str, retry_after: float | None, tick_seconds: float) -> float:
+    """After a run that ended for want of a model: how long until the next one; 0 for the next tick.
+
+    A budget says itself when it can be used again."""
+    if type in PASSING:
+        return 0.0
+    long = LONG_INTERVAL_TICKS * tick_seconds
+    return long if retry_after is None else min(long, retry_after)
+
+
+def ask_patiently(
+    cell: Cell,
+    ask: Callable[[Request], Completion],
+    wait: Callable[[float], bool],
+    note: Callable[[ModelFailure, float | None], None],
+    until: float,
+) -> Callable[[Request], Completion]:
+    """`ask`, again and again. `wait` waits so many seconds, and is true when the run had better end; `note` is told
+    each failure and how long is waited. Nothing is waited for beyond `until`, when the run's time is over."""
+
+    def asked(request: Request) -> Completion:
+        """Raises ModelFailure, Interrupted."""
+        failures, waited = 0, 0.0
+        while True:
+            try:
+                completion = ask(request)
+            except ModelFailure as failure:
+                seconds = next_wait(failures, waited, failure, until - time.monotonic())
+                note(failure, seconds)
+                cell.log.warning("model.failed", error=str(failure), next_try_in=seconds)
+                cell.status.change(last_error=str(failure))
+                if seconds is None:
+                    raise
+                failures, waited = failures + 1, waited + seconds
+                cell.heartbeat.beat("waiting for the model", seconds)
+                cell.status.change(doing=WAITING, until=timestamp(time.time() + seconds))
+                if wait(seconds):
+                    raise Interrupted from None
+            else:
+                if failures:
+                    cell.status.change(doing=WORKING, until="", last_error="")
+                return completion
+
+    return asked

@@ -1,0 +1,253 @@
+"""A run stands where its record says: it is gone on with from any line, nothing in it is done twice, and another
+version that plays it says what went another way."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from infra.cell.actions import ToolCall
+from infra.cell.loop.loop import NOT_BEGUN, UNKNOWN
+from infra.cell.loop.progress import IDLE_TO_END
+from infra.cell.loop.record import (
+    Acted,
+    Acting,
+    Answered,
+    Ended,
+    Entered,
+    Line,
+    Opened,
+    Resumed,
+    RunRecord,
+    Standing,
+    Told,
+    parse,
+    standing,
+)
+from infra.cell.loop.replay import OUTSIDE, Difference, replay
+from infra.cell.run_states import StopReason
+from infra.shared.boot import TOOLS
+from infra.shared.conversation import Completion, Message
+from tests.cell.loop.lives import NEWS, WAYS, Plan, World, by_tools, lived
+from tests.cell.loop.records import OPENING, as_file, as_lines
+from tests.cell.loop.replies import says
+from tests.shared.rows import each_row
+from tests.shared.texts import any_text
+
+CUT: list[str | None] = ["The run was cut short."]
+
+
+@given(WAYS, NEWS, st.data())
+def test_a_run_that_is_cut_anywhere_goes_on_from_there(
+    way: tuple[str, list[Completion]], news: list[str | None], data: st.DataObject
+) -> None:
+    """Of what its record has nothing is done again, the model sees the same conversation as in the run that nobody cut,
+    and both parts together are the record of one run."""
+    acts, replies = way
+    whole = Plan(replies)
+    _, seen = lived(acts, whole, news)
+    lines = as_lines(seen, acts)
+    answered = [at for at, line in enumerate(lines, 1) if isinstance(line, Answered)]
+    if not answered:
+        return
+    lines = lines[: data.draw(st.integers(answered[0], len(lines)), label="lines on record")]
+    known = sum(isinstance(line, Answered) for line in lines)
+    world, model = World(), Plan([by_tools(["z"]) if acts == TOOLS else says('[{"type": "shell", "command": "z"}]')])
+    result, more = lived(acts, model, list(CUT), world, standing(lines))
+
+    assert set(world.did) <= {"z"}
+    if model.requests and len(whole.requests) > known:
+        mine, theirs = model.requests[0].messages, whole.requests[known].messages
+        assert mine[:-1] == theirs[:-1]
+        assert "The run was cut short." in str(mine[-1])
+    both = [*lines, Resumed(), *more, Ended(result.reason.value)]
+    assert replay(both).differences == ()
+
+
+@given(WAYS, NEWS)
+def test_what_is_replayed_goes_as_it_went(way: tuple[str, list[Completion]], news: list[str | None]) -> None:
+    """Line for line, whatever the model said and however it ended."""
+    acts, replies = way
+    result, seen = lived(acts, Plan(replies), news)
+    found = replay([*as_lines(seen, acts), Ended(result.reason.value)])
+    assert found.differences == ()
+    assert found.end == result.reason.value or result.reason in (*OUTSIDE, StopReason.AWAITING_APPROVAL)
+
+
+def two_calls() -> list[Line]:
+    """One step with two calls, whole."""
+    _, seen = lived(TOOLS, Plan([by_tools(["a", "b"])]), [])
+    return [line for line in as_lines(seen) if not isinstance(line, Entered)]
+
+
+@each_row(
+    "lines, answers",
+    [
+        (2, [NOT_BEGUN, NOT_BEGUN]),
+        (3, [UNKNOWN, NOT_BEGUN]),
+        (4, ["did a", NOT_BEGUN]),
+        (5, ["did a", UNKNOWN]),
+        (6, ["did a", "did b"]),
+        (7, ["did a", "did b"]),
+    ],
+)
+def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list[str]) -> None:
+    """Nobody knows how far a call came that was begun; one that stood behind it was not. The record says so too."""
+    world, model = World(), Plan([says("Done.")])
+    _, more = lived(TOOLS, model, list(CUT), world, standing(two_calls()[:lines]))
+
+    *told, words = model.requests[0].messages[-1].content
+    assert [result.content for result in told] == answers  # type: ignore[union-attr]
+    assert "cut short" in str(words)
+    assert world.did == []
+    unsure = [each.content for each in more if isinstance(each, Acted)]
+    assert unsure == [each for each in answers if not each.startswith("did")]
+
+
+def test_counts_go_on_where_they_were() -> None:
+    """A model that does the same for ever is not given more of it by a new process."""
+    same = [by_tools(["a"])] * 40
+    _, seen = lived(TOOLS, Plan(same[:5]), [])
+    result, _ = lived(TOOLS, Plan(same), [], before=standing(as_lines(seen)))
+    assert (result.reason, result.steps) == (StopReason.NO_OP_LOOP, 1 + IDLE_TO_END)
+
+
+LINES = st.recursive(
+    st.none() | st.booleans() | st.integers() | any_text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(any_text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = ["kind", "step_id", "args", "content", "facts", "completion", "request", "at", "run_id", "id", "pm"]
+
+
+@given(st.integers(0, 9), st.sampled_from(KEYS), LINES)
+def test_a_record_that_was_changed_is_refused_or_read(number: int, key: str, value: Any) -> None:
+    """It is the agent's own file: nothing in it is an exception of another kind."""
+    lines = [json.loads(line) for line in as_file(two_calls()).splitlines()]
+    lines[number % len(lines)][key] = value
+    with contextlib.suppress(ValueError):
+        found = parse(b"\n".join(json.dumps(line).encode() for line in lines))
+        assert isinstance(standing(found), Standing)
+        assert replay(found).events >= 0
+
+
+OPENED, ANSWER = Opened(OPENING), Answered("1", says("a"))
+
+
+@each_row("lines", [[], [ANSWER], [OPENED, OPENED], [OPENED, Answered("2", says("b"))], [OPENED, ANSWER, ANSWER]])
+def test_what_is_not_one_run_is_refused(lines: list[Line]) -> None:
+    """Empty, without its opening, two in one; and a gap: what stands after it means something else."""
+    with pytest.raises(ValueError, match="transcript"):
+        standing(lines)
+
+
+def test_half_a_line_costs_that_line_alone(tmp_path: Path) -> None:
+    """At the end, or where a runner went on behind it; anywhere else the record cannot be used."""
+    whole, torn = as_file([OPENED]), b'{"kind": "answ'
+    assert parse(whole + torn) == [OPENED]
+    assert parse(whole + torn + b"\n" + as_file([Resumed()])) == [OPENED, Resumed()]
+    with pytest.raises(ValueError, match="line 2 of the transcript cannot be read"):
+        parse(whole + torn + b"\n" + as_file([ANSWER]))
+
+    path = tmp_path / "run.jsonl"
+    path.write_bytes(whole + torn)
+    record = RunRecord(str(path), "run", Log(), [OPENED])  # type: ignore[arg-type]
+    record.append(Resumed())
+    assert parse(path.read_bytes()) == record.lines
+
+
+def a_run() -> list[Line]:
+    """Three steps, and words after the first."""
+    result, seen = lived(TOOLS, Plan([by_tools(["a"]), by_tools(["fail"]), says("Done.")]), ["Look out."])
+    return [*as_lines(seen), Ended(result.reason.value)]
+
+
+def changed(kind: type[Line], step: int, **facts: Any) -> tuple[Difference, ...]:
+    """How a record goes in which the line of this kind and step is another."""
+    made = (
+        replace(line, **facts) if isinstance(line, kind) and getattr(line, "step", 0) == step else line
+        for line in a_run()
+    )
+    return replay(list(made)).differences
+
+
+def test_what_goes_another_way_is_told() -> None:
+    """Where, what was on record, and what it is now; the first alone."""
+    assert replay(a_run()).differences == (), "the control"
+    assert changed(Ended, 0, end="no_op_loop") == (Difference("end", "no_op_loop", "completed"),)
+    assert changed(Told, 1, own="Go on.") == (Difference("1", "Go on.\n\nLook out.", "Look out."),)
+    [call] = changed(Acted, 1, args={"command": "x"})
+    assert (call.where, "'x'" in call.recorded, "'a'" in call.replayed) == ("1.1", True, True)
+    with pytest.raises(ValueError, match="cannot be understood"):
+        replay([line for line in a_run() if not isinstance(line, Acted)])
+
+
+class Log:
+    """Counts what it is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warning(self, event: str, **facts: object) -> None:
+        self.warnings.append(event)
+
+
+def deep() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for _ in range(5000):
+        found = {"a": found}
+    return found
+
+
+def test_a_record_that_lacks_a_line_says_so_in_its_name(tmp_path: Path) -> None:
+    """For want of room, or as no line can hold it. The log says it once, and nobody's run ends."""
+    log, path = Log(), tmp_path / "run.jsonl"
+    record = RunRecord(str(path), "run", log)  # type: ignore[arg-type]
+    record.append(OPENED)
+    with no_room_beyond(path.stat().st_size + 10):
+        record.append(ANSWER)
+        record.append(ANSWER)
+    record.append(ANSWER)
+    assert log.warnings == ["transcript.not_written"]
+    assert [file.name for file in tmp_path.iterdir()] == ["run.gaps.jsonl"]
+
+    record = RunRecord(str(path), "run", log)  # type: ignore[arg-type]
+    record.append(OPENED)
+    record.append(Acting("1.1", "bash", ""))
+    record.append(replace(Acted.of("1.1", ToolCall("1", "bash", {}), NOTHING, 0.0), args=deep()))
+    assert log.warnings == ["transcript.not_written"] * 2
+
+
+NOTHING = standing(two_calls()[:4]).results[1]
+
+
+@contextlib.contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """No file may be larger, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_what_a_resumed_run_is_told_joins_what_it_was_told() -> None:
+    """Roles take turns, whatever is on record."""
+    run = standing([*two_calls(), Told("1", runtime="It continues here.")])
+    assert [message.role for message in run.messages] == ["user", "assistant", "user"]
+    assert isinstance(run.messages[-1], Message)
+    assert "It continues here." in str(run.messages[-1])
+    assert run.words == "It continues here."
