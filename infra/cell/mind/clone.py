@@ -216,11 +216,11 @@ def _put_back(context: MindContext, tip: str, why: Mapping[str, str], folder: st
     """These paths as the branch has them, and what was there in a folder beside. Raises GitError, OSError."""
     for path, words in why.items():
         _move_aside(context, path, words, folder, name)
-    if why:
-        git, literally = context.git, "--literal-pathspecs"
-        git(literally, "reset", "--quiet", tip, "--", *why)
-        there = git.raw(literally, "ls-files", "-z", "--", *why)
-        git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=there)
+    if why:  # there may be more than a command line holds
+        git, how = context.git, ("--quiet", "--pathspec-from-file=-", "--pathspec-file-nul")
+        git("--literal-pathspecs", "reset", *how, tip, stdin=_listed(why))
+        there = [path for path in _names(git.raw("ls-files", "-z")) if path in why]
+        git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=_listed(there))
 
 
 def _move_aside(context: MindContext, path: str, why: str, folder: str, name: str) -> None:
@@ -258,6 +258,10 @@ def _link_events(context: MindContext) -> None:
     if aside := Below(context.places.mind).set_aside(layout.EVENTS, unless=lambda mode: False):
         context.note("mind.set_aside", at=aside)
     os.symlink(layout.EVENTS_LINK, path)
+
+
+def _listed(names: Iterable[str]) -> bytes:
+    return "".join(f"{name}\0" for name in names).encode(errors="surrogateescape")
 
 
 def _names(listed: bytes) -> list[str]:

@@ -60,7 +60,7 @@ class SkillReview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SkillCare:
-    """The skills of one mind. All methods raise OSError."""
+    """The skills of one mind. All methods raise GitError, OSError."""
 
     def __init__(self, context: MindContext) -> None:
         self._context, self._root = context, context.places.mind
@@ -156,10 +156,7 @@ class SkillCare:
     def _pushed(self, skill: Skill) -> tuple[str, float]:
         """Whose last commit on the branch touched the folder, and when: the git door takes no other committer from the
         agent, while an author is what it likes. Empty for what the branch never had."""
-        try:
-            by, _, at = self._context.git("log", "-1", "--format=%ce %ct", PUSHED, "--", skill.folder).partition(" ")
-        except GitError:
-            return "", 0.0
+        by, _, at = self._context.git("log", "-1", "--format=%ce %ct", PUSHED, "--", skill.folder).partition(" ")
         return by, float(at or 0)
 
     def _is_changed(self, skill: Skill) -> bool:
