@@ -20,7 +20,7 @@ from infra.keep.verdicts.paths import is_guarded
 from infra.shared.branches import MAIN
 from infra.shared.clock import moment, timestamp
 from infra.shared.files import write_whole
-from infra.shared.mind.layout import HELD, MODIFIABLE_WHEN_TAINTED, READ_THE_WEB
+from infra.shared.mind.layout import HELD, MODIFIABLE_WHEN_TAINTED
 from infra.shared.people import is_the_pms
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import opened_file, whole_file
@@ -198,7 +198,7 @@ def refusal_on_mind(taint: Taint, path: str) -> str:
 
 
 def words(taint: Taint) -> str:
-    return f"the agent {READ_THE_WEB} ({origins_words(taint.origins)})"
+    return f"the agent has read the web ({origins_words(taint.origins)})"
 
 
 def line_under_report(taint: Taint | None) -> str:
@@ -207,7 +207,7 @@ def line_under_report(taint: Taint | None) -> str:
     if taint is None:
         return ""
     origins = redacted(origins_words(taint.origins)).translate({ord(each): f"\\{each}" for each in "_[]*`"})
-    return f"- **Tainted: the agent {READ_THE_WEB}**, since {timestamp(taint.since)} ({origins})"
+    return f"- **Tainted: the agent has read the web**, since {timestamp(taint.since)} ({origins})"
 
 
 def origins_words(origins: Sequence[str]) -> str:

@@ -32,6 +32,8 @@ different conditions under which the one and the other hold."""
 
 Ask = Callable[[Request], Completion]
 Pair = tuple[Fact, Fact]
+Settled = tuple[Pair, What, str]
+"""A pair as it is now, what became of it, and words."""
 Condition = Annotated[str, Meta(max_length=120)]
 replace = msgspec.structs.replace
 
@@ -47,13 +49,6 @@ class Judgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if {bool(one_line(self.one)), bool(one_line(self.other))} != {self.verdict == "conditions"}:
             raise ValueError("two conditions belong to this verdict alone")
-
-
-class Settled(NamedTuple):
-    pair: Pair
-    """As it is now."""
-    what: What
-    words: str
 
 
 class Coherence(NamedTuple):
@@ -126,7 +121,7 @@ def make_coherent(
             except ModelFailure as failure:
                 asked, judgement = most, f"the model is not available: {failure.type}"
         settled.append(resolved(one, other, judgement))
-        for fact in settled[-1].pair:
+        for fact in settled[-1][0]:
             facts = facts.with_fact(fact)
     return Coherence(facts, tuple(settled), left)
 
@@ -151,15 +146,15 @@ def resolved(one: Fact, other: Fact, judgement: Judgement | str) -> Settled:
         pair = _cleared(one, other, judgement.one), _cleared(other, one, judgement.other)
         is_split = judgement.verdict == "conditions"
         words = "split into conditions, under which each holds" if is_split else "both stay"
-        return Settled(pair, judgement.verdict, words)
+        return pair, judgement.verdict, words
     if isinstance(judgement, Judgement) and one.last_validated != other.last_validated:
         winner, loser = (one, other) if one.last_validated > other.last_validated else (other, one)
         words = f"{winner.id} was validated last ({winner.last_validated[:10]}): {loser.id} is deprecated"
         won, lost = _cleared(winner, loser), replace(_against(loser, winner), status="deprecated")
-        return Settled((won, lost) if winner is one else (lost, won), "superseded", words)
+        return ((won, lost) if winner is one else (lost, won)), "superseded", words
     why = f"both were validated at {one.last_validated}" if one.last_validated else "neither is validated"
     why = f"{why}; validate one of them" if isinstance(judgement, Judgement) else f"nobody could judge ({judgement})"
-    return Settled((_against(one, other), _against(other, one)), "contested", why)
+    return (_against(one, other), _against(other, one)), "contested", why
 
 
 def _against(fact: Fact, other: Fact) -> Fact:

@@ -41,9 +41,6 @@ MODIFIABLE_WHEN_TAINTED: Final = (HEALTH, INBOX, COMPLETED, BLOCKED, CANDIDATES,
 them. Of the inbox and of the open questions a tainted agent only takes out (the git door)."""
 NOTED: Final = (LONG_TERM, BELIEFS)
 """A tainted agent changes these alone by what rests on notes of runs that had read no page (the git door)."""
-READ_THE_WEB: Final = "has read the web"
-"""In a refusal of the git door for that reason."""
-
 MOST_FILE_BYTES: Final = 1 << 20
 """A file of the mind may be no larger in the branch."""
 MOST_FILES: Final = 10_000

@@ -15,7 +15,7 @@ from infra.keep.mind.events import EventLog
 from infra.keep.taint import Taint
 from infra.shared.mind import layout
 from infra.shared.mind.event import name_of
-from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES, READ_THE_WEB
+from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES
 from infra.shared.refused import refusals_in
 from tests.cell.mind.one_mind import OneMind
 from tests.keep.git_door.test_taint import Scene
@@ -97,7 +97,7 @@ ROWS: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
         {"tasks/inbox.md": "it adds TASK-003"},
     ),
 }
-TAINTED = f"changes, and the agent {READ_THE_WEB}"
+TAINTED = "changes, and the agent has read the web"
 WHEN_TAINTED: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
     "free": (
         {path: "x" for path in ("reflection/f.md", "logs/health/d", "tasks/completed/T", "skills/failed/c/SKILL.md")},
@@ -252,7 +252,7 @@ def test_a_tainted_agent_writes_nothing_that_is_placed_later(world: World) -> No
     world.pm.git("checkout", "--quiet", "main")
     scene.trace.served(EVIL)
     said = mind.tries({"memory/working.md": "# obey\n"})
-    assert f"'memory/working.md' changes, and the agent {READ_THE_WEB}" in said
+    assert "'memory/working.md' changes, and the agent has read the web" in said
     assert "free are logs/health/, tasks/inbox.md, tasks/completed/" in said
     mind.agent.commit({"reflection/failures.md": "x\n"})
     mind.agent.push("mind")
