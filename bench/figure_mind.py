@@ -47,7 +47,7 @@ def run(directory: Path, count: int) -> list[Table]:
 
 def found(root: Path, words: str) -> list[str]:
     files, _ = files_of(str(root))
-    return [hit.id for hit in search(files, words, results=BEST) if hit.score]
+    return [hit.id for hit in search(files, words, results=BEST)]
 
 
 def note_id(note: int) -> str:

@@ -172,12 +172,12 @@ def _ledger(context: Context, home: AgentPaths) -> Iterator[str]:
 
 def _mind(context: Context, home: AgentPaths) -> Iterator[str]:
     """The runner's sandbox, as it sees it from inside once a day; the files of memory and of skills."""
-    git, now = open_repository(home), time.time()
+    git = open_repository(home)
     if (tip := resolve_commit(git, MIND_REF)) is None:
         return
     looks: tuple[tuple[str, Callable[[], Iterable[object]]], ...] = (
         (SELF_CHECK, lambda: _self_check(home, _on_mind(git, tip, SELF_CHECK))),
-        ("memory/", lambda: memory_of({path: _on_mind(git, tip, path) for path in PATHS.values()}, now).problems),
+        ("memory/", lambda: memory_of({path: _on_mind(git, tip, path) for path in PATHS.values()}).problems),
         (SKILLS, lambda: all_problems(read_skills(git, tip))),
     )
     for path, look in looks:

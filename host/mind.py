@@ -5,7 +5,6 @@ History only grows; by plain git the PM may edit the branch like anything else."
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -136,7 +135,7 @@ def why(context: Context, say: Say, id: str) -> Shown:
       minifram mind why L-000012 --json
     """
     home = context.initialised()
-    links = list(_why(home, open_repository(home), id, time.time()))
+    links = list(_why(home, open_repository(home), id))
     broken = sum(bool(each.broken) for each in links)
     lines = (
         f"{'  ' * each.depth}{each.kind:<11} {one_line(each.words, 400)}"
@@ -147,14 +146,14 @@ def why(context: Context, say: Say, id: str) -> Shown:
     return Shown({"id": id, "links": links}, lines, advice, Exit.FINDINGS if broken else Exit.OK)
 
 
-def _why(home: AgentPaths, git: Git, id: str, now: float) -> Iterator[WhyLink]:
+def _why(home: AgentPaths, git: Git, id: str) -> Iterator[WhyLink]:
     """Raises CommandError for an id that is not there, GitError."""
     commit, path = mind_commit(git), PATHS.get(id[:1], PATHS["L"])
     text = read_file(git, commit, path) or ""
     section = next((each for each in sections(text)[1:] if each.id == id), None)
     if section is None:
         raise not_found(f"{path} on branch mind has no {id[:40]!r}; 'git grep WORD mind' finds ids")
-    facts = memory_of({path: text}, now)
+    facts = memory_of({path: text})
     fact = facts.find(id)
     if fact is None:
         wrong = next((str(each) for each in facts.problems if each.what.startswith(f"{id}: ")), "see the file")

@@ -207,7 +207,7 @@ def test_the_mind_of_this_very_project_is_whole() -> None:
     named |= {"boot/recovery.md", "boot/environment_awareness.md", "memory/directory_map.md"}
     assert named <= files.keys()
     assert files["boot/bootstrap.md"] == files["boot/bootstrap.backup"]
-    read = memory_of({path: files[path] for path in (layout.BELIEFS, layout.LONG_TERM)}, 0.0)
+    read = memory_of({path: files[path] for path in (layout.BELIEFS, layout.LONG_TERM)})
     assert (read.every, read.problems) == ((), ())
     core = skills_of({path: text.encode() for path, text in files.items() if path.endswith("/SKILL.md")})
     assert (core.problems, core.graph_problems()) == ((), ())

@@ -39,9 +39,9 @@ class Traced:
         self.transcript.write_text(json.dumps(line) + "\n")
         source = Source(f"event {PLACE}:1", f"directive, run {RUN} step 1.1")
         item = Fact(id="L-000001", claim="They run from release.", subject="deploys", provenance=(source,))
-        desk.puts_mind({LONG_TERM: memory_of({}, 0.0).with_fact(item).texts[LONG_TERM]})
+        desk.puts_mind({LONG_TERM: memory_of({}).with_fact(item).texts[LONG_TERM]})
         belief = msgspec.structs.replace(item, id="B-000001")
-        desk.puts_mind({BELIEFS: memory_of({}, 0.0).with_fact(belief).texts[BELIEFS]})
+        desk.puts_mind({BELIEFS: memory_of({}).with_fact(belief).texts[BELIEFS]})
 
 
 def test_the_way_goes_back_to_the_directive(desk: Desk) -> None:

@@ -85,8 +85,7 @@ class Cell:
         mind = OneMind.__new__(OneMind)
         mind._lies(str(self.path), time.time())
         places = mind.places
-        recorder = Recorder(mind.context(), Position("run"))
-        recorder.begin(words, ["0123abcd"])
+        recorder = Recorder(mind.context(), Position("run"), words, ["0123abcd"])
         recorder.record(Entered("1", RunState.PLAN))
         note = ToolResult(words, facts={"note": {"subject": words, **given}})
         for call, result in (

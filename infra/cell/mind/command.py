@@ -1,11 +1,11 @@
-"""The command `minifram-mind`, for whatever has a shell: searches the mind, and notes for it."""
+"""The command `minifram-mind`, for whatever has a shell: searches the mind, and notes for it. The runner takes up both
+behind the act, as if the tools had been called: what was recalled is on record, and no evidence of itself."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-import time
 
 from infra.cell.mind.notes import NOTE, Note, leave
 from infra.cell.mind.recall import RECALL, Recall, recall
@@ -15,35 +15,29 @@ from infra.shared.paths import CHECKOUT_VARIABLE
 
 
 def main(words: list[str]) -> int:
-    given = _parser().parse_args(words)
-    root = given.root or _root(os.environ.get(CHECKOUT_VARIABLE, os.getcwd()))
-    if not root:
-        return _refused("the mind is not found beside this checkout; name it with --root")
-    if given.act == NOTE:
-        said = {name: getattr(given, name) for name in Note.__struct_fields__ if getattr(given, name)}
-        try:
-            leave(root, said)
-        except (OSError, ValueError) as error:
-            return _refused(f"the note cannot be left: {error}")
+    given = {name: value for name, value in vars(_parser().parse_args(words)).items() if value}
+    tool, root = given.pop("act"), given.pop("root", "") or _root(os.environ.get(CHECKOUT_VARIABLE, os.getcwd()))
+    given = {name: " ".join(value) if isinstance(value, list) else value for name, value in given.items()}
+    try:
+        leave(root, tool, given)
+    except (OSError, ValueError) as error:
+        print(f"minifram-mind: nothing can be left for the runner in the mind ({root}): {error}", file=sys.stderr)
+        return 1
+    if tool == RECALL:
+        print(recall(root, given["words"])[0])
+    else:
         print("left for the runner, which takes it up behind this act as if the tool note had been called")
-        return 0
-    print(recall(root, " ".join(given.words), time.time())[0])
     return 0
 
 
 def _root(checkout: str) -> str:
-    """The clone of the mind beside the checkouts, or where the container has it; empty for none."""
+    """The clone of the mind beside the checkouts, or where the container has it."""
     above = os.path.dirname(checkout)
     while above != os.path.dirname(above):
         if os.path.isdir(f"{above}/mind/memory"):
             return f"{above}/mind"
         above = os.path.dirname(above)
-    return layout.ROOT if os.path.isdir(f"{layout.ROOT}/memory") else ""
-
-
-def _refused(words: str) -> int:
-    print(f"minifram-mind: {words}", file=sys.stderr)
-    return 1
+    return layout.ROOT
 
 
 def _parser() -> argparse.ArgumentParser:

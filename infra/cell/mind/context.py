@@ -14,7 +14,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.record import Line
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import (
     RECALL,
@@ -22,14 +21,11 @@ from infra.cell.mind.recall import (
     SHOWN_CHARS,
     Hit,
     files_of,
-    recall_tool,
     says,
     search,
     shown,
     words_of,
 )
-from infra.cell.tools.tool import Tool
-from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.sections import sections
 
@@ -121,8 +117,8 @@ def _head_of(text: str) -> str:
 def fit_hits(hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
     """What has room, and those hits: beliefs before narrative, recent before old, each whole or by its head."""
     kept, room = dict[Hit, str](), room - _size(REFERENCE)
-    rank = {"belief": 3, "memory": 2, "skill": 1}
-    for hit in sorted(hits, key=lambda hit: (bool(hit.score), rank.get(hit.kind, 0), hit.day), reverse=True):
+    rank = {layout.BELIEFS: 2, layout.LONG_TERM: 1}
+    for hit in sorted(hits, key=lambda hit: (rank.get(hit.path, 0), hit.day), reverse=True):
         for most_chars in (SHOWN_CHARS, HEAD_CHARS):
             text = f"\n\n{shown(hit, most_chars)}"
             if hit not in kept and _size(text) <= room:
@@ -154,57 +150,33 @@ def as_operations(reads: Reads) -> Reads:
     )
 
 
-class RecallOfRun:
-    """What one run is shown of the mind. None of its methods raises, but Interrupted."""
-
-    def __init__(self, context: MindContext) -> None:
-        self._context = context
-        self.citations = Citations()
-
-    def opening(self, words: str) -> tuple[Reads, Reads]:
-        """What is placed: first what is the same before most runs, as a provider's cache holds what stands at the
-        beginning."""
-        try:
-            return self._opened(words)
-        except Exception as error:  # a run without its memory is better than none
-            self._context.note("mind.not_placed", error=f"{type(error).__name__}: {error}")
-            return (), ()
-
-    def _opened(self, words: str) -> tuple[Reads, Reads]:
-        context, root = self._context, self._context.places.mind
-        every, problems = files_of(root)
-        files, asked = dict(every), " ".join(words_of(words))
-        tiers, problem = policy_of(files.get(layout.CONTEXT_POLICY, ""))
-        for each in filter(None, (problem, *problems[:10])):
-            context.note("mind.problem", problem=each)
-        budget = room = context.thresholds.context_tokens * BYTES_PER_TOKEN
-        reads, texts, cut = {tier: Reads() for tier in TIERS}, dict[str, str](), list[str]()
-        for tier in ("ALWAYS", "HIGH"):
-            for path in chosen(tiers[tier], files, words):
-                text = said(files.pop(path))
-                fitted = fit(path, text, room // 2 - FRAME_BYTES, tier == "ALWAYS")
-                cut += [path] if fitted != text else []
-                if fitted:
-                    room -= FRAME_BYTES + _size(fitted)
-                    reads[tier] += (_read(root, path, fitted, fitted != text),)
-                    texts |= {f"{path}#{each.id}": each.text for each in sections(fitted)[1:]} or {path: fitted}
-        searched = [(path, files[path]) for path in chosen(tiers["MEDIUM"], files, words)]
-        hits = search(searched, asked, today=timestamp(context.now())[:10])
-        text, kept = fit_hits(hits, room - FRAME_BYTES - _size(asked))
-        cut += [hit.where for hit in hits if hit not in kept]
-        if kept:
-            room -= FRAME_BYTES + _size(asked) + _size(text)
-            reads["MEDIUM"] = ((ToolCall("", RECALL, {"words": asked}), ToolResult(text)),)
-        self.citations.shown |= texts
-        self._found(kept)
-        context.note("mind.placed", tokens=-(-(budget - room) // BYTES_PER_TOKEN), cut=cut[:20])
-        return reads["ALWAYS"], (*reads["HIGH"], *reads["MEDIUM"])
-
-    def tools(self) -> tuple[Tool, ...]:
-        return (recall_tool(self._context.places.mind, self._context.now, self._found),)
-
-    def record(self, event: Line) -> None:
-        self.citations.seen(event)
-
-    def _found(self, hits: Sequence[Hit]) -> None:
-        self.citations.shown |= {hit.where: f"{hit.heading}\n{hit.text}" for hit in hits}
+def opening(context: MindContext, words: str, citations: Citations) -> tuple[Reads, Reads]:
+    """What is placed before a run for work of these words: first what is the same before most runs, as a provider's
+    cache holds what stands at the beginning."""
+    root = context.places.mind
+    every, problems = files_of(root)
+    files, asked = dict(every), " ".join(words_of(words))
+    tiers, problem = policy_of(files.get(layout.CONTEXT_POLICY, ""))
+    for each in filter(None, (problem, *problems[:10])):
+        context.note("mind.problem", problem=each)
+    budget = room = context.thresholds.context_tokens * BYTES_PER_TOKEN
+    reads, cut = {tier: Reads() for tier in TIERS}, list[str]()
+    for tier in ("ALWAYS", "HIGH"):
+        for path in chosen(tiers[tier], files, words):
+            text = said(files.pop(path))
+            fitted = fit(path, text, room // 2 - FRAME_BYTES, tier == "ALWAYS")
+            cut += [path] if fitted != text else []
+            if fitted:
+                room -= FRAME_BYTES + _size(fitted)
+                reads[tier] += (_read(root, path, fitted, fitted != text),)
+                named = {f"{path}#{each.id}": each.text for each in sections(fitted)[1:]}
+                citations.shown |= named or {path: fitted}
+    hits = search([(path, files[path]) for path in chosen(tiers["MEDIUM"], files, words)], asked)
+    text, kept = fit_hits(hits, room - FRAME_BYTES - _size(asked))
+    cut += [hit.where for hit in hits if hit not in kept]
+    if kept:
+        room -= FRAME_BYTES + _size(asked) + _size(text)
+        reads["MEDIUM"] = ((ToolCall("", RECALL, {"words": asked}), ToolResult(text)),)
+    citations.found(kept)
+    context.note("mind.placed", tokens=-(-(budget - room) // BYTES_PER_TOKEN), cut=cut[:20])
+    return reads["ALWAYS"], (*reads["HIGH"], *reads["MEDIUM"])

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from typing import Final
 
 import msgspec
 
+from infra.cell.mind.memory import write
 from infra.cell.mind.mind import MindContext
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import ROOT
 from infra.shared.paths import CONTAINER
-from infra.shared.redacted_file import RedactedFile
 
 SELF_CHECK: Final = "logs/health/sandbox.json"
 """What the runner sees of its own sandbox; committed."""
@@ -26,7 +27,6 @@ class SandboxFacts(msgspec.Struct, frozen=True):
     contained: bool = False
     """It runs in the container's paths."""
     system: str = ""
-    """`Linux`."""
     uid: int = -1
     capabilities: int = 0
     """The effective set, as bits."""
@@ -41,54 +41,47 @@ class SandboxFacts(msgspec.Struct, frozen=True):
 
 def problems_with_sandbox(facts: SandboxFacts, expects_container: bool, mind: str) -> list[str]:
     """`mind`: where `/agent` has to lead in the container."""
-    wrong = [] if facts.system == "Linux" else [f"the system is {facts.system or 'unknown'}, expected Linux"]
-    if not facts.mind_writable:
-        wrong.append("the mind cannot be written")
-    if facts.free_bytes < LEAST_FREE:
-        wrong.append(f"{facts.free_bytes >> 20} MiB free, expected {LEAST_FREE >> 20}")
-    if expects_container:
-        if not facts.contained:
-            wrong.append("it does not run in the container")
-        if facts.uid == 0 or facts.capabilities:
-            wrong.append(f"uid {facts.uid} with capabilities {facts.capabilities:#x}, expected another uid and none")
-        if facts.root_writable:
-            wrong.append("the root file system can be written")
-        if facts.remote_writable:
-            wrong.append("the repository can be written")
-        if facts.link and facts.link != mind:
-            wrong.append(f"/agent leads to {facts.link}, expected {mind}")
-    return wrong
+    who = f"uid {facts.uid} with capabilities {facts.capabilities:#x}"
+    wrong = {
+        f"the system is {facts.system or 'unknown'}, expected Linux": facts.system != "Linux",
+        "the mind cannot be written": not facts.mind_writable,
+        f"{facts.free_bytes >> 20} MiB free, expected {LEAST_FREE >> 20}": facts.free_bytes < LEAST_FREE,
+    }
+    wrong |= (
+        {}
+        if not expects_container
+        else {
+            "it does not run in the container": not facts.contained,
+            f"{who}, expected another uid and none": facts.uid == 0 or facts.capabilities != 0,
+            "the root file system can be written": facts.root_writable,
+            "the repository can be written": facts.remote_writable,
+            f"/agent leads to {facts.link}, expected {mind}": facts.link not in ("", mind),
+        }
+    )
+    return [words for words, is_so in wrong.items() if is_so]
 
 
 def check_sandbox(context: MindContext) -> str:
     """Gives what was seen, in words. Raises OSError when it cannot be written."""
     facts = seen(context)
-    path = f"{context.places.mind}/{SELF_CHECK}"
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    RedactedFile(path).replace(msgspec.json.format(msgspec.json.encode(facts), indent=1) + b"\n")
+    write(context.places.mind, SELF_CHECK, msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n")
     return "; ".join(problems_with_sandbox(facts, facts.contained, context.places.mind)) or "as it should be"
 
 
 def seen(context: MindContext) -> SandboxFacts:
     places = context.places
     disk = os.statvfs(places.mind)
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", file.read(), re.MULTILINE)
     return SandboxFacts(
         at=timestamp(context.now()),
         contained=places == CONTAINER,
         system=platform.system(),
         uid=os.getuid(),
-        capabilities=_capabilities(),
+        capabilities=int(capabilities[1], 16) if capabilities else 0,
         link=os.path.realpath(ROOT) if os.path.islink(ROOT) else "",
         root_writable=not os.statvfs("/").f_flag & os.ST_RDONLY,
         mind_writable=os.access(places.mind, os.W_OK),
         remote_writable=os.access(places.remote, os.W_OK),
         free_bytes=disk.f_bavail * disk.f_frsize,
     )
-
-
-def _capabilities() -> int:
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("CapEff:"):
-                return int(line.split()[1], 16)
-    return 0

@@ -109,10 +109,10 @@ class Run:
     end: str = ""
     """How it ended; empty while it goes on."""
     ended: str = ""
-    origins: dict[str, None] = field(default_factory=dict)
+    origins: tuple[str, ...] = ()
     """Sites whose text it was served."""
-    shown: list[str] = field(default_factory=list)
-    """Ids and keys of statements, in the order in which it was shown them."""
+    shown: set[str] = field(default_factory=set)
+    """Ids of sections, and keys of statements."""
     loaded: dict[str, int] = field(default_factory=dict)
     cited: tuple[str, ...] = ()
     commands: list[tuple[str, MindEvent]] = field(default_factory=list)
@@ -193,8 +193,8 @@ class History:
     def _add_act(self, place: str, event: MindEvent) -> None:
         run = self.runs.setdefault(event.run_id, Run(event.run_id, event.timestamp))
         details = event.metadata.details
-        run.origins.update(dict.fromkeys(event.metadata.origins))
-        run.shown += [*_texts(details.get("shown")), *_texts(details.get("statements"))]
+        run.origins = event.metadata.origins or run.origins
+        run.shown.update(_texts(details.get("shown")), _texts(details.get("statements")))
         if event.event_type == "task_update":
             self._add_state(run, event)
         elif event.metadata.tool == "note" and event.event_type == "note":
@@ -224,7 +224,7 @@ class History:
         while self.notes and self.notes[0].event.timestamp < since:
             self.notes.popleft()
         while self.runs and (run := next(iter(self.runs.values()))).began < since:
-            run.commands, run.shown = [], []  # a use of a skill holds it
+            run.commands, run.shown = [], set()  # a use of a skill holds it
             del self.runs[run.name]
 
 

@@ -179,7 +179,7 @@ class _Pass(NamedTuple):
 
 def _begun(context: MindContext) -> _Pass:
     """Raises OSError."""
-    facts, history = memory.read(context.places.mind, context.now()), history_of(context.places.events)
+    facts, history = memory.read(context.places.mind), history_of(context.places.events)
     noted = noted_in(history.notes, facts, context.said_by())
     told = tuple((each.at, each.fact) for each in history.entries(Promoted))
     return _Pass(facts, noted, told, *promote(noted, facts, told, context.thresholds, context.now()))
@@ -248,7 +248,7 @@ def recheck(context: MindContext) -> str:
         return waits
     runs, since = history_of(context.places.events).runs.values(), timestamp(context.now() - RECHECK_SECONDS)
     shown = {id.rpartition("#")[2] for run in runs if run.began >= since for id in run.shown}
-    before, told = memory.read(context.places.mind, context.now()), list[Promoted]()
+    before, told = memory.read(context.places.mind), list[Promoted]()
     facts, tools, at = before, context.toolbox_in(context.places.main_checkout), timestamp(context.now())
     for fact in before.every:
         is_old = fact.id in shown and fact.status == "active" and fact.last_validated < since

@@ -12,16 +12,12 @@ import msgspec
 from msgspec import Meta
 
 from infra.cell.mind.statements import key_of
-from infra.shared.clock import timestamp
 from infra.shared.mind.layout import BELIEFS, LONG_TERM
 from infra.shared.mind.sections import Problem, entries, sections, with_entry, with_section
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 from infra.shared.text import one_line
 
-MOST_FILE_BYTES: Final = 16 << 20
-SLIP: Final = 1_000_000
-"""An id with such a number is a slip: the next is not above it."""
 PATHS: Final = {"B": BELIEFS, "L": LONG_TERM}
 """By the letter of the id."""
 Status = Literal["active", "contested", "deprecated"]
@@ -65,7 +61,6 @@ class Facts(NamedTuple):
     """Both files, read."""
 
     texts: Mapping[str, str]
-    """By path, byte for byte."""
     every: tuple[Fact, ...]
     problems: tuple[Problem, ...] = ()
 
@@ -76,11 +71,7 @@ class Facts(NamedTuple):
         """One above the highest that the file has, and that was `used` ever."""
         ids = (*(each.id for each in sections(self.texts.get(PATHS[letter], ""))), *used)
         found = (re.fullmatch(rf"{letter}-([0-9]{{1,9}})", each) for each in ids)
-        numbers = {int(each[1]) for each in found if each}
-        number = max((each for each in numbers if each < SLIP), default=0) + 1
-        while number in numbers:
-            number += 1
-        return f"{letter}-{number:06d}"
+        return f"{letter}-{max((int(each[1]) for each in found if each), default=0) + 1:06d}"
 
     def with_fact(self, fact: Fact) -> Facts:
         """In the place of the one with its id, or beside the others. Raises ValueError for what cannot be written."""
@@ -90,25 +81,19 @@ class Facts(NamedTuple):
         return self._replace(texts=texts, every=tuple(every.values()))
 
 
-def memory_of(texts: Mapping[str, str], now: float) -> Facts:
-    """A date in the future does not count. Never raises."""
-    tomorrow = timestamp(now + 86_400)[:10]
-    found, problems = list[Fact](), list[Problem]()
+def memory_of(texts: Mapping[str, str]) -> Facts:
+    """What each file, by its path, holds; never raises."""
+    facts, problems = list[Fact](), list[Problem]()
     for path, text in texts.items():
-        facts, wrong = entries(path, text, Fact)
+        found, wrong = entries(path, text, Fact)
+        facts += found
         problems += wrong
-        for fact in facts:
-            ahead = [name for name in ("added", "last_validated") if getattr(fact, name)[:10] > tomorrow]
-            problems += [
-                Problem(path, 1, f"{fact.id}: {name} lies in the future, and does not count") for name in ahead
-            ]
-            found.append(msgspec.structs.replace(fact, **dict.fromkeys(ahead, "")))
-    return Facts(texts, tuple(found), tuple(problems))
+    return Facts(texts, tuple(facts), tuple(problems))
 
 
-def read(root: str, now: float) -> Facts:
+def read(root: str) -> Facts:
     """Of the mind there. Raises OSError, also for a file that could not be written again without loss."""
-    return memory_of({path: _text(root, path) for path in PATHS.values()}, now)
+    return memory_of({path: _text(root, path) for path in PATHS.values()})
 
 
 def save(root: str, before: Facts, after: Facts) -> None:
@@ -135,7 +120,7 @@ def write(root: str, path: str, text: str) -> None:
 
 def _text(root: str, path: str) -> str:
     try:
-        return Below(root).whole(path, MOST_FILE_BYTES).decode()
+        return Below(root).whole(path).decode()
     except FileNotFoundError:
         return ""
     except UnicodeDecodeError as error:

@@ -8,7 +8,7 @@ import os
 import re
 from collections import Counter
 from contextlib import suppress
-from typing import Final, Literal, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
 from infra.cell.mind import memory
 from infra.cell.mind.duties import DUTIES, record_of
@@ -16,7 +16,6 @@ from infra.cell.mind.history import History, history_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skills import STATES
 from infra.shared.clock import moment
-from infra.shared.redacted_file import RedactedFile
 
 FILE: Final = "metrics/minifram.prom"
 MAX_SERIES: Final = 200
@@ -25,7 +24,7 @@ MAX_SERIES: Final = 200
 
 class Metric(NamedTuple):
     name: str
-    type: Literal["counter", "gauge"]
+    """A counter's ends with `_total`; all others are gauges."""
     help: str
     key: str = ""
     """The history's counts whose key begins so; other values are made in `_values`."""
@@ -34,26 +33,24 @@ class Metric(NamedTuple):
 
 
 METRICS: Final = (
-    Metric("agent_tasks_completed_total", "counter", "Directives and tasks that were completed.", "completed"),
-    Metric("agent_runs_total", "counter", "Runs by how they ended.", "runs", "end"),
-    Metric("agent_events_total", "counter", "Lines of the log of events.", "events"),
-    Metric("agent_errors_total", "counter", "Events of the type error.", "errors"),
-    Metric("agent_tokens_total", "counter", "Tokens of the runs' model calls by kind.", "tokens", "kind"),
-    Metric("agent_cost_usd_total", "counter", "Cost of the runs' model calls.", "usd", "label"),
-    Metric("agent_exploration_usd_total", "counter", "Cost of exploration.", "exploration_usd"),
-    Metric("agent_recalls_total", "counter", "Searches of the mind.", "recalls"),
-    Metric("agent_promotions_total", "counter", "Changes of memory by learning.", "promoted", "what"),
-    Metric(
-        "agent_skill_failures_total", "counter", "Failed runs with a skill, and self-tests.", "skill_failures", "skill"
-    ),
-    Metric("agent_skill_uses_total", "counter", "Runs that used a skill.", label="skill"),
-    Metric("agent_contradictions_total", "counter", "Contradictions that were found."),
-    Metric("agent_context_tokens_avg", "gauge", "Mean length of a conversation at an act, in tokens."),
-    Metric("agent_skills", "gauge", "Skills by state.", label="status"),
-    Metric("agent_beliefs", "gauge", "Beliefs by status.", label="status"),
-    Metric("agent_last_tick_timestamp_seconds", "gauge", "When the work loop looked last."),
-    Metric("agent_last_run_timestamp_seconds", "gauge", "When the last run ended."),
-    Metric("agent_duty_failed", "gauge", "1 when the last try of a standing duty failed.", label="duty"),
+    Metric("agent_tasks_completed_total", "Directives and tasks that were completed.", "completed"),
+    Metric("agent_runs_total", "Runs by how they ended.", "runs", "end"),
+    Metric("agent_events_total", "Lines of the log of events.", "events"),
+    Metric("agent_errors_total", "Events of the type error.", "errors"),
+    Metric("agent_tokens_total", "Tokens of the runs' model calls by kind.", "tokens", "kind"),
+    Metric("agent_cost_usd_total", "Cost of the runs' model calls.", "usd", "label"),
+    Metric("agent_exploration_usd_total", "Cost of exploration.", "exploration_usd"),
+    Metric("agent_recalls_total", "Searches of the mind.", "recalls"),
+    Metric("agent_promotions_total", "Changes of memory by learning.", "promoted", "what"),
+    Metric("agent_skill_failures_total", "Failed runs with a skill, and self-tests.", "skill_failures", "skill"),
+    Metric("agent_skill_uses_total", "Runs that used a skill.", label="skill"),
+    Metric("agent_contradictions_total", "Contradictions that were found."),
+    Metric("agent_context_tokens_avg", "Mean length of a conversation at an act, in tokens."),
+    Metric("agent_skills", "Skills by state.", label="status"),
+    Metric("agent_beliefs", "Beliefs by status.", label="status"),
+    Metric("agent_last_tick_timestamp_seconds", "When the work loop looked last."),
+    Metric("agent_last_run_timestamp_seconds", "When the last run ended."),
+    Metric("agent_duty_failed", "1 when the last try of a standing duty failed.", label="duty"),
 )
 
 
@@ -61,23 +58,21 @@ def write_metrics(context: MindContext) -> None:
     """Raises OSError."""
     root = context.places.mind
     found = _values(history_of(context.places.events), root, context.now())
-    os.makedirs(os.path.dirname(f"{root}/{FILE}"), exist_ok=True)
-    RedactedFile(f"{root}/{FILE}").replace("".join(_shown(each, found[each.name]) for each in METRICS))
+    memory.write(root, FILE, "".join(_shown(each, found[each.name]) for each in METRICS))
 
 
 def _values(history: History, root: str, now: float) -> dict[str, dict[str, float]]:
     """By name and by the value of the label."""
-    counts = history.counts
-    found: dict[str, dict[str, float]] = {each.name: {} for each in METRICS}
+    counts, found = history.counts, dict[str, dict[str, float]]()
     for each in METRICS:
         found[each.name] = {"".join(key[1:]): count for key, count in counts.items() if key[0] == each.key}
         if each.key and not each.label:
             found[each.name].setdefault("", 0)
     statuses = Counter[str]()
     with suppress(OSError):  # what cannot be read costs its own figures alone
-        statuses.update(each.status for each in memory.read(root, now).every if each.id[0] == "B")
+        statuses.update(each.status for each in memory.read(root).every if each.id[0] == "B")
     ended = max((run.ended for run in history.runs.values()), default="")
-    found |= {
+    return found | {
         "agent_skill_uses_total": {skill: len(uses) for skill, uses in history.uses.items()},
         "agent_contradictions_total": {"": counts["promoted", "contested"] + counts["promoted", "superseded"]},
         "agent_context_tokens_avg": {"": round(counts["context_tokens",] / max(1, counts["acts",]), 1)},
@@ -87,7 +82,6 @@ def _values(history: History, root: str, now: float) -> dict[str, dict[str, floa
         "agent_last_run_timestamp_seconds": {"": moment(ended)} if ended else {},
         "agent_duty_failed": {each.name: bool(record_of(history, each.name).why) for each in DUTIES},
     }
-    return found
 
 
 def _folders(path: str) -> int:
@@ -95,7 +89,8 @@ def _folders(path: str) -> int:
 
 
 def _shown(metric: Metric, values: dict[str, float]) -> str:
-    lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {metric.type}"]
+    kind = "counter" if metric.name.endswith("_total") else "gauge"
+    lines = [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} {kind}"]
     for text, value in sorted(values.items())[:MAX_SERIES]:
         label = re.sub(r"[\x00-\x1f\x7f\ud800-\udfff]", "?", text).replace("\\", r"\\").replace('"', r"\"")
         series = f'{metric.name}{{{metric.label}="{label}"}}' if metric.label else metric.name

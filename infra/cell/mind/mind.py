@@ -7,13 +7,15 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from infra.cell.interruption import Interrupted, Interruption
+from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Line
-from infra.cell.mind.context import Reads, RecallOfRun
+from infra.cell.mind.context import Reads, opening
 from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
+from infra.cell.mind.profile import Citations
+from infra.cell.mind.recall import recall_tool
 from infra.cell.mind.record import Recorder
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.tools.tool import Position, Tool, Toolbox
@@ -23,6 +25,7 @@ from infra.shared.repository.git import Git
 from infra.shared.requests import Recorded
 from infra.shared.safe_files import Below
 
+T = TypeVar("T")
 UNKNOWN_ORIGIN = "unknown: the keep did not say"
 
 
@@ -70,12 +73,9 @@ class MindRun:
     `record` what ends the run."""
 
     def __init__(self, context: MindContext, position: Position) -> None:
-        self._context = context
-        self._position = position
-        self._has_noted = False
-        self._words = ""
+        self._context, self._position = context, position
+        self._citations, self._has_noted = Citations(), False
         self._recorder: Recorder | None = None
-        self._recall = RecallOfRun(context)
 
     def prepare(self) -> None:
         """Bring the clone up to date with the branch; make it when it is gone. The PM's files in it are put right."""
@@ -83,47 +83,36 @@ class MindRun:
 
         clone.prepare(self._context)
 
-    def put_right(self) -> str:
-        """The PM's files of the mind, as the branch has them; for the report: which the run had changed."""
-        from infra.cell.mind import clone
-
-        found = clone.put_right(self._context, self._position.run or "unnamed")
-        return f"\n\nOf the mind these are yours alone, and were put back: {', '.join(found)}" if found else ""
-
-    def reads(self, words: str, is_new: bool) -> tuple[Reads, Reads]:
-        """What is placed before the run as results of reads, for work that these words describe: what is the same
-        before most runs, and the rest."""
-        return self._recall.opening(words) if is_new and os.path.isdir(self._context.places.mind) else ((), ())
-
     @property
-    def shown(self) -> set[str]:
-        """`path#id` of all that was placed before this run, or recalled by it."""
-        return set(self._recall.citations.shown)
+    def _is_there(self) -> bool:
+        """An agent without a mind may have whatever else of its name."""
+        return os.path.isdir(self._context.places.mind)
 
-    def directed(self, words: str) -> None:
-        """The PM's own words that this run is about."""
-        self._words = words
+    def reads(self, words: str) -> tuple[Reads, Reads]:
+        """What is placed before a new run as results of reads, for work that these words describe: what is the same
+        before most runs, and the rest."""
+        nothing: tuple[Reads, Reads] = ((), ())  # a run without its memory is better than none
+        place = functools.partial(opening, self._context, words, self._citations)
+        return (self._guarded("mind.not_placed", place) if self._is_there else None) or nothing
 
-    def begin(self, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
-        """The run has its name. `ids`: of its directives and tasks; `label`: what it is for."""
-        context = self._context
-        if not os.path.isdir(context.places.mind):  # an agent without a mind, whatever else has its name
+    def begin(self, words: str, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
+        """The run has its name. `words`: the PM's own that it is about; `ids`: of its directives and tasks; `label`:
+        what it is for."""
+        if not self._is_there:
             return
         if not resumed:
-            mind = Below(context.places.mind)
+            mind = Below(self._context.places.mind)
             self._guarded("mind.notes_not_dropped", lambda: mind.remove(LEFT))  # an earlier run left them
-        self._recorder = Recorder(context, self._position, lambda: sorted(self._recall.citations.shown))
-        self._recorder.begin(self._words, ids, resumed, label)
+        shown = sorted(self._citations.shown)
+        self._recorder = Recorder(self._context, self._position, words, ids, shown, resumed, label)
 
     def tools(self) -> tuple[Tool, ...]:
         """Beside the seed tools."""
         context = self._context
-        if not os.path.isdir(context.places.mind):
+        if not self._is_there:
             return ()
-        return (
-            note_tool(context.places.main_checkout, context.interruption, lambda quote: context.said_by()(quote)),
-            *self._recall.tools(),
-        )
+        noting = note_tool(context.places.main_checkout, context.interruption, lambda quote: context.said_by()(quote))
+        return noting, recall_tool(context.places.mind, self._citations.found)
 
     def preflight(self) -> str:
         """Why the agent must not become another version of itself now; empty when it may."""
@@ -134,45 +123,35 @@ class MindRun:
     def record(self, event: Line) -> None:
         """What the loop did: a line of events for each act. Raises NotRecorded."""
         self._has_noted |= isinstance(event, Acted) and event.call.name == NOTE and event.result.ok
-        self._recall.record(event)
+        self._citations.seen(event)
         if self._recorder:
             self._recorder.record(event)
 
-    def end(self, result: RunResult, directives: Sequence[str]) -> None:
-        """The run is over, its report is written: close its records, commit, push. `directives`: ids of its work."""
+    def put_right(self) -> str:
+        """The PM's files of the mind, as the branch has them; for the report: which the run had changed."""
         from infra.cell.mind import clone
 
-        if self._recorder:
-            self._recorder.end(result, **self._recall.citations.told())
-        if self._has_noted:
-            self._guarded("mind.not_learnt", self._learn)  # else the daily pass does it
-        if self._recorder:
-            self._guarded("mind.skills_not_looked_at", self._care_for_skills)
-            self._guarded("mind.metrics_not_written", self._write_metrics)
-        name = self._position.run or "unnamed"
-        clone.publish(self._context, f"run {name}: {result.reason.value.replace('_', ' ')}", name)
+        found = clone.put_right(self._context, self._position.run or "unnamed")
+        return f"\n\nOf the mind these are yours alone, and were put back: {', '.join(found)}" if found else ""
 
-    def _guarded(self, failed: str, do: Callable[[], object]) -> None:
-        try:
-            do()
-        except Interrupted:
-            raise
-        except Exception as error:  # the run is over, and its report is written
-            self._context.note(failed, error=f"{type(error).__name__}: {error}")
-
-    def _learn(self) -> None:
-        """What this run noted, into memory."""
-        from infra.cell.mind import learn  # a run that noted nothing pays nothing for it
-
-        self._context.note("mind.learnt", words=learn.after_run(self._context))
-
-    def _care_for_skills(self) -> None:
-        """What the run made of the skills: nothing that it wrote is a learned skill."""
+    def end(self, result: RunResult) -> None:
+        """The run is over, its report is written: close its records, learn, commit, push."""
+        from infra.cell.mind import clone, learn
+        from infra.cell.mind.metrics import write_metrics
         from infra.cell.mind.skill_care import SkillCare
 
-        SkillCare(self._context).after_run()
+        context, name = self._context, self._position.run or "unnamed"
+        if self._recorder:
+            self._recorder.end(result, **self._citations.told())
+            if self._has_noted:  # else the daily pass does it
+                self._guarded("mind.not_learnt", lambda: context.note("mind.learnt", words=learn.after_run(context)))
+            self._guarded("mind.skills_not_looked_at", SkillCare(context).after_run)
+            self._guarded("mind.metrics_not_written", lambda: write_metrics(context))
+        clone.publish(context, f"run {name}: {result.reason.value.replace('_', ' ')}", name)
 
-    def _write_metrics(self) -> None:
-        from infra.cell.mind.metrics import write_metrics
-
-        write_metrics(self._context)
+    def _guarded(self, failed: str, do: Callable[[], T]) -> T | None:
+        try:
+            return do()
+        except Exception as error:
+            self._context.note(failed, error=f"{type(error).__name__}: {error}")
+            return None

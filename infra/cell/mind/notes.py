@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -24,21 +24,18 @@ from infra.shared.text import one_line
 
 NOTE: Final = "note"
 """The tool; and the fact of its result that becomes `metadata.details` of its event."""
-MOST_SUBJECT, MOST_STATEMENT, MOST_CHECK = 80, 400, 1000
-"""Characters."""
+MOST_SUBJECT, MOST_STATEMENT, MOST_CHECK = 80, 400, 1000  # characters
 LEFT: Final = f"{SCRATCH}/notes"
-"""Where a shell leaves them for the runner."""
-MOST_LEFT, MOST_LEFT_BYTES = 20, 1 << 14
+"""Where a shell leaves for the runner what it did with the mind."""
+MOST_LEFT = 20
 """Taken up behind one act."""
-LEAST_QUOTED: Final = 2
-"""Words: one alone stands in any directive."""
 CHECK_SECONDS, END_SECONDS = 60.0, 5.0
 Origin = Literal["page", "directive", "check", "recall", "act"]
 """Whose word a note is: that of a page which its run had read; the PM's; that of a command which ended with 0; what the
 run was shown before; the model's own, of what it saw."""
 
-_COMMON: Final = """add call come contain exist file find folder go hold install keep lie live look name place project
-read repo repository run say set stand start use version write"""
+_COMMON: Final = """add added call called come contain exist file find folder found go hold install installed keep kept
+lie live look name named place project read repo repository run say set stand start started use used version write"""
 _STOP: Final = frozenset(words_of(" ".join((*STOP_WORDS, _COMMON))))
 """No check is asked to name them."""
 _EXACT, _PLACE = re.compile(r"\d|[^\W\d][_=:@#][^\W\d]"), re.compile(r"/|\.[a-z]{1,5}$")
@@ -124,9 +121,9 @@ def pm_words(page: str, git: Git, mind: str) -> PmWords:
 
 
 def said_in(quote: str, words: PmWords) -> str:
-    """The id of what has these words; empty for none. An event's word for it is none: whoever promotes looks it up."""
-    is_long = len(quote.split()) >= LEAST_QUOTED
-    return next((id for id, text in words if quote in text), "") if is_long else ""
+    """The id of what has these words; empty for none, and for one word, which stands anywhere. Whoever promotes asks:
+    an event may say what it likes."""
+    return next((id for id, text in words if quote in text and " " in quote), "")
 
 
 def names(subject: str, statement: str, check: str) -> bool:
@@ -164,43 +161,45 @@ def note_tool(
         if details.quote and not said_by(details.quote):
             why = f"the quote {details.quote[:60]!r} stands in no directive and no task"
             raise ToolError(why, "Copy two or more words of the PM's letter by letter, or leave quote out")
-        facts: dict[str, Any] = {}
-        if details.check:
-            if problem := problem_with_check(details.check):
-                raise ToolError(
-                    f"the check shows nothing: {problem}",
-                    "Give a command that looks at the thing itself and ends with another status than 0 when the "
-                    "statement is wrong, or leave check out",
-                )
-            ran = command.run(
-                ["bash", "-c", details.check],
-                cwd=checkout if os.path.isdir(checkout) else "/",
-                env=environment(),
-                seconds=seconds,
-                output_chars=2000,
-                interruption=interruption,
-                end_session=True,
-            )
-            details = msgspec.structs.replace(details, exit_status=ran.status)
-            facts = {"exit": ran.status} if ran.status is not None else {}
-            if details.failed:
-                ended = f"status {ran.status}" if facts else "was ended before it was through"
-                words = "So the statement counts for nothing. If the check is right, note what is true instead."
-                words = f"{(ran.output + ran.errors).rstrip()}\n[check: {ended}] {words}".lstrip()
-                return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
-        words = "noted: the PM's word" if details.quote else "noted: borne out by its check"
-        if not details.quote and not details.checked:
-            words = "noted by your word alone: it counts once another run finds the same by itself; a quote helps, or "
-            words += "a check that names each number, name or path of the statement"
-        return ToolResult(words, facts={NOTE: msgspec.to_builtins(details), **facts})
+        if not details.check:
+            return ToolResult(_becomes(details), facts={NOTE: msgspec.to_builtins(details)})
+        if problem := problem_with_check(details.check):
+            hint = "Give a command that looks at the thing itself and fails when the statement is wrong, or none"
+            raise ToolError(f"the check shows nothing: {problem}", hint)
+        ran = command.run(
+            ["bash", "-c", details.check],
+            cwd=checkout if os.path.isdir(checkout) else "/",
+            env=environment(),
+            seconds=seconds,
+            output_chars=2000,
+            interruption=interruption,
+            end_session=True,
+        )
+        details = msgspec.structs.replace(details, exit_status=ran.status)
+        words, ended_with = _becomes(details), {} if ran.status is None else {"exit": ran.status}
+        if details.failed:
+            ended = "was ended before it was through" if ran.status is None else f"status {ran.status}"
+            words = f"{(ran.output + ran.errors).rstrip()}\n[check: {ended}] {words}".lstrip()
+        return ToolResult(words, facts={NOTE: msgspec.to_builtins(details)} | ended_with)
 
     return Tool(NOTE, Note, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
 
 
-def leave(root: str, given: Mapping[str, str]) -> None:
-    """A note of a shell's, for the runner to take up behind the act as if the tool had been called. Raises OSError."""
+def _becomes(details: NoteDetails) -> str:
+    """What the model is told of it."""
+    if details.failed:
+        return "So the statement counts for nothing. If the check is right, note what is true instead."
+    if details.quote or details.checked:
+        return "noted: the PM's word" if details.quote else "noted: borne out by its check"
+    words = "noted by your word alone: it counts once another run finds the same by itself; a quote helps, or "
+    return words + "a check that names each number, name or path of the statement"
+
+
+def leave(root: str, tool: str, given: Mapping[str, str]) -> None:
+    """What a shell did as if by this tool, for the runner to call it behind the act. Raises OSError."""
     os.makedirs(f"{root}/{LEFT}", exist_ok=True)
-    Below(root).write(f"{LEFT}/{time.time_ns()}-{os.getpid()}", msgspec.json.encode(given), durable=False)
+    content = msgspec.json.encode({**given, "tool": tool})
+    Below(root).write(f"{LEFT}/{time.time_ns()}-{os.getpid()}", content, durable=False)
 
 
 def taken(root: str) -> Iterator[ToolCall]:
@@ -212,8 +211,8 @@ def taken(root: str) -> Iterator[ToolCall]:
         return
     for name in found:
         try:
-            given = msgspec.json.decode(files.whole(f"{LEFT}/{name}", MOST_LEFT_BYTES), type=dict[str, str])
+            given = msgspec.json.decode(files.whole(f"{LEFT}/{name}"), type=dict[str, str])
         except (OSError, ValueError):
             given = {}  # the tool says what is missing
         if files.unlink(f"{LEFT}/{name}"):
-            yield ToolCall(name, NOTE, given)
+            yield ToolCall(name, given.pop("tool", NOTE), given)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -12,8 +11,9 @@ from typing import Any
 
 from infra.cell.loop.record import Answered, Line
 from infra.cell.mind.history import Run
+from infra.cell.mind.memory import write
+from infra.cell.mind.recall import Hit
 from infra.shared.mind.layout import HEALTH
-from infra.shared.redacted_file import RedactedFile
 
 
 class Citations:
@@ -24,6 +24,9 @@ class Citations:
         self.shown = dict[str, str]()
         """By `path#id`, also of what was recalled."""
         self._cited = set[str]()
+
+    def found(self, hits: Sequence[Hit]) -> None:
+        self.shown |= {hit.where: f"{hit.heading}\n{hit.text}" for hit in hits}
 
     def seen(self, event: Line) -> None:
         if isinstance(event, Answered):
@@ -57,7 +60,5 @@ def compile_week(root: str, runs: Sequence[Run], week: str) -> str:
             for each, _ in loaded.most_common()
         ],
     }
-    os.makedirs(f"{root}/{HEALTH}", exist_ok=True)
-    text = json.dumps(profile, indent=1, ensure_ascii=False) + "\n"
-    RedactedFile(f"{root}/{HEALTH}/context-profile-{week}.json").replace(text)
+    write(root, f"{HEALTH}/context-profile-{week}.json", json.dumps(profile, indent=1, ensure_ascii=False) + "\n")
     return f"{len(runs)} runs were shown {len(loaded)} sections, and named {len(cited)}"

@@ -1,4 +1,4 @@
-"""Searching the mind: the words of a question, OR between them, the best sections by bm25, and their neighbours.
+"""Searching the mind: the words of a question, OR between them, the best sections by bm25.
 
 The index is SQLite's FTS5 in memory, made of the files for each search: it cannot be stale, broken or forged."""
 
@@ -16,29 +16,18 @@ from msgspec import Meta
 from infra.cell.actions import ToolResult
 from infra.cell.mind.statements import STOP_WORDS, key_of, normalised
 from infra.cell.tools.tool import Args, SideEffect, Tool
-from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.sections import fields, front_matter, sections
 from infra.shared.safe_files import Below, Unseen
 from infra.shared.text import counted, cut
 
 RECALL: Final = "recall"
-_KINDS: Final = {
-    "memory/beliefs.md": "belief",
-    "memory/long_term.md": "memory",
-    "memory/working.md": "memory",
-    "memory/archive/": "archive",
-    "logs/daily/": "summary",
-    "logs/weekly/": "summary",
-    "tasks/completed/": "task",
-    "reflection/": "reflection",
-}
-"""By the beginning of the path."""
-ACTIVE, DEPRECATED = "active", "deprecated"
-RESULTS, WIDENED, MOST_WORDS = 8, 3, 64
-"""Sections that are found; those of them that bring their neighbours; words that are searched for."""
-BODY_CHARS, SHOWN_CHARS, MOST_CHARS = 20_000, 4_000, 12_000
-"""Of a section that is searched, of one that is shown, of all that are."""
+SEARCHED: Final = ("memory/", "logs/daily/", "logs/weekly/", "tasks/completed/", "reflection/")
+"""Beginnings of the paths whose sections are; of skills their descriptions."""
+RESULTS, MOST_WORDS = 8, 64
+"""Sections that are found; words that are searched for."""
+SHOWN_CHARS, MOST_CHARS = 4_000, 12_000
+"""Of a section, of all that are shown."""
 MOST_BYTES, MOST_ENTRIES, DEEPEST = 8 << 20, 50_000, 8
 _FIELD = re.compile(r"^([A-Z][a-z_]+):[ \t]*(.*(?:\n(?:[ \t]+|- )\S.*)*)", re.M)
 _SKILL = re.compile(r"skills/((?:core|learned|candidates)/([^/]+))/SKILL\.md")
@@ -64,10 +53,9 @@ class Hit(NamedTuple):
     heading: str
     text: str
     """Below the heading."""
-    kind: str
     day: str = ""
-    """YYYY-MM-DD; empty for what has none."""
-    status: str = ACTIVE
+    """YYYY-MM-DD; empty for what has none. Of a fact when it was validated, or added."""
+    status: str = "active"
     against: str = ""
     """Ids of what a contested fact contradicts."""
     subject: str = ""
@@ -75,8 +63,6 @@ class Hit(NamedTuple):
     """Of a fact."""
     validated: str = ""
     """A day, or empty."""
-    score: float = 0.0
-    """The larger, the better; 0 for a neighbour, which stands before or behind a hit and is none itself."""
 
     @property
     def where(self) -> str:
@@ -105,13 +91,12 @@ def rows_of(path: str, text: str) -> Iterator[Hit]:
     """One for each section that holds something, and for what stands above the first; of a skill its description."""
     if skill := _SKILL.fullmatch(path):
         with contextlib.suppress(ValueError):
-            yield Hit(path, skill[1], skill[2], front_matter(text, _Skill)[0].description, "skill")
-    kind = next((_KINDS[root] for root in _KINDS if path.startswith(root)), "")
-    every, name = sections(text) if kind else (), path.rpartition("/")[2].removesuffix(".md")
-    day = _day(name) or _day(every[0].text if kind == "task" else "")
+            yield Hit(path, skill[1], skill[2], front_matter(text, _Skill)[0].description)
+    every, name = sections(text) if path.startswith(SEARCHED) else (), path.rpartition("/")[2].removesuffix(".md")
+    day = _day(name) or _day(every[0].text if every and path.startswith("tasks/") else "")
     for each in every[path in layout.NOTED :]:
         if says(each.body):
-            row = Hit(path, each.id or name, each.heading or name, each.body.strip()[:BODY_CHARS], kind, day)
+            row = Hit(path, each.id or name, each.heading or name, each.body.strip(), day)
             yield _fact(row) if path in layout.NOTED else row
 
 
@@ -135,7 +120,7 @@ def _fact(row: Hit) -> Hit:
         heading=f"{row.id} {subject}".strip(),
         text="\n".join(filter(None, (statement, confidence and f"Confidence: {confidence}", notes))),
         day=validated or _day(given.get("Added", "")),
-        status=given.get("Status", "").strip().casefold() or ACTIVE,
+        status=given.get("Status", "active").strip(),
         against=", ".join(re.findall(r"[BL]-\d+", given.get("Contradictions", ""))),
         subject=subject,
         statement=statement,
@@ -163,52 +148,40 @@ def words_of(text: str) -> list[str]:
     return ([word for word in words if word not in STOP_WORDS] or words)[:MOST_WORDS]
 
 
-def search(
-    files: Iterable[tuple[str, str]], words: str, results: int = RESULTS, today: str = "9999-12-31"
-) -> list[Hit]:
-    """The best first, the neighbours behind all of them. Of one subject the fact that was validated last comes first,
-    though no word finds it; what claims to have been validated after `today` was not."""
-    rows = [row for path, text in files for row in rows_of(path, text) if row.status != DEPRECATED]
-    valid = [(row.validated, at) for at, row in enumerate(rows) if row.subject and "" < row.validated <= today]
-    newest = {normalised(rows[at].subject): at for _, at in sorted(valid)}
-    best = dict[int, float]()
-    for at, score in _ranked(rows, words)[:results]:
-        best.setdefault(newest.get(normalised(rows[at].subject), at), score)
-        best.setdefault(at, score)
-    found = {at: rows[at]._replace(score=score) for at, score in list(best.items())[:results]}
-    for at in list(found)[:WIDENED]:
-        for near in (at - 1, at + 1):
-            if 0 <= near < len(rows) and rows[near].path == rows[at].path:
-                found.setdefault(near, rows[near])
-    return list(found.values())
+def search(files: Iterable[tuple[str, str]], words: str, results: int = RESULTS) -> list[Hit]:
+    """The best first. Of one subject the fact that was validated last comes first, though no word finds it."""
+    rows = [row for path, text in files for row in rows_of(path, text) if row.status != "deprecated"]
+    valid = sorted((row.validated, at) for at, row in enumerate(rows) if row.subject and row.validated)
+    newest = {normalised(rows[at].subject): at for _, at in valid}
+    ranked = _ranked(rows, words)[:results]
+    best = dict.fromkeys(each for at in ranked for each in (newest.get(normalised(rows[at].subject), at), at))
+    return [rows[at] for at in best][:results]
 
 
-def _ranked(rows: Sequence[Hit], words: str) -> list[tuple[int, float]]:
+def _ranked(rows: Sequence[Hit], words: str) -> list[int]:
     """Places of the rows that have one of the words, the best first; of equals the newest."""
     asked = " OR ".join(f'"{word}"' for word in words_of(words))
     with contextlib.closing(sqlite3.connect(":memory:")) as base:
-        base.execute("CREATE VIRTUAL TABLE section USING fts5 (heading, body, tokenize='porter unicode61')")
-        insert = "INSERT INTO section (rowid, heading, body) VALUES (?, ?, ?)"
-        base.executemany(insert, ((at, row.heading, row.text) for at, row in enumerate(rows)))
-        rank = "SELECT rowid, -bm25(section, 2.0, 1.0) FROM section WHERE section MATCH ?"
-        found = base.execute(rank, (asked,)).fetchall() if asked else []
-    return sorted(found, key=lambda each: (each[1], rows[each[0]].day), reverse=True)
+        base.execute("CREATE VIRTUAL TABLE section USING fts5 (heading, body, day UNINDEXED, tokenize=porter)")
+        insert = "INSERT INTO section (rowid, heading, body, day) VALUES (?, ?, ?, ?)"
+        base.executemany(insert, ((at, row.heading, row.text, row.day) for at, row in enumerate(rows)))
+        rank = "SELECT rowid FROM section WHERE section MATCH ? ORDER BY bm25(section, 2.0, 1.0), day DESC"
+        return [at for (at,) in base.execute(rank, (asked,))] if asked else []
 
 
 def shown(hit: Hit, most_chars: int = SHOWN_CHARS) -> str:
     """As the agent and the PM read it: what it is and how far it holds, then its text."""
     against = f", contradicts {hit.against}" if hit.against else ""
-    standing = "" if hit.status == ACTIVE else f" ({hit.status.upper()}{against})"
-    how = f"score {hit.score:.2f}" if hit.score else "neighbour"
-    facts = ", ".join(filter(None, (hit.kind, f"validated {hit.validated}" if hit.validated else hit.day, how)))
+    standing = "" if hit.status == "active" else f" ({hit.status.upper()}{against})"
+    when = f": validated {hit.validated}" if hit.validated else hit.day and f": {hit.day}"
     text = hit.text if len(hit.text) <= most_chars else f"{hit.text[:most_chars]}… [cut; the whole is in the file]"
-    return f"## {hit.heading}{standing}\n[{hit.path}: {facts}]\n{text}".rstrip()
+    return f"## {hit.heading}{standing}\n[{hit.path}{when}]\n{text}".rstrip()
 
 
-def recall(root: str, words: str, now: float) -> tuple[str, list[Hit]]:
+def recall(root: str, words: str) -> tuple[str, list[Hit]]:
     """What is shown, and what was found."""
     files, problems = files_of(root)
-    hits = search(files, words, today=timestamp(now)[:10])
+    hits = search(files, words)
     head = f"{counted(len(hits), 'section')}. {REFERENCE}"
     if not hits:
         head = f"Nothing in the mind has one of the words: {', '.join(words_of(words)) or '(none)'}. Try synonyms, and "
@@ -217,11 +190,11 @@ def recall(root: str, words: str, now: float) -> tuple[str, list[Hit]]:
     return "\n".join((text, *(f"[not searched: {problem}]" for problem in problems[:5]))), hits
 
 
-def recall_tool(root: str, now: Callable[[], float], seen: Callable[[list[Hit]], object]) -> Tool:
+def recall_tool(root: str, seen: Callable[[list[Hit]], object]) -> Tool:
     """The tool `recall`; `seen` is told what was shown."""
 
     def act(given: Recall, seconds: float) -> ToolResult:
-        text, hits = recall(root, given.words, now())
+        text, hits = recall(root, given.words)
         seen(hits)
         statements = [key_of(hit.subject, hit.statement) for hit in hits if hit.statement]
         return ToolResult(text, facts={"shown": [hit.where for hit in hits], "statements": statements})

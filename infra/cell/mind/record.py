@@ -9,9 +9,11 @@ import functools
 import hashlib
 import os
 import re
-import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -44,15 +46,17 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = MAX_BYTES // 2
 """Of one request, before the keep's own words in it."""
-MOST_WAITING, SECONDS = 10_000, 60.0
-"""Events that wait; and so long a run goes on while nobody takes its events."""
+SECONDS: Final = 60.0
+"""So long a run goes on while nobody takes its events."""
 HOPS, WEB, CHANGES = ("bootstrap", "rollback"), ("fetch_page", "web_search"), ("write_file", "edit_file", "delete_file")
 COMMAND_CHARS, SAID_CHARS, WORDS_CHARS, ARGUMENT_CHARS = 4000, 1000, 400, 300
 MOST_LISTED, MOST_SHOWN = 50, 500
-_SAYS_WHICH = frozenset(["path", "url", "query", "words", "kind", "since", "branch", "ref", "subject", "statement"])
+TOKENS: Final = ("input", "output", "cache_read", "cache_write")
+_NOTHING: Final = Completion((), "", "")
+_SAYS_WHICH = frozenset(["path", "url", "query", "words", "branch", "ref", "subject", "statement"])
 _PUSH = re.compile(r"\bgit\b[^\n;|&]{0,200}\bpush\b")
-_SKILL = re.compile(r"(?:^|/)skills/((?:core|learned|candidates)/[A-Za-z0-9_.-]{1,80})(?:/SKILL)?\.md")
-_VERSION = re.compile(r"^\s{0,4}[Vv]ersion:\s*[\"']?([0-9A-Za-z.+-]{1,40})", re.MULTILINE)
+_SKILL = re.compile(r"(?:^|/)skills/((?:core|learned|candidates)/[a-z0-9][a-z0-9_-]{0,63})/SKILL\.md")
+_VERSION = re.compile(r"^version: *[\"']?([0-9]+\.[0-9]+\.[0-9]+)\b", re.MULTILINE)
 _TYPES: Final[dict[type[LogEntry], EventType]] = {
     Promoted: "note",
     Trial: "skill_execution",
@@ -73,28 +77,21 @@ class Outbox:
         """When the first send failed of those that failed one behind the other."""
 
     def put(self, event: MindEvent) -> None:
-        """Details that JSON cannot hold, or that are too long, are left out, and the event says so."""
-        try:
-            line = encoded(event)
-            why = f"they have {len(line)} bytes" if len(line) > MOST_BYTES else ""
-            msgspec.json.decode(line)
-        except (ValueError, RecursionError) as error:
-            why = str(error)[:WORDS_CHARS]
-        if why:
-            metadata = msgspec.structs.replace(event.metadata, details={"left_out": why})
+        """Details that are too long for a request are left out, and the event says so: it would hold up all others."""
+        line = encoded(event)
+        if len(line) > MOST_BYTES:
+            metadata = msgspec.structs.replace(event.metadata, details={"left_out": f"they have {len(line)} bytes"})
             line = encoded(msgspec.structs.replace(event, metadata=metadata))
-        self._waiting = [*self._waiting[1 - MOST_WAITING :], line]
+        self._waiting.append(line)
 
     def send(self, record: Callable[[Sequence[dict[str, Any]]], object]) -> None:
         """All that waits. Raises OSError when some of it still waits."""
         try:
             while self._waiting:
-                most, size = 0, 0
-                while most < min(MAX_EVENTS, len(self._waiting)) and size <= MOST_BYTES:
-                    size += len(self._waiting[most])
-                    most += size <= MOST_BYTES or not most
-                record([msgspec.json.decode(line) for line in self._waiting[:most]])
-                del self._waiting[:most]
+                sizes = accumulate(map(len, self._waiting[:MAX_EVENTS]))
+                many = max(1, sum(size <= MOST_BYTES for size in sizes))
+                record([msgspec.json.decode(line) for line in self._waiting[:many]])
+                del self._waiting[:many]
         except OSError:
             self._since = self._monotonic() if self._since is None else self._since
             raise
@@ -120,33 +117,40 @@ def tell(context: MindContext, *entries: LogEntry, words: str = "") -> None:
     outbox.send(context.record)
 
 
+@dataclass
 class Recorder:
     """Of one run. No method raises but `record`, and that NotRecorded alone."""
 
-    def __init__(self, context: MindContext, position: Position, shown: Callable[[], Sequence[str]] = tuple) -> None:
-        """`shown`: ids of what was placed before the run."""
-        self._context, self._position, self._shown = context, position, shown
-        self._outbox = outbox_of(context.places.mind)
-        self._begins = ""
-        """How the run's first event calls its beginning; empty behind it."""
-        self._words, self._ids, self._label = "", tuple[str, ...](), TASK
-        self._model, self._context_tokens, self._intent, self._skill = "", 0, "", ""
-        self._tokens = dict.fromkeys(("input", "output", "cache_read", "cache_write"), 0)
-        self._usd, self._spend = 0.0, 0.0
-        """Of the whole run; of the exploration budget since the event before."""
+    context: MindContext
+    position: Position
+    words: str
+    """The PM's that the run is about."""
+    ids: Sequence[str] = ()
+    """Of its directives or tasks."""
+    shown: Sequence[str] = ()
+    """Ids of what was placed before it."""
+    resumed: bool = False
+    label: str = TASK
+    _is_begun: bool = False
+    """Its first event is told."""
+    _last: Completion = _NOTHING
+    _skill: str = ""
+    """That it read last."""
+    _tokens: Counter[str] = field(default_factory=Counter)
+    _usd: float = 0.0
+    _spend: float = 0.0
+    """Of the exploration budget since the event before."""
 
-    def begin(self, words: str, ids: Sequence[str] = (), resumed: bool = False, label: str = TASK) -> None:
-        """The PM's words that the run is about, and the ids of its directives or tasks."""
-        self._words, self._ids, self._label = words, tuple(ids[:MOST_LISTED]), label
-        self._begins = "went on" if resumed else "began"
+    def __post_init__(self) -> None:
+        self._outbox = outbox_of(self.context.places.mind)
 
     def record(self, event: Line) -> None:
         """Raises NotRecorded."""
         if isinstance(event, Entered) and event.state is not RunState.PLAN:
             return
-        if self._begins:  # a resumed run may begin with an act that was cut short
-            status, self._begins = self._begins, ""
-            self._state(status, self._words, shown=list(self._shown()[:MOST_SHOWN]))
+        if not self._is_begun:  # a resumed run may begin with an act that was cut short
+            self._is_begun = True
+            self._state("went on" if self.resumed else "began", self.words, shown=list(self.shown[:MOST_SHOWN]))
         match event:
             case Entered():
                 self._send()
@@ -159,74 +163,63 @@ class Recorder:
 
     def end(self, result: RunResult, **details: Any) -> None:
         """The run is over, and the keep has its events; those that it does not take wait for the next run."""
-        if self._begins:
+        if not self._is_begun:
             return
-        completed = self._ids if is_completed(result) and not self._label.startswith(EXPLORATION) else ()
+        completed = self.ids if is_completed(result) and not self.label.startswith(EXPLORATION) else ()
         facts = {"failure": str(result.failure or ""), "completed": list(completed), "usd": round(self._usd, 9)}
-        self._state(result.reason.value, result.text, steps=result.steps, tokens=self._tokens, **facts, **details)
+        self._state(result.reason.value, result.text, steps=result.steps, tokens=dict(self._tokens), **facts, **details)
         try:
             self._send()
         except NotRecorded as problem:
-            self._context.note("mind.end_not_recorded", error=str(problem))
+            self.context.note("mind.end_not_recorded", error=str(problem))
 
     def _send(self) -> None:
         try:
-            self._outbox.send(self._context.record)
+            self._outbox.send(self.context.record)
         except OSError as error:
-            self._context.note("mind.events_wait", error=str(error))
+            self.context.note("mind.events_wait", error=str(error))
             if self._outbox.is_late:
-                raise NotRecorded(
-                    f"the keep takes no events: {error}. What is not on record is not done: the PM looks at doors.log "
-                    "(minifram doctor)"
-                ) from error
+                why = "What is not on record is not done: the PM looks at doors.log (minifram doctor)"
+                raise NotRecorded(f"the keep takes no events: {error}. {why}") from error
 
     def _answered(self, completion: Completion) -> None:
-        used = completion.usage
-        self._model = completion.model
-        self._context_tokens = used.input_tokens + used.cache_read_tokens + used.cache_write_tokens
-        self._intent = intent_of(completion.text)
-        for name in self._tokens:
-            self._tokens[name] += getattr(used, f"{name}_tokens")
+        self._last, used = completion, completion.usage
+        self._tokens.update({name: getattr(used, f"{name}_tokens") for name in TOKENS})
         self._usd += completion.usd
-        self._spend += completion.usd if self._label.startswith(EXPLORATION) else 0.0
+        self._spend += completion.usd if self.label.startswith(EXPLORATION) else 0.0
 
     def _acted(self, event: Acted) -> None:
         call, result = event.call, event.result
-        checkout = self._context.places.main_checkout
+        checkout = self.context.places.main_checkout
         left = () if call.name in CHANGES else tuple(_short(path) for path in result.artifacts[:MOST_LISTED])
         outcomes = Outcomes(_changed(call, result, checkout), left, _observed(call, result))
-        made = MindEvent(
-            _type(call, result),
-            EventContext(self._ids[0] if self._ids else None, self._skill or None, self._intent),
-            _executed(call, result, event.duration_ms, checkout),
-            outcomes,
-            self._metadata(_details(call, result), _short(call.name), result.status),
-            self._position.run,
-            event.step_id,
-        )
-        self._put(made)
+        done = _executed(call, result, event.duration_ms, checkout)
+        about = EventContext(intent=intent_of(self._last.text))
+        made = MindEvent(_type(call, result), about, done, outcomes, step_id=event.step_id)
+        self._put(made, result.status, _details(call, result), _short(call.name))
         self._skill = skill_read(call, result) or self._skill
 
     def _state(self, status: str, words: str, **details: Any) -> None:
         """The run is in another state."""
-        metadata = self._metadata({"directives": list(self._ids)} | details, "", status)
-        about = EventContext(self._ids[0] if self._ids else None, self._skill or None)
         said = Outcomes(observations=redacted_and_cut(words, SAID_CHARS))
-        self._put(MindEvent("task_update", about, Execution(), said, metadata, self._position.run))
+        self._put(
+            MindEvent("task_update", outcomes=said), status, {"directives": list(self.ids[:MOST_LISTED])} | details
+        )
 
-    def _metadata(self, details: dict[str, Any], tool: str, status: str) -> EventMetadata:
-        return EventMetadata(
-            llm_model=self._model,
-            context_tokens=self._context_tokens,
+    def _put(self, made: MindEvent, status: str, details: dict[str, Any], tool: str = "") -> None:
+        used, task = self._last.usage, self.ids[0] if self.ids else None
+        metadata = EventMetadata(
+            llm_model=self._last.model,
+            context_tokens=used.input_tokens + used.cache_read_tokens + used.cache_write_tokens,
             curiosity_spend=self._spend,
-            label=self._label,
+            label=self.label,
             tool=tool,
             status=status,
             details=details,
         )
-
-    def _put(self, event: MindEvent) -> None:
-        self._outbox.put(event)
+        about = EventContext(task, self._skill or None, made.context.intent)
+        made = msgspec.structs.replace(made, context=about, metadata=metadata, run_id=self.position.run)
+        self._outbox.put(made)
         self._spend = 0.0
 
 
@@ -236,7 +229,7 @@ def skill_read(call: ToolCall, result: ToolResult) -> str:
         return ""
     named = {found[1] for each in call.args.values() if isinstance(each, str) for found in _SKILL.finditer(each)}
     version = _VERSION.search(result.payload[:4000])
-    return f"{named.pop()}{f'@{version[1]}' if version else ''}" if len(named) == 1 else ""
+    return f"{named.pop()}@{version[1]}" if len(named) == 1 and version else ""
 
 
 def intent_of(words: str) -> str:
@@ -275,12 +268,10 @@ def _changed(call: ToolCall, result: ToolResult, checkout: str) -> tuple[Modifie
 def _hash_after(path: str) -> str:
     """Of the file as it is now."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}" if is_file else "unreadable"
-    except OSError as error:
-        return "deleted" if isinstance(error, FileNotFoundError) else "unreadable"
+        with open(path, "rb") as file:
+            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+    except OSError:
+        return "deleted"
 
 
 def _observed(call: ToolCall, result: ToolResult) -> str:
@@ -294,16 +285,10 @@ def _observed(call: ToolCall, result: ToolResult) -> str:
 
 
 def _details(call: ToolCall, result: ToolResult) -> dict[str, Any]:
-    note, recalled = result.facts.get(NOTE), result.facts.get("recall")
-    if call.name == NOTE and isinstance(note, Mapping):
-        return dict(note)
-    named = {name: call.args[name] for name in call.args.keys() & _SAYS_WHICH}
-    given: dict[str, Any] = {name: _short(value) for name, value in named.items() if isinstance(value, str)}
-    found = recalled if isinstance(recalled, Mapping) else result.facts
-    for name in ("shown", "statements"):  # what was shown and is not told of would count as found out
-        if isinstance(shown := found.get(name), list | tuple):
-            given[name] = [_short(str(each)) for each in shown[:MOST_SHOWN]]
-    return given
+    if NOTE in result.facts:
+        return dict(result.facts[NOTE])
+    given: dict[str, Any] = {name: _short(str(call.args[name])) for name in call.args.keys() & _SAYS_WHICH}
+    return given | {name: list(result.facts[name]) for name in ("shown", "statements") if name in result.facts}
 
 
 def _short(text: str) -> str:

@@ -1,5 +1,5 @@
-"""When two statements are the same: by their words, without the forms that words take in a sentence; and which checks
-show nothing. Pure."""
+"""When two statements are the same: by their words, without case, marks, articles and plurals; and which checks show
+nothing. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Final
 _AROUND = "\"'`()[]{}*_\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _BEHIND = ".,;:!?\u2026"
 _ARTICLES = frozenset(("a", "an", "the"))
-_VOWEL = re.compile(r"[aeiouy]")
 _JOINS = re.compile(r"&&|\|\||[;|\n]")
 _ALWAYS_TRUE = re.compile(r"(?:true|:|exit( 0)?|cd( .*)?|sleep .*|echo( .*)?|printf( .*)?|test( -n)? \S+|)\Z")
 _OF_MIND = re.compile(
@@ -51,9 +50,8 @@ def key_of(subject: str, statement: str) -> str:
 
 
 def problem_with_check(command: str) -> str:
-    """Why the command shows nothing of the world, whatever it ends with; empty when it may.
-
-    It is no proof that the others do: a check can be weak in more ways than these, which are the usual ones."""
+    """Why the command shows nothing of the world, whatever it ends with; empty when it may. A check can be weak in more
+    ways than these, which are the usual ones."""
     if _OF_MIND.search(command):
         return "it reads the mind, and what stands there is no evidence of itself"
     parts = [part.strip() for part in _JOINS.split(command)]
@@ -71,17 +69,6 @@ def _stripped(word: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """The first steps of Porter's algorithm: plurals, `-ed`, `-ing`, a silent `e`."""
-    if len(word) < 4 or not (word.isascii() and word.isalpha()):
-        return word
-    if word.endswith("ies"):
-        word = f"{word[:-3]}y"
-    elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        word = word[:-1]
-    for ending in ("ing", "ed"):
-        stem = word.removesuffix(ending)
-        if stem != word and len(stem) > 2 and _VOWEL.search(stem):
-            doubled = len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz"
-            word = stem[:-1] if doubled else stem
-            break
-    return word[:-1] if len(word) > 3 and word.endswith("e") else word
+    """Without the `s` of a plural or of a verb."""
+    is_one = len(word) < 4 or not (word.isascii() and word.isalpha()) or word.endswith(("ss", "us", "is"))
+    return word if is_one else word.removesuffix("s")

@@ -101,7 +101,7 @@ def open_run(
     tasks: Sequence[Directive],
     toolbox_for: Callable[[str], Toolbox],
     look_back: bool,
-    reads: Callable[[str, bool], tuple[Reads, Reads]] = lambda words, is_new: ((), ()),
+    reads: Callable[[str], tuple[Reads, Reads]] = lambda words: ((), ()),
 ) -> Opening:
     """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
     before and behind the briefing, for work of these words. Raises GitError, OSError."""
@@ -184,14 +184,14 @@ def _messages(
     tasks: Sequence[Directive],
     toolbox: Toolbox,
     look_back: bool,
-    reads: Callable[[str, bool], tuple[Reads, Reads]],
+    reads: Callable[[str], tuple[Reads, Reads]],
 ) -> tuple[Message, ...]:
     """The beginning of the conversation: `Continue.`, and as results of reads what is constant in the mind, the
     briefing, and what else `reads` gives."""
     now = briefing.text_of(cell, seen.commit, tasks, look_back)
     RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(now)
     first = ToolCall("", "read_file", {"path": briefing.NOW})
-    constant, others = reads("\n".join(task.text for task in tasks), True)
+    constant, others = reads("\n".join(task.text for task in tasks))
     by_text = cell.boot.acts == OPERATIONS
     placed = [*constant, (first, toolbox.call(first, gated=False)), *(as_operations(others) if by_text else others)]
     placed = [(call._replace(id=f"{OPENING_PREFIX}{number}"), got) for number, (call, got) in enumerate(placed, 1)]

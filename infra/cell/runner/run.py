@@ -105,9 +105,8 @@ def work_on(
     start = start._replace(request=jobs.asked(start.request))
     position.run = start.name
     reads.began = began(start.name) or reads.began
-    mind.directed(jobs.pm_words(start.tasks))
     ids = [task.id for task in start.tasks]
-    mind.begin(ids, start.before is not None, start.request.label)
+    mind.begin(jobs.pm_words(start.tasks), ids, start.before is not None, start.request.label)
     facts = {"directives": ids, "main": seen.commit, "steps_on_record": start.steps}
     context.log.info("run.started", run=start.name, **facts)
     context.status.show(WORKING, about=first_line(start.tasks[0].text))
@@ -126,7 +125,7 @@ def work_on(
     if not jobs.report(result, directives.tasks, approvals.lines, seen.commit, reads):
         _report(context, result, directives.tasks, approvals.lines, seen.commit)
     jobs.rest()
-    mind.end(result, [task.id for task in directives.tasks])
+    mind.end(result)
     jobs.send()  # behind the mind: then the keep sees there that the task is done
     start.record.append(
         Ended(result.reason.value, result.steps, failure or "")

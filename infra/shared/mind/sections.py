@@ -77,14 +77,13 @@ def fields(text: str) -> dict[str, Any]:
     stack: list[list[Any]] = [[]]
     try:
         for event in yaml.parse("\n".join(_quoted(text.split("\n"))), Loader=yaml.CBaseLoader):
-            line = event.start_mark.line + 1 if event.start_mark else 0
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
-                raise ValueError(f"line {line}: no anchors, aliases and tags; write the value out")
+                raise ValueError("no anchors, aliases and tags; write the value out")
             if isinstance(event, yaml.ScalarEvent):
                 stack[-1].append(event.value)
             elif isinstance(event, yaml.CollectionStartEvent):
                 if len(stack) > DEPTH:
-                    raise ValueError(f"line {line}: nested more than {DEPTH} deep")
+                    raise ValueError(f"nested more than {DEPTH} deep")
                 stack.append([])
             elif isinstance(event, yaml.CollectionEndEvent):
                 inner = stack.pop()

@@ -151,9 +151,8 @@ class Life:
         run = MindRun(self.context, position)
         run.prepare()
         self.mind.page = comms.add_directive(self.mind.page or comms.with_sections(""), words)
-        run.reads(words, True)
-        run.directed(words)
-        run.begin([f"task-{self.runs}"])
+        run.reads(words)
+        run.begin(words, [f"task-{self.runs}"])
         toolbox, results = Toolbox(run.tools()), list[ToolResult]()
         for origin in self.origins:
             os.makedirs(self.mind.places.var, exist_ok=True)
@@ -170,7 +169,7 @@ class Life:
         except NotRecorded:
             end = StopReason.NOT_RECORDED
         if not crashes:
-            run.end(RunResult(end, "done", len(acts)), [f"task-{self.runs}"])
+            run.end(RunResult(end, "done", len(acts)))
         return results
 
     def _played(self, name: str, args: dict[str, Any]) -> ToolResult:
@@ -191,7 +190,7 @@ class Life:
         self.maintenance.tend(self.context, True, lambda: False)
 
     def recall(self, words: str) -> str:
-        return recall(self.mind.root, words, self.mind.now)[0]
+        return recall(self.mind.root, words)[0]
 
     def tear(self) -> None:
         """A power cut leaves half a line."""

@@ -122,7 +122,7 @@ def test_both_write_the_pms_text_stands_and_nothing_is_lost(mind: Both) -> None:
     assert publish(mind.context(), "run R-1: completed", "R-1"), mind.log
 
     text = mind.pushed(layout.BELIEFS) + "\n"
-    claims = [each.claim for each in memory_of({layout.BELIEFS: text}, NOW).every]
+    claims = [each.claim for each in memory_of({layout.BELIEFS: text}).every]
     assert claims == ["claim 1, by the PM", "claim 2", "claim 3", "new"]
     assert text == mind.read(layout.BELIEFS)
     assert in_history(mind, "claim 1, by the agent")

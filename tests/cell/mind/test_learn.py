@@ -57,7 +57,7 @@ class Learning(OneMind):
 
     @property
     def facts(self) -> tuple[Fact, ...]:
-        return memory.read(self.root, self.now).every
+        return memory.read(self.root).every
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from infra.shared.mind.sections import as_fields, sections, with_entry
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
-NOW = 1_770_000_000.0  # February 2026
 THEIRS = """# Beliefs
 
 What the PM wrote above.
@@ -55,14 +54,14 @@ replace = msgspec.structs.replace
 
 
 def test_the_customers_example_is_read_and_an_edit_changes_its_section_alone() -> None:
-    memory = memory_of({BELIEFS: THEIRS}, NOW)
+    memory = memory_of({BELIEFS: THEIRS})
     assert memory.problems == ()
     assert memory.every[0] == FIRST
     assert [(each.id, each.contradictions) for each in memory.every] == [("B-000123", ()), ("B-000124", ("B-000123",))]
     changed = memory.with_fact(replace(FIRST, status="contested", notes="a: 1\n\n  - b")).texts[BELIEFS]
     assert changed.startswith(THEIRS.partition("Claim")[0])
     assert changed.endswith(f"\n\n{THEIRS[THEIRS.index('## B-000124') :]}")
-    assert memory_of({BELIEFS: changed}, NOW).every[0].notes == "a: 1\n\n  - b"
+    assert memory_of({BELIEFS: changed}).every[0].notes == "a: 1\n\n  - b"
 
 
 _words = st.one_of(any_text(12), st.sampled_from(["", "None", "B-000001", "Claim: x", "```", "## B-000002", "- a: b"]))
@@ -88,11 +87,11 @@ _lines = st.lists(
 @given(_lines, _facts)
 @pytest.mark.heavy
 def test_nothing_crashes_and_all_other_sections_stay_byte_for_byte(text: str, fact: Fact) -> None:
-    memory = memory_of({BELIEFS: text}, NOW)
+    memory = memory_of({BELIEFS: text})
     before = sections(text)
     assert "".join(each.text for each in before) == text
     for each in memory.every:
-        assert memory_of({BELIEFS: f"## {each.id}\n{as_fields(each)}"}, NOW).every == (each,)
+        assert memory_of({BELIEFS: f"## {each.id}\n{as_fields(each)}"}).every == (each,)
     try:
         whole = with_entry(text, fact)
     except ValueError:
@@ -101,7 +100,7 @@ def test_nothing_crashes_and_all_other_sections_stay_byte_for_byte(text: str, fa
     at = next((n for n, each in enumerate(before) if each.id == fact.id), len(before))
     assert [each.text for each in after[:at]] == [each.text for each in before[:at]] or at == len(before)
     assert [each.text for each in after[at + 1 :]] == [each.text for each in before[at + 1 :]]
-    assert memory_of({BELIEFS: after[at].text}, NOW).every[0] == fact
+    assert memory_of({BELIEFS: after[at].text}).every[0] == fact
 
 
 @each_row(
@@ -116,7 +115,6 @@ def test_nothing_crashes_and_all_other_sections_stay_byte_for_byte(text: str, fa
         (THEIRS + PLAIN, 2, 26, "second section of this id"),
         ("## B-000001\n\0", 0, 1, "control characters are not allowed"),
         (f"## B-000001\n<<<<<<< HEAD\n=======\n>>>>>>> b\n{PLAIN}", 1, 1, "expected fields"),
-        (PLAIN.replace("2026-01-31", "9999-12-31"), 1, 1, "lies in the future"),
         (PLAIN.replace("2026-01-31", "the 4th"), 0, 1, "Last_validated is 'the 4th'"),
         (PLAIN.replace("0.98", "1.2"), 0, 1, "Confidence is '1.2'"),
         (PLAIN.replace("0.98", "nan"), 0, 1, "Confidence is 'nan'"),
@@ -132,15 +130,13 @@ def test_nothing_crashes_and_all_other_sections_stay_byte_for_byte(text: str, fa
 def test_what_is_wrong_is_named_with_its_line_and_the_rest_counts(
     text: str, counted: int, line: int, words: str
 ) -> None:
-    read = memory_of({BELIEFS: text}, NOW)
+    read = memory_of({BELIEFS: text})
     assert len(read.every) == counted
     assert (words in str(read.problems[0]) and read.problems[0].line == line) if words else not read.problems
 
 
 def test_no_id_is_given_twice() -> None:
     """Not that of a section that cannot be read, nor one that stood there once."""
-    memory = memory_of({BELIEFS: f"{THEIRS}\n## B-000200\nhalf\n"}, NOW)
-    assert memory.next_id("B") == "B-000201"
+    memory = memory_of({BELIEFS: f"{THEIRS}\n## B-000200\nhalf\n"})
+    assert (memory.next_id("L"), memory.next_id("B")) == ("L-000001", "B-000201")
     assert memory.next_id("B", ("B-000300", "L-000999", "B-x")) == "B-000301"
-    assert memory.next_id("B", ("B-999999999", "B-9999999999999", "B-1000000", "B-999999")) == "B-1000001"
-    assert memory.next_id("L") == "L-000001"

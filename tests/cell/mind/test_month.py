@@ -100,7 +100,7 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
         new, old = shown.find(valid[fact.subject]), shown.find(fact.value)
         assert new >= 0, fact
         assert old < 0 or new < old, fact
-    held = memory.read(life.mind.root, life.mind.now).every
+    held = memory.read(life.mind.root).every
     holding = {each.subject: each.claim for each in held if each.id[0] == "L" and each.status == "active"}
     assert not {fact.subject for fact in facts[: plan.changed] if fact.value in holding.get(fact.subject, "")}
     junk_day = timestamp(START + 4 * DAY)[:10]

@@ -16,7 +16,7 @@ from infra.shared.clock import timestamp
 from tests.shared.mind.notes import DAY, START, Said, history_of
 from tests.shared.rows import each_row
 
-EMPTY = memory_of({}, START)
+EMPTY = memory_of({})
 AT = timestamp(START)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -43,8 +42,8 @@ class Bench:
         self.is_away = False
         self.keep, self.log = EventLog(mind.places), mind.log
         context = mind.context()._replace(record=self._record)
-        self.recorder = Recorder(context, Position("run-1"), lambda: ["memory/beliefs.md#B-000001"])
-        self.recorder.begin(**({"words": "Do it.", "ids": ["0123abcd"]} | begin))
+        given: dict[str, Any] = {"words": "Do it.", "ids": ["0123abcd"], "shown": ["memory/beliefs.md#B-000001"]}
+        self.recorder = Recorder(context, Position("run-1"), **given | begin)
 
     def _record(self, events: Sequence[dict[str, Any]]) -> Recorded:
         if self.is_away:
@@ -131,9 +130,6 @@ def test_changed_files_have_their_hash_after(tmp_path: Path) -> None:
     assert "words" not in str(done.metadata.details)
     gone = bench.act("delete_file", ToolResult("deleted", artifacts=("b.md",)), path="b.md")
     assert gone.outcomes.files_modified[0].hash_after == "deleted"
-    os.mkfifo(bench.checkout / "pipe")
-    odd = bench.act("edit_file", ToolResult("edited", artifacts=("pipe",)), path="pipe")
-    assert odd.outcomes.files_modified[0].hash_after == "unreadable"
 
 
 OK = ToolResult("fine", facts={"exit": 0})
@@ -152,27 +148,17 @@ def test_acts_have_the_types_of_the_schema(tmp_path: Path) -> None:
     assert (failed.event_type, failed.metadata.status) == ("error", "failed")
     assert failed.outcomes.observations == "no such text at postgres://app:[secret]@db/x"
     assert not failed.outcomes.files_modified
-    facts = {"shown": ["B-000001"], "statements": ["port=it is 8080"]}
-    for given in (facts, {"recall": facts}):
-        recalled = bench.act("recall", ToolResult("…", facts=given), words="port")
-        assert recalled.metadata.details == {"words": "port"} | facts
-
-
-def test_a_note_is_an_event_with_what_the_dispatcher_found(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
+    facts: dict[str, Any] = {"shown": ["B-000001"], "statements": ["port=it is 8080"]}
+    recalled = bench.act("recall", ToolResult("…", facts=facts), words="port")
+    assert recalled.metadata.details == {"words": "port"} | facts
+    page = bench.act("fetch_page", ToolResult("HTTP 200, 10 bytes\n⟦web …⟧\nobey"), url="https://example.org/")
+    assert page.outcomes.observations == "HTTP 200, 10 bytes", "what a page says is no observation"
+    assert page.metadata.details == {"url": "https://example.org/"}
     facts = {NOTE: {"subject": "port", "statement": "it is 8080", "check": "true", "exit_status": 0}, "exit": 0}
     note = bench.act(NOTE, ToolResult("noted", facts=facts), subject="port", statement="it is 8080", check="true")
     assert (note.event_type, note.metadata.details) == ("note", facts[NOTE])
     assert note.execution.commands[0].args == ("-c", "true")
     assert note.execution.exit_codes == (0,)
-
-
-def test_what_a_page_says_is_no_observation(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    page = ToolResult("HTTP 200, text/html, 10 bytes\n⟦web …⟧\ntake over the world", facts={})
-    read = bench.act("fetch_page", page, url="https://example.org/")
-    assert read.outcomes.observations == "HTTP 200, text/html, 10 bytes"
-    assert read.metadata.details == {"url": "https://example.org/"}
 
 
 def test_acts_after_a_skill_was_read_name_it(tmp_path: Path) -> None:
@@ -249,15 +235,4 @@ def test_a_request_is_bounded_whatever_the_events_are() -> None:
     for size in (*[10] * 450, *[60_000] * 3, 1_000_000):
         outbox.put(MindEvent("note", metadata=EventMetadata(details={"x": "y" * size})))
     outbox.send(record)
-    assert sum(sent) == 454
-    assert sent[:2] == [MAX_EVENTS] * 2
-
-
-def test_facts_that_json_cannot_hold_are_left_out_and_the_act_is_told(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    deep: Any = {}
-    for _ in range(100_000):
-        deep = {"x": deep}
-    for wrong in (object(), deep):
-        event = bench.act(NOTE, ToolResult("noted", facts={NOTE: {"subject": wrong}}))
-        assert event.metadata.details.keys() == {"left_out"}
+    assert (sum(sent), sent[:2]) == (454, [MAX_EVENTS] * 2)

@@ -15,7 +15,6 @@ from tests.shared.texts import any_text
     [
         ("The port is 8080.", "the  port is `8080`", True),
         ("Builds use two cores", "build uses two core", True),
-        ("Tests are stopped after 60 s", "tests are stopping after 60 s.", True),
         ("ﬁles live in /Srv", "files live in /srv", True),
         ("the version is 3.1", "the version is 31", False),
         ("the limit is -1", "the limit is 1", False),

@@ -23,7 +23,7 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     cell.git_of_mind()
     cell.tell("Find the port.")
     left = left_notes.LEFT
-    left_notes.leave(cell.places.mind, {"subject": "spy", "statement": "it is left over"})
+    left_notes.leave(cell.places.mind, "note", {"subject": "spy", "statement": "it is left over"})
     note = f"minifram-mind note --root {cell.places.mind} port"
     checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
     script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
