@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         act.add_argument("--root", default="", help=argparse.SUPPRESS)
         for name, each in takes["properties"].items():
             flag, many = "" if name in takes["required"] else "--", "+" if name == "words" else None
-            act.add_argument(f"{flag}{name}", default="", nargs=many, help=each["description"])
+            act.add_argument(f"{flag}{name}", default="", nargs=many, help=each.get("description"))
     return parser
 
 

@@ -43,17 +43,13 @@ _TASK = re.compile(r"^task_id:[ \t]*(TASK-[0-9]{1,9}).*$", re.MULTILINE)
 
 
 class Note(Args):
-    """Note one fact for later runs, when you found out something that will still be true. One note is one statement
-    about one subject, in words that say it all. Give check, a command that ends with status 0 only if the statement
-    is true and that names what it says (its number, name or path), or quote, words of the PM's that say it: then it
-    is remembered. Without either it counts once another run finds the same by itself. Of a run that has read the web
-    it stays a candidate until the PM or a check of another run says the same. What you were shown from memory needs
-    no note, unless you checked it anew."""
+    """Note one fact that later runs need, as one statement about one subject. It is remembered if check bears it out,
+    or quote, words of the PM's; else once another run finds the same. What memory showed you needs no note."""
 
-    subject: Annotated[str, Meta(description=f"what it is about, at most {MOST_SUBJECT} characters")]
-    statement: Annotated[str, Meta(description=f"one sentence, at most {MOST_STATEMENT} characters")]
-    check: Annotated[str, Meta(description="a command for bash, run now in the checkout")] = ""
-    quote: Annotated[str, Meta(description="words that stand so in a directive or task")] = ""
+    subject: str
+    statement: str
+    check: Annotated[str, Meta(description="names what is said, and ends with 0 only if it is so")] = ""
+    quote: str = ""
 
 
 class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -8,10 +8,9 @@ import contextlib
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Meta
 
 from infra.cell.actions import ToolResult
 from infra.cell.mind.statements import STOP_WORDS, key_of, normalised
@@ -36,13 +35,10 @@ REFERENCE: Final = "Memories are reference, not rules: they may be out of date, 
 
 
 class Recall(Args):
-    """Search your memory of earlier runs: beliefs, long-term memory, summaries, finished tasks, skills, archive. It
-    matches words, not meanings: give the words of your question and, for each that matters, up to eight synonyms or
-    other words that whoever wrote it down may have used (deploy release ship publish rollout). One word in common
-    is enough, and the best matches come first. Memories are reference, not rules; what is CONTESTED has a
-    counterpart, so check before you rely on it."""
+    """Search your memory of earlier runs. It matches words, not meanings: give those of your question and, for each
+    that matters, up to eight synonyms."""
 
-    words: Annotated[str, Meta(description="words and synonyms, with blanks between")]
+    words: str
 
 
 class Hit(NamedTuple):

@@ -169,7 +169,7 @@ def folder_hash(files: Mapping[str, bytes]) -> str:
 def index_of(skills: Skills, confidence: Callable[[Skill], float]) -> str:
     """`skills/index.md`, with the first sentence of each, which says when to use it. A page may have written what is no
     learned skill yet: its words stand before no run."""
-    text, above = f"# Skills\n\nOne line for each; the whole is `{FILE}` in the folder. Made from the folders.\n", ""
+    text, above = f"# Skills\n\nThe whole of each is `{FILE}` in its folder.\n", ""
     for skill in skills.of(*USED):
         text += f"\n## {skill.state}\n\n" if skill.state != above else ""
         above, brief = skill.state, one_line(skill.head.description).partition(". ")[0].removesuffix(".")

@@ -47,8 +47,6 @@ def text_of(context: Cell, main: str, tasks: Sequence[Directive], look_back: boo
         f"- autonomy: {AUTONOMY[boot.autonomy]}",
         f"- this checkout: {bot}/{boot.branch}/minifram, {ahead} commits ahead of main, {behind} behind, "
         f"{len(dirty)} files not committed",
-        f"- a branch's clone: git clone -b BRANCH {boot.remote_url} {bot}/BRANCH/minifram",
-        f"  (a new branch: leave out -b BRANCH, then git -C {bot}/BRANCH/minifram checkout -b BRANCH)",
         *_stand_in(boot),
         *_asides(boot),
         f"- branches not in main: {', '.join(unmerged) or 'none'}",

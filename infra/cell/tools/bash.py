@@ -28,13 +28,13 @@ NAME = "bash"
 
 
 class Bash(Args):
-    """Run a command with bash in the checkout; gives stdout, stderr and the exit status. Of long output the two ends
-    are shown, and where the whole is kept, to be searched with grep or sed. There is no terminal and no input. A
-    background process must have its output redirected to a file: the pipe is closed when the command ends."""
+    """Run a command with bash, in the checkout or in cwd; gives stdout, stderr and the exit status. Of long output both
+    ends are shown, and a file is named that holds the whole. Redirect the output of a background
+    process to a file."""
 
     command: Annotated[str, Meta(pattern=r"^[^\x00]*[^\s\x00][^\x00]*$")]
     timeout: Annotated[float, Meta(gt=0, description="seconds")] | None = None
-    cwd: Annotated[Path, Meta(description="the directory to run it in; the checkout when left out")] | None = None
+    cwd: Path | None = None
 
 
 def bash_tool(

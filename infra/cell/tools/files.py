@@ -31,33 +31,33 @@ ELIDED = "the content holds a line that stands for lines left out; it was writte
 
 # A path in quotes or with a mark of a list around it is none. `$` alone would let a newline at the end through.
 _PATH = r"^[^\s`*#\"'<\x00-\x1f](?:[^\x00-\x1f]*[^\s`*\"':,>\x00-\x1f])?$(?!\n)"
-Path = Annotated[str, Meta(pattern=_PATH, description="from the checkout, or absolute, such as src/a.py")]
+Path = Annotated[str, Meta(pattern=_PATH)]
 Count = Annotated[int, Meta(ge=1)]
 
 
 class ReadFile(Args):
-    """Read a text file, or look at an image (PNG, JPEG, GIF, WebP). Long text is cut in the middle and says so."""
+    """Read a text file, or look at an image; offset and limit count lines. Paths are from the checkout, or absolute."""
 
     path: Path
-    offset: Annotated[int, Meta(ge=0, description="lines to skip")] = 0
-    limit: Annotated[Count, Meta(description="lines to give at most")] | None = None
+    offset: Annotated[int, Meta(ge=0)] = 0
+    limit: Count | None = None
 
 
 class WriteFile(Args):
-    """Write a text file whole; missing directories are made."""
+    """Write a text file whole, with its directories."""
 
     path: Path
     content: str
-    replace: Annotated[bool, Meta(description="false: a file that exists is an error")] = True
+    replace: Annotated[bool, Meta(description="false: the file must be new")] = True
 
 
 class EditFile(Args):
-    """Replace literal text in a file."""
+    """Replace literal text in a file: old must occur exactly count times, 1 when left out."""
 
     path: Path
-    old: Annotated[str, Meta(description="occurs exactly count times")]
+    old: str
     new: str
-    count: Annotated[Count, Meta(description="1 when left out")] = 1
+    count: Count = 1
 
 
 class DeleteFile(Args):

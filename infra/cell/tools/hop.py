@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
-
-from msgspec import Meta
+from typing import Any
 
 from infra.cell.actions import ToolResult
 from infra.cell.clone_git import NO_SUBMODULES, disarm
@@ -34,16 +32,15 @@ _SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
 class Bootstrap(Args):
-    """End this run and have the watcher start the agent from another branch's clone, which must be committed and
-    pushed. That version proves itself, merges into main and hands over to main."""
+    """End this run, and start the agent from another branch's clone, all committed and pushed."""
 
     branch: str
 
 
 class Rollback(Args):
-    """End this run and have the watcher give main the content that it had at a commit, as a new commit."""
+    """End this run, and give main the content of a pushed commit, branch or tag, as a new commit."""
 
-    ref: Annotated[str, Meta(description="a pushed commit, branch or tag, optionally with ~N")]
+    ref: str
 
 
 def hop_tools(

@@ -202,14 +202,15 @@ def usage(args: type[Args]) -> str:
 
 @functools.cache
 def schema_of(args: type[Args]) -> dict[str, Any]:
-    """JSON Schema of one flat object, without what costs tokens and helps no model: patterns, and null for left out."""
+    """JSON Schema of one flat object: types and descriptions alone, as each request pays for all. What else must hold
+    is said when it does not."""
     _, found = msgspec.json.schema_components([args])
     whole = found[args.__name__]
     plain = {}
     for name, each in whole["properties"].items():
         merged = {**each.get("anyOf", [{}])[0], **each}
-        plain[name] = {key: value for key, value in merged.items() if key not in ("anyOf", "default", "pattern")}
-    return {"type": "object", "properties": plain, "required": whole["required"], "additionalProperties": False}
+        plain[name] = {key: merged[key] for key in ("type", "description") if key in merged}
+    return {"type": "object", "properties": plain, "required": whole["required"]}
 
 
 def is_passing(error: Exception) -> bool:

@@ -104,7 +104,6 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
         "running: main at ",
         "started because: start",
         "autonomy: merge",
-        f"git clone -b BRANCH {cell.places.remote} {cell.places.bot}/BRANCH/minifram",
         "branches not in main: improve\n",
         f": {cell.checkout}.aside-20260131T100000000Z\n",
         ": first thing\n",

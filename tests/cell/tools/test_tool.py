@@ -68,9 +68,9 @@ def call(name: str = "echo", **input: Any) -> ToolResult:
 
 def test_a_tool_shows_what_it_takes_and_may_do() -> None:
     """The schema is the Struct's, without what helps no model."""
-    times = {"description": "how often", "type": "integer", "minimum": 1}
-    properties = {"words": {"type": "string"}, "times": times, "pause": {"type": "number", "exclusiveMinimum": 0}}
-    schema = {"type": "object", "properties": properties, "required": ["words"], "additionalProperties": False}
+    times = {"type": "integer", "description": "how often"}
+    properties = {"words": {"type": "string"}, "times": times, "pause": {"type": "number"}}
+    schema = {"type": "object", "properties": properties, "required": ["words"]}
     assert (ECHO.name, ECHO.args_schema, ECHO.timeout_ms, ECHO.retry_profile) == ("echo", schema, 1500, ())
     assert (ECHO.side_effect_class.value, ECHO.spec) == ("write", ToolSpec("echo", "Give the words back.", schema))
 
