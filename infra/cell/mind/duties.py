@@ -111,7 +111,7 @@ class Maintenance:
 
     def tend(self, context: MindContext, ticked: bool, has_work: Callable[[], bool]) -> bool:
         """Do what is due, unless there is other work to do, which is asked before each; whether all was done that
-        could be. Raises Interrupted."""
+        could be. Raises Interrupted, OSError."""
         if ticked:
             self._waits.clear()
         found, did = self.due(context), list[str]()
@@ -138,14 +138,10 @@ class Maintenance:
         return True
 
     def due(self, context: MindContext) -> list[tuple[Duty, str]]:
-        """While the agent is tainted, what steers later runs waits."""
+        """While the agent is tainted, what steers later runs waits. Raises OSError without a log."""
         if not os.path.isdir(f"{context.places.mind}/.git"):
             return []
-        try:
-            history = history_of(context.places.events)
-        except OSError as error:
-            context.note("mind.events_unreadable", error=str(error))
-            return []
+        history = history_of(context.places.events)
         today = datetime.datetime.fromtimestamp(context.now(), datetime.UTC).date()
         born, found = datetime.date.fromisoformat(history.first_day[:10] or str(today)), list[tuple[Duty, str]]()
         for duty in self._duties:

@@ -77,10 +77,9 @@ def test_nothing_is_done_twice_and_no_recent_day_is_left_out(clocks: list[dateti
 
 
 class Played:
-    """Duties that only tell that they were done."""
+    """Duties that only tell that they were done; `works`, by name, in the place of that."""
 
     def __init__(self, **works: Any) -> None:
-        """By name, in the place of what only tells."""
         self.did, self.beats = list[str](), list[str]()
         self.duties = [self._played(duty, works.get(duty.name)) for duty in (DUTIES[0], DAILY, WEEKLY)]
 
@@ -165,12 +164,6 @@ def test_a_duty_that_fails_is_tried_at_ticks_three_times_and_told(mind: OneMind)
     assert tries[3:] == ["2026-01-31"], "the next period is another matter"
 
 
-def test_a_duty_that_hangs_is_ended(mind: OneMind) -> None:
-    played = Played(daily_summary=lambda context, period: time.sleep(60))
-    assert played.maintenance(0.05).tend(mind.context(), False, never)
-    assert (told(mind, DAILY).why, len(played.did)) == ("it had not ended after 0.05 s", 1)
-
-
 @pytest.mark.fault("F88")
 def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
     """Fault: the keep takes no events; expected: no duty, which may cost money, is begun, and all are afterwards."""
@@ -188,7 +181,7 @@ def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
 
 
 @pytest.mark.heavy
-def test_a_duty_that_ends_the_process_is_begun_three_times(mind: OneMind) -> None:
+def test_a_duty_that_ends_the_process_is_begun_three_times_and_one_that_hangs_is_ended(mind: OneMind) -> None:
     """A command of a skill's self-test may kill the runner, whose successor begins with what is due."""
     begun = list[str]()
 
@@ -196,14 +189,14 @@ def test_a_duty_that_ends_the_process_is_begun_three_times(mind: OneMind) -> Non
         begun.append(period)
         raise SystemExit
 
-    played = Played(daily_summary=kills)
+    played = Played(daily_summary=kills, weekly_review=lambda context, period: time.sleep(60))
     for _ in range(3):
         with pytest.raises(SystemExit):
             played.maintenance().tend(mind.context(), False, never)
-    assert played.maintenance().tend(mind.context(), False, never)
+    assert played.maintenance(0.05).tend(mind.context(), False, never)
     assert begun == ["2026-01-30"] * 3
-    assert played.did == ["weekly_review 2026-W04"]
     assert told(mind, DAILY).why == "it began, and its end was not told"
+    assert told(mind, WEEKLY).why == "it had not ended after 0.05 s"
 
 
 def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
