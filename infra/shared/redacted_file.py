@@ -47,12 +47,6 @@ class RedactedFile:
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def end_torn_line(self) -> None:
-        """A power cut may have left half a line."""
-        with open(self._path, "r+b", buffering=0) as file:
-            if file.seek(0, os.SEEK_END) and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-                file.write(b"\n")
-
 
 _BEGUN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _ENDED = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")

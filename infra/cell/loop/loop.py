@@ -13,7 +13,7 @@ from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.context import Context, Room
-from infra.cell.loop.progress import RunConfig, stop_reason, words_on
+from infra.cell.loop.progress import RunConfig, stop_reason
 from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Opened, Standing, Told, args_hash
 from infra.cell.loop.ways import news_of
 from infra.cell.run_states import RunState, StopReason
@@ -169,7 +169,7 @@ def _go_on(run_ctx: RunContext) -> StepResult:
     run_ctx.enter(RunState.PLAN)
     if standing.action is None:
         run_ctx.enter(RunState.OBSERVE)
-        _tell(run_ctx, "")
+        _tell(run_ctx)
         return StepResult()
     for number, call in enumerate(standing.calls, 1):
         if number not in standing.results:
@@ -197,26 +197,26 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
     if isinstance(action, Respond):
         if action.advice:
             run_ctx.enter(RunState.OBSERVE)
-            _tell(run_ctx, action.advice)
+            _tell(run_ctx)
             return StepResult()
         if action.reason is StopReason.COMPLETED:
             run_ctx.enter(RunState.RESPOND)
         return StepResult(reason=action.reason)
     run_ctx.enter(RunState.EXECUTE_TOOL)
-    results = _carry_out(run_ctx, action.calls)
+    _carry_out(run_ctx, action.calls)
+    results = run_ctx.standing.done
     if any(result.hands_over for result in results):
         return StepResult(results, StopReason.HANDED_OVER)
     run_ctx.enter(RunState.OBSERVE)
-    before = run_ctx.standing.progress
-    _tell(run_ctx, words_on(before, before.after(action.calls, results)))
+    _tell(run_ctx)
     return StepResult(results)
 
 
-def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
-    """The results of the calls of one reply, in order; behind one that hands over nothing is done."""
-    known, handed_over = run_ctx.standing.results, False
+def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> None:
+    """The calls of one reply that have no result yet, in order; behind one that hands over nothing is done."""
+    handed_over = False
     for number, call in enumerate(calls, 1):
-        if number in known:
+        if number in run_ctx.standing.results:
             continue
         step_id, began = f"{run_ctx.steps}.{number}", run_ctx.seconds
         if handed_over or began >= run_ctx.config.max_wall_time:
@@ -226,11 +226,10 @@ def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> tuple[ToolResu
             result = run_ctx.context.dispatch(call)
             handed_over = result.hands_over
         run_ctx.add(Acted.of(step_id, call, result, run_ctx.seconds - began))
-    return tuple(known[number] for number in range(1, len(calls) + 1))
 
 
-def _tell(run_ctx: RunContext, own: str) -> None:
+def _tell(run_ctx: RunContext) -> None:
     """The next message to the model."""
-    news = news_of(run_ctx.context.news())
+    news, (_, own) = news_of(run_ctx.context.news()), run_ctx.standing.judged()
     if run_ctx.standing.action or news:
         run_ctx.add(Told(str(run_ctx.steps), own, news.pm, news.runtime))

@@ -16,9 +16,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec.structs import replace
 
-from infra.cell.actions import AssistantAction, ToolCall, ToolCalls, ToolResult
+from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.log import Log
-from infra.cell.loop.progress import Progress
+from infra.cell.loop.progress import Progress, words_on
 from infra.cell.loop.ways import WAYS, News
 from infra.cell.run_states import RunState
 from infra.shared.boot import TOOLS
@@ -212,6 +212,8 @@ class Standing:
             case Acting():
                 self.begun.add(line.number)
             case Acted():
+                if not 0 < line.number <= len(self.calls):
+                    raise ValueError(f"found the result of a call {line.step_id!r} that was not asked for")
                 self.results[line.number] = line.result
                 self.hands_over |= line.hands_over
             case Told():
@@ -225,14 +227,27 @@ class Standing:
             case Ended(end=end):
                 self.end = end
 
+    def judged(self) -> tuple[Progress, str]:
+        """What the last reply and its results come to, and the loop's own words on them."""
+        match self.action:
+            case Respond(advice=advice):
+                return self.progress, advice
+            case ToolCalls(calls=calls):
+                now = self.progress.after(calls, self.done)
+                return now, words_on(self.progress, now)
+        return self.progress, ""
+
+    @property
+    def done(self) -> tuple[ToolResult, ...]:
+        """The results of all calls of the last reply. Raises KeyError while one is missing."""
+        return tuple(self.results[number] for number in range(1, len(self.calls) + 1))
+
     def _told(self, line: Told) -> None:
-        calls, news = self.calls, News(line.pm, line.runtime)
-        results = [self.results[number] for number in range(1, len(calls) + 1)]
-        if calls:
-            self.progress = self.progress.after(calls, results)
+        news = News(line.pm, line.runtime)
+        self.progress, _ = self.judged()
         if news:
             self.progress = self.progress.heard()
-        blocks = self.way.answer(calls, results, line.own, news)
+        blocks = self.way.answer(self.calls, self.done, line.own, news)
         if self.messages[-1].role == "user":  # words of a runner that goes on with the run
             blocks = (*self.messages.pop().content, *blocks)
         self.messages.append(Message("user", blocks))
@@ -258,24 +273,13 @@ def standing(lines: Iterable[Line]) -> Standing:
 
 
 def parse(content: bytes) -> list[Line]:
-    """The lines of a file; a torn one is passed over at its end, and where a runner went on behind it. Raises
-    ValueError."""
+    """The lines of a file. Raises ValueError for one that is none."""
     found = list[Line]()
-    torn = ""
-    for number, text in enumerate(content.split(b"\n"), 1):
-        if not text:
-            continue
+    for number, text in enumerate(content.splitlines(), 1):
         try:
-            line: Line = msgspec.convert(json.loads(text), Line)
+            found.append(msgspec.convert(json.loads(text), Line))
         except (ValueError, RecursionError, OverflowError) as error:
-            if torn:
-                raise ValueError(torn) from None
-            torn = f"line {number} of the transcript cannot be read: {error}"
-            continue
-        if torn and not isinstance(line, Resumed):
-            raise ValueError(torn)
-        torn = ""
-        found.append(line)
+            raise ValueError(f"line {number} of the transcript cannot be read: {error}") from None
     return found
 
 
@@ -289,9 +293,6 @@ class RunRecord:
         self.lines = list(lines)
         self._path, self._run_id, self._log = path, run_id, log
         self._is_broken = False
-        if lines:
-            with contextlib.suppress(OSError):  # a power cut may have left half a line
-                RedactedFile(path).end_torn_line()
 
     def append(self, line: Line) -> None:
         line = replace(line, at=timestamp(time.time()), run_id=self._run_id)

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
@@ -31,7 +30,6 @@ from infra.cell.page import PageSeen
 from infra.cell.protocol.guide import guide
 from infra.cell.run_states import StopReason
 from infra.cell.runner import briefing
-from infra.cell.runner.tries import seconds_of
 from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.comms import Directive
@@ -46,7 +44,6 @@ MOST_TIMES = 3
 """In a row, without getting as far as the model: a run that ends each runner would otherwise never end."""
 RESUMED = ("", StopReason.INTERRUPTED.value, StopReason.MODEL_UNAVAILABLE.value)
 """Ends of a run that goes on; empty for none on record."""
-MOST_AGE_SECONDS = 86_400.0
 MOST_BYTES = 16 << 20
 """Of a transcript; a longer one is not resumed."""
 _CUT_SHORT = "The run was cut short at "
@@ -136,15 +133,13 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str]) ->
     except Exception as error:  # an agent may put anything there, and its next version must start
         cell.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
-    why_not = why_not_resumed(run, open_directives, machine_boot(), time.time(), cell.boot.acts)
+    why_not = why_not_resumed(run, open_directives, machine_boot(), cell.boot.acts)
     if why_not:
         cell.log.info("run.not_resumed", run=name, why=why_not)
     return lines if why_not is None else None
 
 
-def why_not_resumed(
-    run: Standing, open_directives: Collection[str], machine: str, wall_now: float, acts: str = OPERATIONS
-) -> str | None:
+def why_not_resumed(run: Standing, open_directives: Collection[str], machine: str, acts: str) -> str | None:
     """None when it can be resumed; empty when the reason is not worth a log line."""
     opened = run.opened
     if run.end not in RESUMED or run.hands_over:
@@ -157,8 +152,6 @@ def why_not_resumed(
         return "its directives are not open any more"
     if run.resumed >= MOST_TIMES:
         return f"it was resumed {run.resumed} times, and no runner got as far as the model"
-    if not 0 <= wall_now - seconds_of(run.at) <= MOST_AGE_SECONDS:
-        return f"its last line is of {run.at}"
     if opened.acts == TOOLS != acts:  # text can be said to any model
         return "it called tools, and one of the models cannot"
     return None

@@ -16,7 +16,7 @@ from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import UNKNOWN
 from infra.cell.loop.record import Acted, Answered, Ended, Line, ModelFailed, Opened, Resumed, standing
 from infra.cell.run_states import StopReason
-from infra.cell.runner.opening import MOST_AGE_SECONDS, MOST_TIMES, cut_short, why_not_resumed
+from infra.cell.runner.opening import MOST_TIMES, cut_short, why_not_resumed
 from infra.cell.runner.run import work_on
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Request
@@ -26,12 +26,11 @@ from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.shared.rows import each_row
 
-AT = "1970-01-01T00:00:10.000Z"
-OPENED = Opened(OPENING, TOOLS, ("d1",), 9, "boot", at=AT)
-ANSWERED = Answered("1", calls(bash("true")), at=AT)
+OPENED = Opened(OPENING, TOOLS, ("d1",), 9, "boot")
+ANSWERED = Answered("1", calls(bash("true")))
 RUN: tuple[Line, ...] = (OPENED, ANSWERED)
 HANDED_OVER = Acted.of("1.1", ToolCall("1", "bash", {}), ToolResult("bye", hands_over=True), 0.0)
-TIMES = (Resumed(at=AT),) * MOST_TIMES
+TIMES = (Resumed(),) * MOST_TIMES
 
 
 @pytest.mark.fault("F02")
@@ -95,27 +94,24 @@ def opened(**facts: Any) -> tuple[Line, ...]:
     "lines, why",
     [
         (RUN, None),
-        ((*RUN, Ended("interrupted", at=AT)), None),
-        ((*RUN, Ended("model_unavailable", at=AT)), None),
-        ((*RUN, Ended("completed", at=AT)), ""),
-        ((*RUN, Ended("no_op_loop", at=AT)), ""),
+        ((*RUN, Ended("interrupted")), None),
+        ((*RUN, Ended("model_unavailable")), None),
+        ((*RUN, Ended("completed")), ""),
+        ((*RUN, Ended("no_op_loop")), ""),
         ((*RUN, HANDED_OVER), ""),
         (opened(machine="another"), "machine"),
         ((OPENED,), "had not answered"),
         (opened(directives=("d1", "d2")), "not open any more"),
         (opened(directives=()), "not open any more"),
         ((*RUN, *TIMES), "3 times"),
-        ((*RUN, *TIMES, ModelFailed("invalid_request", "", at=AT)), "3 times"),
-        ((*RUN, *TIMES, ModelFailed("unavailable", "", at=AT)), None),
+        ((*RUN, *TIMES, ModelFailed("invalid_request", "")), "3 times"),
+        ((*RUN, *TIMES, ModelFailed("unavailable", "")), None),
         ((*RUN, *TIMES[1:]), None),
-        ((OPENED, replace(ANSWERED, at="1969-12-31T00:00:00.000Z")), "last line"),
-        ((OPENED, replace(ANSWERED, at="yesterday")), None),
-        ((OPENED, replace(ANSWERED, at="2999-01-01T00:00:00.000Z")), "last line"),
     ],
 )
 def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) -> None:
     """It was cut short, what it is about is still asked for, and there is hope that it ends."""
-    found = why_not_resumed(standing(lines), {"d1", "d3"}, "boot", MOST_AGE_SECONDS, TOOLS)
+    found = why_not_resumed(standing(lines), {"d1", "d3"}, "boot", TOOLS)
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")
     assert bool(found) is bool(why)
@@ -123,9 +119,9 @@ def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) ->
 
 def test_a_run_that_called_tools_needs_a_model_that_has_some() -> None:
     """Text can be said to any."""
-    assert "one of the models cannot" in (why_not_resumed(standing(RUN), {"d1"}, "boot", 11.0, OPERATIONS) or "")
-    by_text = (replace(OPENED, acts=OPERATIONS), Answered("1", says("[]"), at=AT))
-    assert why_not_resumed(standing(by_text), {"d1"}, "boot", 11.0, TOOLS) is None
+    assert "one of the models cannot" in (why_not_resumed(standing(RUN), {"d1"}, "boot", OPERATIONS) or "")
+    by_text = (replace(OPENED, acts=OPERATIONS), Answered("1", says("[]")))
+    assert why_not_resumed(standing(by_text), {"d1"}, "boot", TOOLS) is None
 
 
 def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
