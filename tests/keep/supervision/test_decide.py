@@ -99,13 +99,6 @@ def of_branch(name: str = "better", **overrides: Any) -> Runner:
 # A launch.
 
 
-def test_start_with_nobody_launches_main() -> None:
-    """No agent process is found: main is launched (seed 001)."""
-    state, actions = decide(State(main=OLD), Started(), at(0))
-    assert actions == [Launch("main", Level.MAIN, "start", OLD, OLD.id)]
-    assert state.phase is Phase.STARTING
-
-
 def test_start_with_a_remembered_request_carries_it_out() -> None:
     """A request that an earlier watcher had claimed is not lost, and who signalled is not blamed."""
     for state in (State(main=OLD, request=a_request()), a_state(request=a_request()), booting(request=a_request())):
@@ -113,15 +106,6 @@ def test_start_with_a_remembered_request_carries_it_out() -> None:
         assert actions == [Launch("better", Level.BRANCH, "bootstrap", made_for=OLD.id)]
         assert (after.strikes, after.failures, after.runner) == ((), 0, None)
         assert [boot.outcome for boot in after.boots] == [Outcome.LEFT] * len(after.boots)
-
-
-@pytest.mark.parametrize("pid", [0, 100])
-def test_a_boot_that_was_cut_short_is_a_failed_boot(pid: int) -> None:
-    """Nothing whose start takes the watcher down is started for ever; and its signal was carried out, once."""
-    branch = booting(runner=of_branch(pid=pid), phase=Phase.BOOTING if pid else Phase.STARTING)
-    state, actions = decide(branch, Started(), at(0))
-    assert (kinds(actions), state.boots[0].outcome) == ([Launch, Tell], Outcome.FAILED)
-    assert [pin.version for pin in state.pins] == ["branch-better"]
 
 
 def test_an_attempt_is_written_down_before_it_is_made() -> None:
@@ -149,12 +133,6 @@ def test_what_is_asked_for_between_the_attempt_and_its_pid_waits(asked: Event) -
     assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
 
 
-@pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1"), MustEnd("b" * 32, "why")])
-def test_news_of_another_boot_changes_nothing(event: Event) -> None:
-    """A replayed line or a late death is about nobody."""
-    assert decide(booting(), event, at(1)) == (booting(), [])
-
-
 @pytest.mark.fault("F06")
 def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_failed() -> None:
     """No SUCCESS in time: TERM, after the grace KILL, then the failure of that branch."""
@@ -170,12 +148,6 @@ def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_faile
 
 
 # Signals.
-
-
-def test_the_same_file_is_never_acted_on_twice() -> None:
-    """A claim repeated after a crash has the same identity and changes nothing."""
-    for state in (a_state(handled="1:1:1"), a_state(request=a_request())):
-        assert decide(state, Asked(a_request()), at(1)) == (state, [])
 
 
 @pytest.mark.fault("F19")
@@ -198,13 +170,6 @@ def test_a_later_signal_takes_the_place_of_a_launch_under_way() -> None:
     assert decide(starting, Asked(a_request("rollback", "main~1", "2")), at(1))[1] == [RollBack("main~1")]
     state, actions = decide(starting, Asked(a_request(identity="2")), at(1))
     assert (state.request, actions) == (a_request(), [])
-
-
-@pytest.mark.fault("F52")
-def test_a_signal_while_waiting_is_carried_out_at_once() -> None:
-    """The delay of a crash loop does not hold up a rollback."""
-    waiting = a_state(phase=Phase.WAITING, runner=None, deadline=60.0)
-    assert decide(waiting, Asked(a_request("rollback", "main~1")), at(1))[1] == [RollBack("main~1")]
 
 
 @pytest.mark.fault("F53")
@@ -375,20 +340,6 @@ def test_a_runner_that_does_not_make_way_for_another_main_is_ended(level: Level)
     assert "did not make way for main, now at eeeeeeeeeeee, within 300 s" in str(actions[-1])
     state, actions = decide(state, Died(BOOT, "SIGKILL"), at(302))
     assert (state.strikes, state.failures, kinds(actions)) == ((), 0, [Launch])
-
-
-def test_main_may_move_at_any_moment_of_a_launch() -> None:
-    """Before the attempt, or during a boot that lasts longer than the time to make way: it has its time."""
-    starting, _ = decide(a_state(phase=Phase.STARTING, runner=None), MainSeen(NEW, ()), at(1))
-    assert decide(starting, Ready(a_runner(pid=0), "start"), at(2))[0].make_way_by == 302.0
-    moved, _ = decide(booting(deadline=900.0), MainSeen(NEW, ()), at(1))
-    state, _ = decide(moved, Served(BOOT), at(400))
-    assert state.deadline == 301.0
-    assert decide(state, TimeIsUp(), at(400))[0].phase is Phase.ENDING
-    fresh, _ = decide(
-        replace(a_state(phase=Phase.STARTING, runner=None), make_way_by=5.0), Ready(a_runner(), ""), at(1)
-    )
-    assert fresh.make_way_by is None
 
 
 def test_a_pin_of_main_ends_when_main_holds_another_version() -> None:
