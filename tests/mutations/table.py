@@ -195,8 +195,8 @@ MUTATIONS = (
         "wrapped-loopback",
         "this machine is not reached by an IPv6 address around 127.0.0.1",
         _ADDRESSES,
-        "        return address.ipv4_mapped or (",
-        "        return (",
+        "address.ipv4_mapped or (IPv4Address(int(address) & 0xFFFFFFFF) if address in _NAT64 else address)",
+        "address.ipv4_mapped or address",
         (f"{_JUDGE}::test_addresses_that_are_not_public",),
     ),
     Mutation(

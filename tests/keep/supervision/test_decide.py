@@ -133,6 +133,12 @@ def test_what_is_asked_for_between_the_attempt_and_its_pid_waits(asked: Event) -
     assert (state.phase, kinds(actions)) == (Phase.ENDING, [End])
 
 
+@pytest.mark.parametrize("event", [Served("b" * 32), Died("b" * 32, "exit status 1"), MustEnd("b" * 32, "why")])
+def test_news_of_another_boot_changes_nothing(event: Event) -> None:
+    """A replayed line or a late death is about nobody."""
+    assert decide(booting(), event, at(1)) == (booting(), [])
+
+
 @pytest.mark.fault("F06")
 def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_failed() -> None:
     """No SUCCESS in time: TERM, after the grace KILL, then the failure of that branch."""
