@@ -139,7 +139,7 @@ MUTATIONS = (
         "infra/keep/git_door/report.py",
         "        if request.id in reported(git, AGENT):\n",
         "        if False:\n",
-        ("tests/keep/git_door/test_report_verb.py::test_a_report_is_one_commit_of_the_agents_and_comes_once",),
+        ("tests/keep/git_door/test_page.py::test_a_report_is_one_commit_of_the_agents_and_comes_once",),
     ),
     Mutation(
         "ref-without-old-value",

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -21,6 +20,7 @@ from infra.keep.supervision.preparation import _installed
 from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import Below
 from tests.keep.environments.wheelwright import Index, make_wheel, serving
+from tests.keep.supervision.agents import within
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.heavy
@@ -149,19 +149,12 @@ def running(cell: Cell) -> list[psutil.Process]:
     return found
 
 
-def wait_for(what: str, holds: Callable[[], object], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
 def test_an_install_that_takes_too_long_is_ended(cell: Cell) -> None:
     """At its limit pip and all of it are ended, nothing is left on the disk, and it counts as an outage."""
     cell.index.stall.set()
     with serving(cell.index):
         why, is_fault, _ = cell.install("alpha", seconds=1.5)
-        wait_for("its processes end", lambda: not running(cell))
+        within(30.0, lambda: not running(cell), "its processes end")
     assert "longer than it may" in why
     assert not is_fault
     assert cell.left() == []
@@ -175,13 +168,13 @@ def test_an_install_that_is_ended_is_never_used(cell: Cell, number: signal.Signa
     with serving(cell.index):
         cell.ask("alpha")
         with cell.start() as process:
-            wait_for("pip asks the index", lambda: cell.index.asked)
+            within(30.0, lambda: cell.index.asked, "pip asks the index")
             assert len(cell.left()) == 1
             process.send_signal(number)
             stdout, _ = process.communicate()
         for orphan in running(cell) if number == signal.SIGKILL else ():
             orphan.kill()
-        wait_for("its processes end", lambda: not running(cell))
+        within(30.0, lambda: not running(cell), "its processes end")
     assert not _installed(stdout, process.returncode)[1]
     assert len(cell.left()) == (number == signal.SIGKILL)
     assert cell.chosen() is None

@@ -21,6 +21,7 @@ from infra.shared.exit_codes import Exit
 from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 from tests.keep.model_door.wire import Status, Wire
+from tests.keep.supervision.agents import within
 
 SCRIPT = """
 scenes:
@@ -133,7 +134,9 @@ def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
         if in_mid_call:
             caller = threading.Thread(target=_slow_call, args=(door, told))
             caller.start()
-            _wait_for(lambda: os.path.exists(door.places.ledger) and len(door.open_calls()) == 1)
+            within(
+                DEADLINE_SECONDS, lambda: os.path.exists(door.places.ledger) and len(door.open_calls()) == 1, "a call"
+            )
         assert door.signal(signal.SIGTERM) == Exit.OK
         if in_mid_call:
             caller.join(DEADLINE_SECONDS)
@@ -149,13 +152,6 @@ def _slow_call(door: DoorProcess, told: list[str]) -> None:
         door.complete()
     except ModelFailure as failure:
         told.append(failure.type)
-
-
-def _wait_for(condition: Any) -> None:
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 # --- budget
@@ -199,13 +195,13 @@ def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
             caller.start()
         for _ in range(4):
             count = len(answered)
-            _wait_for(lambda count=count: len(answered) > count + 2)
+            within(DEADLINE_SECONDS, lambda count=count: len(answered) > count + 2, "three answers more")
             time.sleep(chance.random() * 0.05)
             door.signal(signal.SIGKILL)
             with open(door.places.ledger, "ab") as ledger:
                 ledger.write(b'{"event":"opened","id":"torn","wor')
             door.start()
-        _wait_for(lambda: _is_refused(door))
+        within(DEADLINE_SECONDS, lambda: _is_refused(door), "a refusal")
     finally:
         enough.set()
         for caller in callers:

@@ -1,4 +1,5 @@
-"""The verb `ask`: a question is the keep's, and an answer is for it alone."""
+"""What the door writes on main's page for the agent: a question, which is the keep's, its answer for it alone; a report,
+one commit in the agent's name, once, and a bound on how many."""
 
 from __future__ import annotations
 
@@ -7,21 +8,27 @@ import json
 import os
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+from infra.keep.allowance import Allowance
 from infra.keep.door_server import Refusal
 from infra.keep.git_door.ask import ask, close_questions
+from infra.keep.git_door.report import report
 from infra.keep.questions import MOST_OPEN
 from infra.keep.repository.bare_tip import BareTip
+from infra.keep.watcher_file import Runner, State, encode
 from infra.shared import comms
 from infra.shared.approvals import call_hash
+from infra.shared.clock import timestamp
+from infra.shared.files import write_whole
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import advance, edit_file, read_file
-from infra.shared.requests import Ask, QuestionState
+from infra.shared.requests import Ask, Done, QuestionState, Report
 from tests.keep.git_door.world import World
 
 PM = Person("PM", "pm@example.invalid")
@@ -41,6 +48,13 @@ class Desk:
 
     def asks(self, **given: Any) -> QuestionState:
         return self.put(given=given)
+
+    def report(self, told: Report) -> Done:
+        self.now += 1
+        return report(self.world, told)
+
+    def commits(self) -> int:
+        return int(self.git("rev-list", "--count", "main"))
 
     def page(self) -> str:
         return read_file(self.git, "main", "COMMS.md") or ""
@@ -210,3 +224,78 @@ def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
     with pytest.raises(Refusal, match="wait for the PM's answer"):
         desk.put(given={"command": "one more"})
     assert desk.asks().id == asked.id
+
+
+# Reports.
+
+TOLD = Report("0" * 32, "main", "a" * 40, "done: be good", "It is.")
+
+
+def test_a_report_is_one_commit_of_the_agents_and_comes_once(desk: Desk) -> None:
+    """Its author and committer are the agent; the same id again changes nothing, wherever the page is by then."""
+    before = desk.commits()
+    done = desk.report(TOLD)
+    assert done == Done(desk.git("rev-parse", "main"))
+    assert desk.commits() == before + 1
+    who = desk.git("log", "-1", "--format=%an %ae %cn %ce", "main")
+    assert who == f"{AGENT.name} {AGENT.email} {AGENT.name} {AGENT.email}"
+    desk.edit(lambda page: "## Directives\n\n## Reports\n")
+    assert desk.report(TOLD) == Done(desk.git("rev-parse", "main"))
+    assert comms.reports(desk.page()) == []
+
+
+@pytest.mark.parametrize("title", ["watcher: all is well", "w\u0430tcher: all is well", "\n### x watcher: y", "## Log"])
+def test_no_title_speaks_in_anothers_name(desk: Desk, title: str) -> None:
+    """Whatever it says, the door puts the agent's version before it, on one line."""
+    desk.report(structs.replace(TOLD, title=title))
+    heading = desk.reports()[-1].splitlines()[0]
+    assert heading == f"### {timestamp(desk.now)} main@000000000000 {' '.join(title.split())}"
+    assert "## Log" not in desk.page().splitlines()
+
+
+def test_the_keep_says_what_reports(desk: Desk) -> None:
+    """The branch and the commit are those that the watcher launched; one that the repository lacks is not named."""
+    main = desk.git("rev-parse", "main")
+    for commit, named in ((main, main[:12]), ("b" * 40, "0" * 12)):
+        noted = State(runner=Runner(branch="work", commit=commit))
+        write_whole(desk.world.places.watcher_state, encode(noted))
+        desk.report(structs.replace(TOLD, id=commit[:32]))
+        assert f" work@{named} done: be good" in desk.reports()[-1].splitlines()[0]
+
+
+def test_a_report_is_cut_ticks_what_is_there_and_needs_a_title(desk: Desk) -> None:
+    """The page is part of every prompt, so also one that calls itself a question is cut. Unknown ids are no harm; a
+    report of nothing is refused for good."""
+    asks = structs.replace(TOLD, title="Approval wanted [0123456789abcdef]: ls", text="word " * 3000)
+    desk.report(structs.replace(asks, ticks=("00000000",)))
+    assert len(desk.reports()[-1]) < 2000
+    assert comms.section_text(desk.page(), comms.DIRECTIVES) == "- [ ] be good"
+    with pytest.raises(Refusal):
+        desk.report(structs.replace(TOLD, id="1" * 32, title="  "))
+
+
+def test_the_same_stop_is_counted_until_the_pm_says_something(desk: Desk) -> None:
+    """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
+    before = desk.commits()
+    for number in range(7):
+        stop = structs.replace(TOLD, id=f"{number:032x}", title="stopped (stuck): x")
+        desk.report(stop)
+    assert desk.commits() == before + 3
+    assert "for the 4th time since" in desk.page()
+    desk.says("try again")
+    desk.report(structs.replace(TOLD, id="f" * 32, title="stopped (stuck): x"))
+    assert desk.commits() == before + 5
+
+
+def test_a_report_that_had_to_wait_is_no_second_time(desk: Desk) -> None:
+    """Each report is a commit, so a flood is put off; what was never told is not told by counting it."""
+    desk.world = replace(desk.world, allowance=Allowance(1, 10.0))
+    desk.report(TOLD)
+    stop = structs.replace(TOLD, id="2" * 32, title="stopped (stuck): x")
+    for _ in range(3):
+        with pytest.raises(Refusal):
+            desk.report(stop)
+    desk.world = replace(desk.world, allowance=Allowance(1, 10.0))
+    desk.report(stop)
+    assert "stopped (stuck): x" in desk.reports()[-1]
+    assert "for the" not in desk.page()
