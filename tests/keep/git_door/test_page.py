@@ -1,5 +1,5 @@
-"""What the door writes on main's page for the agent: a question, which is the keep's, its answer for it alone; a report,
-one commit in the agent's name, once, and a bound on how many."""
+"""What the door writes on main's page for the agent: a question, which is the keep's, its answer for it alone; and a
+report, one commit in the agent's name, once, and a bound on how many."""
 
 from __future__ import annotations
 

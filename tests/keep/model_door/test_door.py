@@ -195,7 +195,7 @@ def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
             caller.start()
         for _ in range(4):
             count = len(answered)
-            within(DEADLINE_SECONDS, lambda count=count: len(answered) > count + 2, "three answers more")
+            within(DEADLINE_SECONDS, lambda count=count: len(answered) > count + 2, "three answers more")  # type: ignore[misc]
             time.sleep(chance.random() * 0.05)
             door.signal(signal.SIGKILL)
             with open(door.places.ledger, "ab") as ledger:
