@@ -30,9 +30,9 @@ from infra.shared.conversation import (
 from infra.shared.text import cut
 
 KEPT_STEPS = 4
-"""Of the last steps, each a reply and its results, so many outlive a summary."""
+"""So many of the last steps, each a reply and its results, outlive a summary,"""
 KEPT_SHARE = 0.2
-"""Of the budget, so much may these take."""
+"""unless they take more than this of the budget."""
 OVERFLOW_SHARE = 0.9
 """Of what a provider once refused as too long, so much is the budget from then on."""
 OVERFLOW = "context_overflow"
@@ -117,7 +117,9 @@ class Context:
         answer = self._summary(messages)
         words = clip(answer.text, SUMMARY_CHARS) if answer else from_record(messages[opening:])
         go_on = "\n\n".join(filter(None, (GO_ON, room.remind())))
-        kept = last_steps(messages[opening:], int(self._budget * KEPT_SHARE / self._tokens_per_byte), steps)
+        kept = messages[opening:][-2 * steps :] if steps else []
+        if sum(map(bytes_of, kept)) * self._tokens_per_byte > self._budget * KEPT_SHARE:
+            kept = []
         between = (Message("assistant", (Text(words),)), Message("user", (Text(go_on),)))
         self._counted, self._bytes = 0, 0
         after = self._size([*messages[:opening], *between, *kept])
@@ -143,19 +145,16 @@ class Context:
 
 
 def from_record(messages: Sequence[Message]) -> str:
-    """Words of the model, its calls, and the first lines of their results, behind an earlier summary."""
-    match messages:
-        case [Message(content=(Text(text=summary),)), Message(content=(Text(text=words), *_)), *_] if GO_ON in words:
-            before = [summary, ""]
-        case _:
-            before = []
+    """Its first words, which may be an earlier summary, then what it said and called for, each with the first line of
+    what came of it."""
+    first = [block.text for block in messages[0].content if isinstance(block, Text)]
     results = {
         block.tool_use_id: block for message in messages for block in message.content if isinstance(block, ToolResult)
     }
     lines = list(_lines(messages, results))
     left_out = max(0, len(lines) - RECORD_LINES)
     earlier = [f"({left_out} lines before these are left out)"] if left_out else []
-    return clip("\n".join([*before, FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS)
+    return clip("\n".join([*first, "", FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS)
 
 
 def _lines(messages: Sequence[Message], results: dict[str, ToolResult]) -> Iterator[str]:
@@ -172,17 +171,6 @@ def _lines(messages: Sequence[Message], results: dict[str, ToolResult]) -> Itera
 
 def _first_line(text: str) -> str:
     return cut(next(iter(text[: 4 * LINE_CHARS].strip().splitlines()), ""), LINE_CHARS)
-
-
-def last_steps(messages: Sequence[Message], room: int, most: int) -> Sequence[Message]:
-    """The last messages that may stay: whole steps of two, `room` bytes of them."""
-    kept = 0
-    while kept < most and 2 * kept + 2 <= len(messages):
-        room -= sum(map(bytes_of, messages[len(messages) - 2 * kept - 2 : len(messages) - 2 * kept]))
-        if room < 0:
-            break
-        kept += 1
-    return messages[len(messages) - 2 * kept :]
 
 
 def bytes_of(message: Message) -> int:

@@ -89,14 +89,6 @@ def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path:
     assert image == Image("image/png", DATA)
 
 
-def test_what_only_begins_like_an_image_stays_text(box: Toolbox, tmp_path: Path) -> None:
-    """And other binary files are refused as before."""
-    (tmp_path / "a.txt").write_text("GIF89a is a format\n")
-    (tmp_path / "b").write_bytes(b"ELF\0")
-    assert read(box, "a.txt")[1].facts.keys() == {"path", "lines"}
-    assert not read(box, "b")[1].ok
-
-
 def test_an_image_that_is_too_large_is_refused_in_words(box: Toolbox, tmp_path: Path) -> None:
     """With what to do instead."""
     (tmp_path / "huge.png").write_bytes(PNG + b"\0" * MOST_IMAGE_BYTES)

@@ -28,7 +28,7 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
-from tests.cell.loop.replies import Canned, calls, results, says, texts
+from tests.cell.loop.replies import Canned, Reply, calls, results, says, texts
 from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
@@ -65,11 +65,6 @@ def note(words: str, id: str = "call") -> ToolUse:
     return ToolUse(id, "note", {"words": words})
 
 
-def test_a_turn_ended_with_words_is_completed() -> None:
-    """The words are the outcome's."""
-    assert Bench().run(Canned([says("All done.")])) == RunResult(StopReason.COMPLETED, "All done.", 1)
-
-
 def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
     """Several calls in one reply: each has its result, under its own id, in the order of the calls."""
     bench = Bench()
@@ -84,43 +79,41 @@ def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
     ]
     reply = Message("assistant", (Text("Two notes."), note("a", "1"), note("b", "2")))
     assert model.requests[1].messages[:-1] == (*REQUEST.messages, reply)
-
-
-def test_everything_else_of_the_request_stays() -> None:
-    """What comes first must not change between calls, or the provider's cache is lost."""
-    model = Canned([calls(note("a")), says("")])
-
-    Bench().run(model)
-
-    assert model.requests[1]._replace(messages=REQUEST.messages) == REQUEST
-
-
-def test_a_failed_call_does_not_end_it() -> None:
-    """The model reads what was wrong and goes on."""
-    model = Canned([calls(ToolUse("1", "nothing", {})), says("I see.")])
-
-    assert Bench().run(model).reason is StopReason.COMPLETED
-    assert results(model.requests[1])[0].is_error
+    assert model.requests[1]._replace(messages=REQUEST.messages) == REQUEST, "or the provider's cache is lost"
 
 
 @pytest.mark.fault("F71")
-@each_row("reason", [END_TURN, MAX_TOKENS, REFUSAL])
-def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str) -> None:
+@each_row("reason, did", [(END_TURN, []), (MAX_TOKENS, []), (REFUSAL, []), (TOOL_USE, ["a"])])
+def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str, did: list[str]) -> None:
     """A call that was cut looks whole: only the stop reason tells."""
     bench = Bench()
-
-    bench.run(Canned([calls(note("cut"), stop_reason=reason), says("Then without.")]))
-
-    assert bench.did == []
+    bench.run(Canned([calls(note("a"), stop_reason=reason), says("Then without.")]))
+    assert bench.did == did
 
 
-def test_the_control_for_it() -> None:
-    """The same call is run when the reply did end for it."""
-    bench = Bench()
+def fail(request: Request) -> Completion:
+    raise FAILURE
 
-    bench.run(Canned([calls(note("whole"), stop_reason=TOOL_USE), says("")]))
 
-    assert bench.did == ["whole"]
+FAILURE = ModelFailure("unavailable", "no answer", None)
+CUT, WHOLE, DONE = says("", MAX_TOKENS), calls(note("a")), says("Done.")
+
+
+@pytest.mark.fault("F76")
+@each_row(
+    "replies, result",
+    [
+        ([DONE], RunResult(StopReason.COMPLETED, "Done.", 1)),
+        ([fail], RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, FAILURE)),
+        ([says("No.", REFUSAL)], RunResult(StopReason.REFUSAL, "No.", 1)),
+        ([calls(ToolUse("1", "nothing", {})), DONE], RunResult(StopReason.COMPLETED, "Done.", 2)),
+        ([CUT] * 3, RunResult(StopReason.MAX_TOKENS, "", 3)),
+        ([CUT, CUT, WHOLE, CUT, CUT, DONE], RunResult(StopReason.COMPLETED, "Done.", 6)),
+    ],
+)
+def test_how_replies_end_a_run(replies: list[Reply], result: RunResult) -> None:
+    """By words, by none, by a refusal; a failed call does not, and a cut reply does not but three times in a row."""
+    assert Bench().run(Canned(replies)) == result
 
 
 def test_a_cut_reply_is_answered_with_advice() -> None:
@@ -133,14 +126,6 @@ def test_a_cut_reply_is_answered_with_advice() -> None:
     assert texts(model.requests[1]) == [ways.CUT]
 
 
-def test_replies_cut_again_and_again_end_it() -> None:
-    """Three in a row are enough; one whole reply in between starts the count anew."""
-    cut, whole = says("", MAX_TOKENS), calls(note("a"))
-
-    assert Bench().run(Canned([cut, cut, cut])) == RunResult(StopReason.MAX_TOKENS, "", 3)
-    assert Bench().run(Canned([cut, cut, whole, cut, cut, says("Done.")])).reason is StopReason.COMPLETED
-
-
 @pytest.mark.fault("F78")
 def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     """No call, or two with one id: nothing is run, and the model is told."""
@@ -151,27 +136,6 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
 
     assert bench.did == []
     assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.SENSELESS]
-
-
-@pytest.mark.fault("F76")
-def test_a_refusal_ends_it() -> None:
-    """It is not asked again."""
-    assert Bench().run(Canned([says("No.", REFUSAL)])) == RunResult(StopReason.REFUSAL, "No.", 1)
-
-
-def test_steps_are_bounded() -> None:
-    """After the last allowed call of the model, its calls are still answered, and no more is asked."""
-    bench = Bench()
-
-    assert bench.run(lambda request: calls(note("on")), steps=3).reason is StopReason.MAX_STEPS
-    assert bench.did == ["on"] * 3
-
-
-def test_time_is_bounded_between_steps() -> None:
-    """No model call begins after the time is over."""
-    bench = Bench(seconds_per_call=10)
-
-    assert bench.run(lambda request: calls(note("on")), seconds=25) == RunResult(StopReason.MAX_WALL_TIME, "", 3)
 
 
 @pytest.mark.fault("F78")
@@ -202,26 +166,6 @@ def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     assert seen[-1] == Entered("1", RunState.STOP)
 
 
-def test_a_model_that_fails_ends_it() -> None:
-    """The failure is the outcome's, for whoever decides when to try again."""
-    failure = ModelFailure("unavailable", "no answer", None)
-
-    def fail(request: Request) -> Completion:
-        raise failure
-
-    assert Bench().run(fail) == RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, failure)
-
-
-def test_the_same_again_and_again_is_told_and_then_ended() -> None:
-    """Also when each of the steps wrote a file: nothing came of it that was not there."""
-    bench = Bench()
-    model = Canned([calls(note("a"), text="Again.")] * 100)
-    outcome = bench.run(model, record=lambda happening: None)
-    assert outcome == RunResult(StopReason.NO_OP_LOOP, "Again.", 1 + progress.IDLE_TO_END)
-    told = [at for at, request in enumerate(model.requests, 1) if progress.IDLE in texts(request)]
-    assert told == [1 + progress.IDLE_TO_TELL + 1], "once, with the results of the step that was one too many"
-
-
 def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
     """Nor stuck, when it asks for the same again and again; what else ends it ends it."""
     waiting: dict[str, Any] = {"awaits": lambda: True}
@@ -229,18 +173,6 @@ def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
     again = Bench().run(Canned([calls(note("a"))] * 10), **waiting)
     assert again == RunResult(StopReason.AWAITING_APPROVAL, "", 1 + progress.IDLE_TO_END)
     assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).reason is StopReason.REFUSAL
-
-
-def test_other_calls_or_other_results_are_not_the_same() -> None:
-    """A command that finds something new each time, and one that something new comes between; two in turn are."""
-    count = iter(range(100))
-    box = Toolbox([tool("look", lambda given, seconds: ToolResult(f"{next(count)} lines"))])
-    model = Canned([*[calls(ToolUse("1", "look", {}))] * 30, says("Done.")])
-    assert run_task(Task(REQUEST), RunConfig(99, 99), TaskContext(model, box.call)).reason is StopReason.COMPLETED
-    same = [calls(note("a"))] * (progress.IDLE_TO_END - 1)
-    assert Bench().run(Canned([*same, calls(note("b")), *same, says("Done.")]), 99).reason is StopReason.COMPLETED
-    turns = [calls(note("ab"[at % 2])) for at in range(30)]
-    assert Bench().run(Canned(turns), 99).reason is StopReason.NO_OP_LOOP
 
 
 @each_row("where", ["model", "tool"])

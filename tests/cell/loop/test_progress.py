@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
@@ -129,16 +128,6 @@ def test_a_run_that_repeats_itself_is_noticed() -> None:
     assert told(model, progress.IDLE) == [2 + IDLE_TO_TELL]
 
 
-def test_what_gets_on_goes_on() -> None:
-    """Thirty searches that find nothing; the same with other results; and what the PM says begins the count anew."""
-    assert run(Canned([*turns(30, 30), says("Done.")]), "", exit=1).reason is StopReason.COMPLETED
-    count = itertools.count()
-    news = run(Canned([*turns(30), says("Done.")]), "{}", results=lambda: next(count) // (IDLE_TO_END - 1))
-    assert news.reason is StopReason.COMPLETED
-    words = (None if nth % 7 else "Look here." for nth in itertools.count(1))
-    assert run(Canned([*turns(30), says("Done.")]), "ok", news=lambda: next(words)).reason is StopReason.COMPLETED
-
-
 def test_failing_again_and_again_is_noticed() -> None:
     """Though each failure says something else."""
     model = Canned(turns(kinds=99))
@@ -153,8 +142,3 @@ def test_however_many_calls_of_one_reply_fail_the_model_is_warned_before_the_run
     assert run(model, "{}", exit=2) == RunResult(StopReason.MAX_FAILURES, "", 2)
     assert told(model, progress.FAILURES) == [1]
     assert run(Canned([many, says("I give up.")]), "{}", exit=2).reason is StopReason.COMPLETED
-
-
-def test_what_waits_for_the_pm_is_not_stuck() -> None:
-    """Its end says what it waits for."""
-    assert run(Canned(turns()), "ok", awaits=lambda: True).reason is StopReason.AWAITING_APPROVAL
