@@ -74,9 +74,10 @@ class SkillCare:
                 shelf.move_folder(self._root, folder, folder.replace(LEARNED, CANDIDATES, 1))
                 self._put_back(folder)
         for skill in skills.of(LEARNED):
-            last, hash, (by, at) = last_move(skill, self._history()), self._hash(skill), self._pushed(skill)
-            is_told = last is not None and last.fact.hash == hash != ""
-            if not is_told and self._is_changed(skill):
+            last, hash, (by, at) = last_move(skill, self._history(), into=False), self._hash(skill), self._pushed(skill)
+            if last and (last.fact.to, last.fact.hash or "-") == (skill.reference, hash):
+                continue  # the last word on it was that it is let through
+            if self._is_changed(skill):
                 self._move(skill, CANDIDATES, "a learned skill has to pass the gate, and so has a change of one")
                 self._put_back(skill.folder)
             elif by not in ("", AGENT.email) and (last is None or at > moment(last.at)):

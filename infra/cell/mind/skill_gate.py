@@ -51,9 +51,13 @@ def trials_of(skill: Skill, history: History, hash: str = "") -> list[EntryTold[
     return [told for told in every if hash in ("", told.fact.hash)]
 
 
-def last_move(skill: Skill, history: History) -> EntryTold[Moved] | None:
-    """Into its present state."""
-    return next((told for told in reversed(history.entries(Moved)) if told.fact.to == skill.reference), None)
+def last_move(skill: Skill, history: History, into: bool = True) -> EntryTold[Moved] | None:
+    """Into its present state; else also out of it, but for a change of it that became a candidate."""
+    for told in reversed(history.entries(Moved)):
+        is_out = told.fact.skill == skill.reference and not told.fact.to.startswith(CANDIDATES)
+        if told.fact.to == skill.reference or (is_out and not into):
+            return told
+    return None
 
 
 def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:

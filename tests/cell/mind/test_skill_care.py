@@ -16,7 +16,7 @@ from infra.cell.actions import DENIED
 from infra.cell.interruption import Interruption
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
-from infra.cell.mind.history import DutyStep, Trial, history_of
+from infra.cell.mind.history import DutyStep, Moved, Trial, history_of
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS, SkillCare
@@ -215,6 +215,8 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
         skilled.care().after_run()
         assert skilled.mind.read(LEARNED) == changed
         skilled.save()
+    moved = history_of(skilled.mind.places.events).entries(Moved)
+    assert [each.fact.why for each in moved].count("the PM's word") == 1, "whatever its clock says"
     skilled.mind.write("skills/learned/csv-sum/more.sh", "rm -rf /\n")
     skilled.care().after_run()
     assert not skilled.has("skills/learned/csv-sum/more.sh"), "the agent's addition to it is none of the PM's"
