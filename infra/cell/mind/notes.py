@@ -24,7 +24,6 @@ from infra.shared.text import one_line
 
 NOTE: Final = "note"
 """The tool; and the fact of its result that becomes `metadata.details` of its event."""
-MOST_SUBJECT, MOST_STATEMENT, MOST_CHECK = 80, 400, 1000  # characters
 LEFT: Final = f"{SCRATCH}/notes"
 """Where a shell leaves for the runner what it did with the mind."""
 MOST_LEFT = 20
@@ -46,26 +45,23 @@ class Note(Args):
     """Note one fact that later runs need, as one statement about one subject. It is remembered if check bears it out,
     or quote, words of the PM's; else once another run finds the same. What memory showed you needs no note."""
 
-    subject: str
-    statement: str
-    check: Annotated[str, Meta(description="names what is said, and ends with 0 only if it is so")] = ""
-    quote: str = ""
-
-
-class NoteDetails(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an event says of a note: the model's words, and how its check ended."""
-
-    subject: Annotated[str, Meta(max_length=MOST_SUBJECT, pattern=r"\w")]
-    statement: Annotated[str, Meta(max_length=MOST_STATEMENT, pattern=r"\w")]
-    check: Annotated[str, Meta(max_length=MOST_CHECK, pattern=r"\A[^\0]*\Z")] = ""
-    """The command that was run for it."""
-    exit_status: int | None = None
-    """Of the check; None when none was run, or when it was not let run to its end."""
-    quote: Annotated[str, Meta(max_length=MOST_STATEMENT)] = ""
+    subject: Annotated[str, Meta(max_length=80, pattern=r"\w")]
+    statement: Annotated[str, Meta(max_length=400, pattern=r"\w")]
+    check: Annotated[
+        str,
+        Meta(max_length=1000, pattern=r"\A[^\0]*\Z", description="names what is said, ends with 0 only if it is so"),
+    ] = ""
+    quote: Annotated[str, Meta(max_length=400)] = ""
 
     def __post_init__(self) -> None:
-        for name in ("subject", "statement", "quote"):
-            msgspec.structs.force_setattr(self, name, one_line(getattr(self, name)))
+        self.subject, self.statement, self.quote = map(one_line, (self.subject, self.statement, self.quote))
+
+
+class NoteDetails(Note, omit_defaults=True, forbid_unknown_fields=False):
+    """What an event says of a note: the model's words, and how its check ended."""
+
+    exit_status: int | None = None
+    """Of the check; None when none was run, or when it was not let run to its end."""
 
     @property
     def checked(self) -> bool:
@@ -83,7 +79,7 @@ def details_of(raw: object) -> NoteDetails | None:
     """None for what is no note, or one beyond all bounds."""
     try:
         return msgspec.convert(raw, NoteDetails)
-    except (msgspec.ValidationError, TypeError, RecursionError):
+    except msgspec.ValidationError:
         return None
 
 
@@ -150,10 +146,7 @@ def note_tool(
         from infra.cell.tools import command  # not for `minifram-mind`
         from infra.cell.tools.bash import environment
 
-        try:
-            details = msgspec.convert(msgspec.to_builtins(given) | {"check": given.check.strip()}, NoteDetails)
-        except msgspec.ValidationError as error:
-            raise ToolError(str(error), "Say in few words what it is about, and what is so") from None
+        details = NoteDetails(given.subject, given.statement, given.check.strip(), given.quote)
         if details.quote and not said_by(details.quote):
             why = f"the quote {details.quote[:60]!r} stands in no directive and no task"
             raise ToolError(why, "Copy two or more words of the PM's letter by letter, or leave quote out")
@@ -171,7 +164,7 @@ def note_tool(
             interruption=interruption,
             end_session=True,
         )
-        details = msgspec.structs.replace(details, exit_status=ran.status)
+        details.exit_status = ran.status
         words, ended_with = _becomes(details), {} if ran.status is None else {"exit": ran.status}
         if details.failed:
             ended = "was ended before it was through" if ran.status is None else f"status {ran.status}"

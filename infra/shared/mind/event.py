@@ -63,7 +63,7 @@ class EventMetadata(msgspec.Struct, frozen=True):
     curiosity_spend: Annotated[float, msgspec.Meta(ge=0, le=1e9)] = 0.0
     """US dollars of the exploration budget since the event before."""
     label: str = "task"
-    """What the run is for: `task`, `maintenance`, `exploration`, …"""
+    """What the run is for."""
     origins: tuple[str, ...] = ()
     """Sites whose text the run had been served by then: the keep's word, whatever the runner sends."""
     tool: str = ""

@@ -30,7 +30,7 @@ class Plan(NamedTuple):
 
 
 WEEK = Plan(7, 10, 3, 2, 60)
-MONTH = Plan(30, 200, 40, 20, 1000)
+MONTH = Plan(30, 96, 20, 20, 1000)
 
 
 def lived(life: Life, plan: Plan) -> dict[str, str]:

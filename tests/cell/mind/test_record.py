@@ -68,7 +68,8 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     bench = Bench(tmp_path, words=f"Deploy it to {KEY}.", ids=["0123abcd", "TASK-001"])
     record = bench.recorder.record
     record(Entered("0", RunState.INIT))
-    assert bench.events() == []
+    bench.recorder.end(RunResult(StopReason.MODEL_UNAVAILABLE))
+    assert bench.events() == [], "a run that never began leaves nothing"
     record(Entered("1", RunState.PLAN))
     words = Completion((Text("I look first.\nThen more."),), "tool_use", "some-model", Usage(100, 5, 20, 3000))
     record(Answered("1", words, 1000))
@@ -161,13 +162,6 @@ def test_acts_have_the_types_of_the_schema(tmp_path: Path) -> None:
     assert note.execution.exit_codes == (0,)
 
 
-def test_acts_after_a_skill_was_read_name_it(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    text = "---\nname: web_research\nversion: 1.2.0\n---\n"
-    bench.act("read_file", ToolResult(text), path="/agent/skills/learned/web_research/SKILL.md")
-    assert bench.act("bash", OK, command="true").context.triggering_skill == "learned/web_research@1.2.0"
-
-
 def test_long_things_are_bounded(tmp_path: Path) -> None:
     bench = Bench(tmp_path, words=f"{'w' * 980} {KEY} {'w' * 1_000_000}", ids=["x"] * 1000)
     many = tuple(f"{number}/{'p' * 5000}" for number in range(1000))
@@ -178,18 +172,13 @@ def test_long_things_are_bounded(tmp_path: Path) -> None:
     assert "tr0" not in told, "redacted first, and cut then"
 
 
-def test_a_resumed_run_goes_on(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.act("bash", OK, command="true")
+def test_a_resumed_run_goes_on_and_acts_after_a_skill_was_read_name_it(tmp_path: Path) -> None:
+    Bench(tmp_path).act("bash", OK, command="true")
     again = Bench(tmp_path, resumed=True)
-    again.act("bash", OK, 2, command="true")
-    assert [each.metadata.status for each in again.events()] == ["began", "ok", "went on", "ok"]
-
-
-def test_a_run_that_never_began_leaves_nothing(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    bench.recorder.end(RunResult(StopReason.MODEL_UNAVAILABLE))
-    assert bench.events() == []
+    text = "---\nname: web_research\nversion: 1.2.0\n---\n"
+    again.act("read_file", ToolResult(text), path="/agent/skills/learned/web_research/SKILL.md")
+    assert again.act("bash", OK, 2, command="true").context.triggering_skill == "learned/web_research@1.2.0"
+    assert [each.metadata.status for each in again.events()] == ["began", "ok", "went on", "ok", "ok"]
 
 
 @pytest.mark.fault("F88")

@@ -45,8 +45,8 @@ def event_of(said: Said, seq: int) -> MindEvent:
         said.subject,
         said.statement,
         check,
-        {"check": 0, "failed": 1}.get(said.how),
         f"I say {said.task or 'so'}" if said.how == "directive" else "",
+        {"check": 0, "failed": 1}.get(said.how),
     )
     shown = (key_of(said.subject, said.statement),) if said.how == "recall" else said.shown
     metadata = EventMetadata(
