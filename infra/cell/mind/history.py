@@ -2,9 +2,9 @@
 
 Beside acts and notes, an event may hold an entry: what code decided of memory, skills and duties (`LogEntry`), which
 `record.tell` writes as `metadata.details`. A run tells with its first event what was `shown` to it (ids like
-`memory/beliefs.md#B-000001`), and with its last one (which has `steps`) its `tokens` by kind, its `usd`, the tasks and
-directives that it `completed`, and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tells what
-it has `shown`, and `statements`: keys of these."""
+`memory/beliefs.md#B-000001`), and with its last one (which has `steps`) the tasks and directives that it `completed`,
+and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tells what it has `shown`, and `statements`:
+keys of these."""
 
 from __future__ import annotations
 
@@ -243,18 +243,12 @@ def history_of(events: str) -> History:
 def counts_of(event: MindEvent) -> dict[tuple[str, ...], float]:
     """What one event adds to the counters."""
     metadata, details = event.metadata, event.metadata.details
-    found: dict[tuple[str, ...], float] = {("events",): 1, ("errors",): event.event_type == "error"}
-    found["exploration_usd",] = metadata.curiosity_spend
+    found: dict[tuple[str, ...], float] = {("events",): 1}
     if event.event_type != "task_update" and metadata.context_tokens:
         found |= {("acts",): 1, ("context_tokens",): metadata.context_tokens}
-    if metadata.tool == "recall":
-        found["recalls",] = 1
     if event.event_type == "task_update" and "steps" in details:
         found["runs", metadata.status] = 1
         found["completed",] = len(_texts(details.get("completed")))
-        found["usd", metadata.label] = _converted(details.get("usd"), float) or 0.0
-        tokens = _converted(details.get("tokens"), dict[str, Count]) or {}
-        found |= {("tokens", kind): count for kind, count in tokens.items()}
     match _converted(details, LogEntry) if "entry" in details else None:
         case Promoted(what=what):
             found["promoted", what] = 1

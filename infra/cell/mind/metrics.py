@@ -15,7 +15,6 @@ from infra.cell.mind.duties import DUTIES, record_of
 from infra.cell.mind.history import History, history_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skills import STATES
-from infra.shared.clock import moment
 
 FILE: Final = "metrics/minifram.prom"
 MAX_SERIES: Final = 200
@@ -35,13 +34,6 @@ class Metric(NamedTuple):
 METRICS: Final = (
     Metric("agent_tasks_completed_total", "Directives and tasks that were completed.", "completed"),
     Metric("agent_runs_total", "Runs by how they ended.", "runs", "end"),
-    Metric("agent_events_total", "Lines of the log of events.", "events"),
-    Metric("agent_errors_total", "Events of the type error.", "errors"),
-    Metric("agent_tokens_total", "Tokens of the runs' model calls by kind.", "tokens", "kind"),
-    Metric("agent_cost_usd_total", "Cost of the runs' model calls.", "usd", "label"),
-    Metric("agent_exploration_usd_total", "Cost of exploration.", "exploration_usd"),
-    Metric("agent_recalls_total", "Searches of the mind.", "recalls"),
-    Metric("agent_promotions_total", "Changes of memory by learning.", "promoted", "what"),
     Metric("agent_skill_failures_total", "Failed runs with a skill, and self-tests.", "skill_failures", "skill"),
     Metric("agent_skill_uses_total", "Runs that used a skill.", label="skill"),
     Metric("agent_contradictions_total", "Contradictions that were found."),
@@ -49,7 +41,6 @@ METRICS: Final = (
     Metric("agent_skills", "Skills by state.", label="status"),
     Metric("agent_beliefs", "Beliefs by status.", label="status"),
     Metric("agent_last_tick_timestamp_seconds", "When the work loop looked last."),
-    Metric("agent_last_run_timestamp_seconds", "When the last run ended."),
     Metric("agent_duty_failed", "1 when the last try of a standing duty failed.", label="duty"),
 )
 
@@ -71,7 +62,6 @@ def _values(history: History, root: str, now: float) -> dict[str, dict[str, floa
     statuses = Counter[str]()
     with suppress(OSError):  # what cannot be read costs its own figures alone
         statuses.update(each.status for each in memory.read(root).every if each.id[0] == "B")
-    ended = max((run.ended for run in history.runs.values()), default="")
     return found | {
         "agent_skill_uses_total": {skill: len(uses) for skill, uses in history.uses.items()},
         "agent_contradictions_total": {"": counts["promoted", "contested"] + counts["promoted", "superseded"]},
@@ -79,7 +69,6 @@ def _values(history: History, root: str, now: float) -> dict[str, dict[str, floa
         "agent_skills": {state: _folders(f"{root}/skills/{state}") for state in STATES},
         "agent_beliefs": {status: statuses[status] for status in get_args(memory.Status)},
         "agent_last_tick_timestamp_seconds": {"": round(now, 3)},
-        "agent_last_run_timestamp_seconds": {"": moment(ended)} if ended else {},
         "agent_duty_failed": {each.name: bool(record_of(history, each.name).why) for each in DUTIES},
     }
 

@@ -10,9 +10,8 @@ import hashlib
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,7 +50,6 @@ SECONDS: Final = 60.0
 HOPS, WEB, CHANGES = ("bootstrap", "rollback"), ("fetch_page", "web_search"), ("write_file", "edit_file", "delete_file")
 COMMAND_CHARS, SAID_CHARS, WORDS_CHARS, ARGUMENT_CHARS = 4000, 1000, 400, 300
 MOST_LISTED, MOST_SHOWN = 50, 500
-TOKENS: Final = ("input", "output", "cache_read", "cache_write")
 _NOTHING: Final = Completion((), "", "")
 _SAYS_WHICH = frozenset(["path", "url", "query", "words", "branch", "ref", "subject", "statement"])
 _PUSH = re.compile(r"\bgit\b[^\n;|&]{0,200}\bpush\b")
@@ -136,8 +134,6 @@ class Recorder:
     _last: Completion = _NOTHING
     _skill: str = ""
     """That it read last."""
-    _tokens: Counter[str] = field(default_factory=Counter)
-    _usd: float = 0.0
     _spend: float = 0.0
     """Of the exploration budget since the event before."""
 
@@ -155,7 +151,8 @@ class Recorder:
             case Entered():
                 self._send()
             case Answered(_, completion):
-                self._answered(completion)
+                self._last = completion
+                self._spend += completion.usd if self.label.startswith(EXPLORATION) else 0.0
             case Told(pm=words) if words:
                 self._state("said", words)
             case Acted():
@@ -166,8 +163,8 @@ class Recorder:
         if not self._is_begun:
             return
         completed = self.ids if is_completed(result) and not self.label.startswith(EXPLORATION) else ()
-        facts = {"failure": str(result.failure or ""), "completed": list(completed), "usd": round(self._usd, 9)}
-        self._state(result.reason.value, result.text, steps=result.steps, tokens=dict(self._tokens), **facts, **details)
+        facts = {"failure": str(result.failure or ""), "completed": list(completed), "steps": result.steps}
+        self._state(result.reason.value, result.text, **facts, **details)
         try:
             self._send()
         except NotRecorded as problem:
@@ -181,12 +178,6 @@ class Recorder:
             if self._outbox.is_late:
                 why = "What is not on record is not done: the PM looks at doors.log (minifram doctor)"
                 raise NotRecorded(f"the keep takes no events: {error}. {why}") from error
-
-    def _answered(self, completion: Completion) -> None:
-        self._last, used = completion, completion.usage
-        self._tokens.update({name: getattr(used, f"{name}_tokens") for name in TOKENS})
-        self._usd += completion.usd
-        self._spend += completion.usd if self.label.startswith(EXPLORATION) else 0.0
 
     def _acted(self, event: Acted) -> None:
         call, result = event.call, event.result

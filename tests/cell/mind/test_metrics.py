@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -44,13 +43,12 @@ def shown(mind: OneMind) -> dict[str, dict[str, float]]:
 
 
 def test_what_is_counted_comes_from_the_log(mind: OneMind) -> None:
-    spent: dict[str, Any] = {"usd": 0.5, "tokens": {"input": 10, "cache_read": 100}}
     lines = [
         raw(1, skill="learned/csv-sum@1.0.0", context_tokens=100),
         raw(2, tool="recall", context_tokens=300),
         raw(3, "error"),
-        end(4, "completed", completed=["TASK-001", "0123abcd"], **spent),
-        end(5, "max_steps", "r2", **spent),
+        end(4, "completed", completed=["TASK-001", "0123abcd"]),
+        end(5, "max_steps", "r2"),
         end(6, "completed", "r3", completed=[]),  # its report asked the PM
         raw(7, context_tokens=10**30),  # no event
     ]
@@ -66,14 +64,10 @@ def test_what_is_counted_comes_from_the_log(mind: OneMind) -> None:
     found = shown(mind)
     assert found["agent_tasks_completed_total"] == {"": 2}
     assert found["agent_runs_total"] == {"completed": 2, "max_steps": 1}
-    assert (found["agent_events_total"], found["agent_errors_total"]) == ({"": 9}, {"": 1})
-    assert found["agent_tokens_total"] == {"input": 20, "cache_read": 200}
-    assert found["agent_cost_usd_total"] == {"task": 1.0}
     assert found["agent_context_tokens_avg"] == {"": 200}
     assert found["agent_skill_uses_total"] == {"learned/csv-sum@1.0.0": 1}
     assert found["agent_contradictions_total"] == {"": 2}
     assert found["agent_skills"]["learned"] == 1
-    assert found["agent_last_run_timestamp_seconds"] == {"": NOW}
     assert found["agent_last_tick_timestamp_seconds"] == {"": NOW + 5}
 
 
