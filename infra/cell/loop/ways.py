@@ -6,31 +6,37 @@ played again stands where it stood."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.images import shown_by
-from infra.cell.loop.operations import calls_of, event_of, message_of, said
-from infra.cell.protocol.operations import MESSAGE
-from infra.cell.protocol.read import NotTaken, Requested, Words, has_call, means_operations, read
+from infra.cell.protocol.operations import (
+    EVENTS,
+    HOPS,
+    MESSAGE,
+    PROTOCOL,
+    SIGNALS,
+    TYPES,
+    Event,
+    OperationError,
+    UserMessage,
+)
+from infra.cell.protocol.read import NotTaken, Requested, has_call, means_operations, read
 from infra.cell.run_states import StopReason
+from infra.cell.tools.tool import REFUSED
 from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Block, Completion, Message, Text, ToolUse
 
-BROKEN_REPLIES = 3
-"""In a row: so many cut or senseless replies end the run."""
-SAME_REPLIES, OTHER_REPLIES = 4, 6
-"""In a row, not taken: so many for the same reason, or for any, end the run."""
-MOST_OTHER_WORDS = 2
-"""Where nothing was carried out: so many replies in other words than those that were asked about end the run."""
+BROKEN_REPLIES = 4
+"""In a row: so many replies that were not taken end the run."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
-
 CUT = (
-    "Your last reply was cut at the limit of tokens for one reply, so none of its tool calls was run. Continue in "
-    "smaller pieces: write long files in parts, one call at a time."
+    "Your last reply was cut at the limit of tokens for one reply, so nothing of it was done. Continue in smaller "
+    "pieces: write long files in parts, one act at a time."
 )
 SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
 NOT_A_REPORT = (
@@ -41,21 +47,13 @@ WRONG_FORM = (
     "Nothing of your reply was carried out: {found}. Answer with one JSON list of operations, such as "
     '[{{"type": "shell", "command": "…"}}], with longer text in blocks after it; or with your report in words.'
 )
-AGAIN = (
-    "The same mistake for the {count}rd time: {found}. Nothing was carried out, and the next such reply ends this run. "
-    'Send exactly one line, and see that it works: [{{"type": "shell", "command": "pwd"}}]'
-)
 IS_IT_THE_REPORT = (
-    "Your reply asks for no act. Was that your report to the PM? Then answer []. If work is left, go on with a list of "
-    "operations. A better report may be sent instead of []."
-)
-WORDS_ALONE = (
-    "Your reply holds no list of operations, so nothing was done. If work is left, answer with one JSON list, such as "
+    "Your reply asks for no act, so nothing was done. If work is left, answer with one JSON list, such as "
     '[{"type": "shell", "command": "…"}]. If that was your report to the PM, answer [].'
 )
-
-
 NOTHING_WAS_DONE = "(No operation was carried out in this run.)"
+_TEXT: Final = {"readFile": "content", "shell": "stdout"}
+"""The field of an event that is the payload of the result."""
 
 
 class News(str):
@@ -121,9 +119,8 @@ class ByTools:
         if stop_reason == END_TURN and not is_list:
             return Respond(text)
         self._broken += 1
-        if self._broken == BROKEN_REPLIES:
-            return Respond(text, StopReason.INVALID_REPLIES if is_list else StopReason.MAX_TOKENS)
-        return Respond(text, advice=CUT if stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS)
+        advice = CUT if stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS
+        return _not_taken(text, advice, self._broken, stop_reason == MAX_TOKENS)
 
     def answer(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
@@ -140,14 +137,10 @@ class ByOperations:
     """Lists of operations in plain text."""
 
     def __init__(self) -> None:
-        self._report: str | None = None
+        self._broken = 0
+        self._report = ""
         """What may be the report, once it was asked whether it is."""
-        self._problems: list[str] = []
-        """Of the replies since the last act, but for words: none of them was taken."""
-        self._is_undone = False
-        """The last thing that was asked for was not done, or failed."""
         self._has_acted = False
-        self._other_words = 0
 
     def asked(self, completion: Completion) -> Asked:
         text = _text(completion)
@@ -157,59 +150,42 @@ class ByOperations:
         if stop_reason == REFUSAL:
             return Respond(text, StopReason.REFUSAL)
         match read(text, cut=stop_reason == MAX_TOKENS):
-            case Requested(items, prose) if calls := calls_of(items):
-                self._report, self._problems = None, []
-                return ToolCalls(calls, _messages(items) or prose)
             case Requested(items, prose):
-                return self._may_end(_messages(items) or prose, IS_IT_THE_REPORT)
-            case Words(words):
-                return self._may_end(words, WORDS_ALONE, self._is_undone)
+                text = "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip() or prose
+                if calls := tuple(item for item in items if item.name != MESSAGE):
+                    self._report, self._broken = "", 0
+                    return ToolCalls(calls, text)
             case NotTaken(found):
-                return self._not_taken(text, found, stop_reason == MAX_TOKENS)
-
-    def _may_end(self, text: str, question: str, may_not: bool = False) -> Respond:
-        """Words without an act are asked about once, and are the report after that."""
-        if self._report is None:
-            if not text:
-                return self._not_taken(text, "the list is empty, and nothing was reported", False)
-            self._report = text
-            return Respond(text, advice=question)
-        better = self._report if len(text.strip()) < NOT_A_WORD else text
-        if may_not:
-            return Respond(better, StopReason.INVALID_REPLIES)
-        if not self._has_acted and better != self._report:  # words of progress, where there is none
-            self._report, self._other_words = text, self._other_words + 1
-            is_over = self._other_words == MOST_OTHER_WORDS
-            return Respond(text, StopReason.INVALID_REPLIES) if is_over else Respond(text, advice=question)
-        # A report may claim what was never done: what was done is known here.
-        return Respond(better if self._has_acted else f"{better}\n\n{NOTHING_WAS_DONE}")
-
-    def _not_taken(self, text: str, found: str, was_cut: bool) -> Respond:
-        self._report, self._is_undone = None, True
-        self._problems.append(found)
-        same = next((n for n, each in enumerate(reversed(self._problems)) if each != found), len(self._problems))
-        if was_cut and same == BROKEN_REPLIES:
-            return Respond(text, StopReason.MAX_TOKENS)
-        if same == SAME_REPLIES:
-            return Respond(text, StopReason.NO_OP_LOOP)
-        if len(self._problems) == OTHER_REPLIES:
-            return Respond(text, StopReason.INVALID_REPLIES)
-        words = AGAIN if same == SAME_REPLIES - 1 else WRONG_FORM
-        return Respond(text, advice=words.format(found=found, count=same))
+                self._report, self._broken = "", self._broken + 1
+                advice = CUT if stop_reason == MAX_TOKENS else WRONG_FORM.format(found=found)
+                return _not_taken(text, advice, self._broken, stop_reason == MAX_TOKENS)
+        is_answer = len(text.strip()) < NOT_A_WORD
+        if self._report and (is_answer or self._has_acted or text == self._report):
+            report = self._report if is_answer else text
+            # A report may claim what was never done: what was done is known here.
+            return Respond(report if self._has_acted else f"{report}\n\n{NOTHING_WAS_DONE}")
+        self._report, self._broken = text, self._broken + 1
+        return _not_taken(text, IS_IT_THE_REPORT, self._broken, False)
 
     def answer(
         self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
     ) -> tuple[Block, ...]:
-        events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
-        self._is_undone = not all(result.ok for result in results) if calls else self._is_undone
         self._has_acted = self._has_acted or any(result.ok for result in results)
-        events += [said(own)] if own else []
+        events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
         news = news_of(steered)
-        events += [said(words, by) for words, by in ((news.pm, "pm"), (news.runtime, "runtime")) if words]
+        said_ = ((own, "runtime"), (news.pm, "pm"), (news.runtime, "runtime"))
+        events += [said(words, by) for words, by in said_ if words]
         return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
 
 
 WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}
+
+
+def _not_taken(text: str, advice: str, count: int, was_cut: bool) -> Respond:
+    """The model is told why, as long as it is not the same over and over."""
+    if count < BROKEN_REPLIES:
+        return Respond(text, advice=advice)
+    return Respond(text, StopReason.MAX_TOKENS if was_cut else StopReason.INVALID_REPLIES)
 
 
 def asks_for_acts(text: str) -> bool:
@@ -222,13 +198,47 @@ def asks_for_acts(text: str) -> bool:
     return False
 
 
+def event_of(call: ToolCall, result: ToolResult) -> Event:
+    """What became of the operation that this call carries out."""
+    kind = call.args["type"] if call.name == REFUSED else TYPES[call.name]
+    known = EVENTS[kind].__struct_fields__
+    fields: dict[str, Any] = {name: value for name, value in result.facts.items() if name in known}
+    if call.name in HOPS:
+        fields["path"] = f"{SIGNALS}/{call.name}"
+        if result.ok:
+            fields["bytes"] = len(call.args[HOPS[call.name]].encode())
+    has_text = kind in _TEXT and (result.ok or "stderr" in fields)
+    if has_text:
+        fields[_TEXT[kind]] = result.payload
+    if result.ok:
+        return EVENTS[kind](**fields, operation=call.id, status="ok")
+    if "path" in known and isinstance(call.args.get("path"), str):
+        fields["path"] = call.args["path"]
+    message = "; ".join(result.facts["notes"]) if has_text else result.payload.removeprefix(f"{call.name}: ")
+    error: dict[str, Any] = {"type": result.error_code, "message": message, "hint": result.hint}
+    fields |= {"status": result.status, "error": OperationError(**error, retriable=result.retriable)}
+    return EVENTS[kind](**fields, operation=call.id)
+
+
+def said(text: str, by: str = "runtime") -> Event:
+    """Words for the agent, by `pm` or `runtime`."""
+    return UserMessage(status="ok", text=text, by=by)
+
+
+def message_of(events: Sequence[Event]) -> str:
+    """The runtime's message as text; without spaces, as it is sent again with each step."""
+    plain: dict[str, Any] = {"protocol": PROTOCOL, "events": [event.plain() for event in events]}
+    text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # an id may hold half a character
+        return json.dumps(plain)
+    return text
+
+
 def _text(completion: Completion) -> str:
     return "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
 
 
 def _words_of(text: str) -> Message:
     return Message("assistant", (Text(text or "…"),))
-
-
-def _messages(items: Sequence[ToolCall]) -> str:
-    return "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip()

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from infra.cell.actions import ToolCall
 from infra.cell.cell import Cell
-from infra.cell.loop.operations import event_of, message_of
 from infra.cell.loop.record import (
     GAPS,
     SUFFIX,
@@ -25,6 +24,7 @@ from infra.cell.loop.record import (
     parse,
     standing,
 )
+from infra.cell.loop.ways import event_of, message_of
 from infra.cell.mind.context import Reads, as_operations
 from infra.cell.page import PageSeen
 from infra.cell.protocol.guide import guide

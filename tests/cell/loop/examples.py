@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.operations import event_of, said
+from infra.cell.loop.ways import event_of, said
 from infra.cell.tools.hop import Bootstrap
 from infra.cell.tools.tool import SideEffect, Tool, Toolbox, Verdict
 from infra.shared.conversation import OPENING_PREFIX

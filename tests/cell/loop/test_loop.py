@@ -107,12 +107,12 @@ CUT, WHOLE, DONE = says("", MAX_TOKENS), calls(note("a")), says("Done.")
         ([fail], RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, FAILURE)),
         ([says("No.", REFUSAL)], RunResult(StopReason.REFUSAL, "No.", 1)),
         ([calls(ToolUse("1", "nothing", {})), DONE], RunResult(StopReason.COMPLETED, "Done.", 2)),
-        ([CUT] * 3, RunResult(StopReason.MAX_TOKENS, "", 3)),
-        ([CUT, CUT, WHOLE, CUT, CUT, DONE], RunResult(StopReason.COMPLETED, "Done.", 6)),
+        ([CUT] * 4, RunResult(StopReason.MAX_TOKENS, "", 4)),
+        ([CUT, CUT, CUT, WHOLE, CUT, CUT, DONE], RunResult(StopReason.COMPLETED, "Done.", 7)),
     ],
 )
 def test_how_replies_end_a_run(replies: list[Reply], result: RunResult) -> None:
-    """By words, by none, by a refusal; a failed call does not, and a cut reply does not but three times in a row."""
+    """By words, by none, by a refusal; a failed call does not, and a cut reply does not but four times in a row."""
     assert Bench().run(Canned(replies)) == result
 
 

@@ -1,4 +1,5 @@
-"""A model asks for acts by tools or by lists of operations; nothing that asks for acts is taken for a report."""
+"""A model asks for acts by tools or by lists of operations, and both are the same acts; nothing that asks for acts is
+taken for a report."""
 
 from __future__ import annotations
 
@@ -7,39 +8,43 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.actions import ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
-from infra.cell.loop.operations import event_of
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Ended, Line, Opened, Told
 from infra.cell.loop.replay import replay
-from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News
+from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, event_of, message_of, said
+from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.run_states import StopReason
-from infra.cell.tools.bash import Bash
-from infra.cell.tools.files import DeleteFile, ReadFile
-from infra.cell.tools.hop import Bootstrap
-from infra.cell.tools.tool import SideEffect, Tool, Toolbox, ToolError, Verdict
+from infra.cell.tools.files import ELIDED
+from infra.cell.tools.tool import Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS
-from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text
-from tests.cell.loop.replies import Canned, bash, calls, says, texts
-from tests.cell.loop.workbench import Workbench
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
+from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
+from tests.cell.loop.workbench import LIMIT, Workbench
+from tests.cell.protocol.shapes_seen import SHAPES
+from tests.cell.tools.made import tool
+from tests.cell.tools.test_edits import REFUSED, TAKEN
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
 LIST = '[{"type": "shell", "command": "echo x >> did"}]'
+FAILING = '[{"type": "readFile", "path": "none"}]'
 LEAVE = '{"type": "createFile", "path": ".signal/bootstrap", "content": "fix"}'
 REPORT = "All is done, and this is the report of it."
 
 
 def events_in(request: Request) -> list[dict[str, Any]]:
-    """What the runtime said last."""
+    """What the runtime said last, each as its type says."""
     [text] = texts(request)
     message = json.loads(text)
     assert message.keys() == {"protocol", "events"}
-    assert text.startswith('{"protocol":1,"events":')
+    for event in message["events"]:
+        msgspec.convert(event, EVENTS[event["type"]])
     return list(message["events"])
 
 
@@ -67,6 +72,128 @@ class Run:
         return events_in(self.model.requests[step])
 
 
+# An act, as an operation and by the tool's name; what its event says more than type, id and status; what a model that
+# has tools is shown.
+Act = tuple[str, dict[str, Any], str, dict[str, Any], str]
+ACTS: tuple[Act, ...] = (
+    (
+        *("createFile", {"path": "d/a.sh", "content": "echo one\necho end\n"}, "write_file"),
+        *({"path": "d/a.sh", "bytes": 18}, "wrote 18 bytes to d/a.sh"),
+    ),
+    (
+        *("shell", {"command": "sh d/a.sh; echo oh >&2; exit 3"}, "bash"),
+        *({"stdout": "one\nend\n", "stderr": "oh\n", "exit": 3}, "one\nend\n[stderr]\noh\n[exit status 3]"),
+    ),
+    (
+        *("shell", {"command": "pwd", "cwd": "d"}, "bash"),
+        *({"stdout": "{}/d\n", "stderr": "", "exit": 0}, "{}/d\n[exit status 0]"),
+    ),
+    ("shell", {"command": "kill -TERM $$"}, "bash", {"stdout": "", "stderr": "", "exit": 143}, "[exit status 143]"),
+    (
+        *("editFile", {"path": "d/a.sh", "old": "one", "new": "two"}, "edit_file"),
+        *({"path": "d/a.sh", "replaced": 1}, "replaced 1 in d/a.sh"),
+    ),
+    (
+        *("readFile", {"path": "d/a.sh", "limit": 1}, "read_file"),
+        {"path": "d/a.sh", "content": "echo two\n", "lines": 2, "truncated": True},
+        "echo two\n[lines 1 to 1 of 2]",
+    ),
+    (
+        *("createFile", {"path": "d/b.py", "content": "...\n", "replace": True}, "write_file"),
+        *({"path": "d/b.py", "bytes": 4, "warning": ELIDED}, f"wrote 4 bytes to d/b.py\n[warning: {ELIDED}]"),
+    ),
+    ("deleteFile", {"path": "d/a.sh"}, "delete_file", {"path": "d/a.sh"}, "deleted d/a.sh"),
+    (
+        *("readFile", {"path": "no"}, "read_file", {"path": "no"}),
+        "read_file: no does not exist. List the directory to see what does",
+    ),
+    (
+        *("createFile", {"path": "d/b.py", "content": "x", "replace": False}, "write_file", {"path": "d/b.py"}),
+        'write_file: d/b.py exists. Edit a part of it, or set "replace" to true',
+    ),
+    (
+        *("shell", {"command": "echo here; sleep 9", "timeout": 0.3}, "bash", {"stdout": "here\n", "stderr": ""}),
+        "here\n[ended after 0.3 s, with all in its session; what it wrote until then is above]",
+    ),
+)
+
+
+def test_an_act_is_asked_for_in_two_ways(tmp_path: Path) -> None:
+    """One that fails stops no other, and what comes of each is the same, told in the way's own form."""
+    by_text = Run(tmp_path / "text", json.dumps([{"type": kind, **given} for kind, given, *_ in ACTS]), REPORT, "[]")
+    bench = Workbench(tmp_path / "tools")
+    uses = [ToolUse(str(at), name, given) for at, (_, given, name, *_) in enumerate(ACTS, 1)]
+    model = Canned([calls(*uses), says(REPORT)])
+    run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(model, bench.toolbox.call))
+
+    def placed(value: Any, bench: Workbench) -> Any:
+        return value.replace("{}", str(bench.clone)) if isinstance(value, str) else value
+
+    for at, (event, result, act) in enumerate(zip(by_text.told(1), results(model.requests[1]), ACTS, strict=True), 1):
+        kind, _, _, says_, shown = act
+        told = {name: value for name, value in event.items() if name not in ("type", "operation", "status", "error")}
+        assert (event["type"], event["operation"]) == (kind, str(at))
+        assert told == {name: placed(value, by_text.bench) for name, value in says_.items()}
+        assert str(result.content) == placed(shown, bench)
+        assert ("error" in event, event["status"] == "ok") == (result.is_error, not result.is_error)
+        if result.is_error:
+            assert event["error"]["message"].strip(".") in str(result.content)
+            assert event["error"]["hint"]
+
+
+def test_a_long_output_names_the_file_that_holds_the_whole(tmp_path: Path) -> None:
+    """Code searches it instead of the model."""
+    bench = Workbench(tmp_path)
+    event = bench.do("shell", command="seq 1 5000; echo end >&2")
+    assert (event["truncated"], event["stderr"], len(event["stdout"]) < LIMIT + 100) == (True, "end\n", True)
+    assert bench.do("shell", command=f"grep -n 4321 {event['artifact']}")["stdout"] == "4321:4321\n"
+
+
+def test_the_gate_is_asked_by_the_names_of_the_tools(tmp_path: Path) -> None:
+    """What it denies, and what it puts to the PM, are events with a status of their own."""
+    asked: list[str] = []
+
+    def gate(tool: Any, given: Any) -> Verdict:
+        asked.append(tool.name)
+        code = {"bash": "denied", "delete_file": "awaiting_approval"}.get(tool.name, "")
+        return Verdict(not code, f"not {tool.name}", code)
+
+    bench = Workbench(tmp_path, gate)
+    events = bench.reply(
+        '[{"type": "createFile", "path": "./a", "content": "x"}, {"type": "shell", "command": "ls"},'
+        ' {"type": "deleteFile", "path": "a"}, {"type": "deleteFile"}]'
+    )
+    assert asked == ["write_file", "bash", "delete_file"]
+    assert [event["status"] for event in events] == ["ok", "denied", "awaiting_approval", "failed"]
+    assert {event["error"]["type"] for event in events[1:3]} == {"policy_denied"}
+    assert events[1]["error"]["message"] == "not bash"
+    assert bench.clone.joinpath("a").exists()
+
+
+def test_a_file_in_the_signals_is_a_hop() -> None:
+    """By its name alone, however the path leads there; nothing else is."""
+    fix = {"content": "fix\n"}
+    for path in (".signal/bootstrap", "./.signal//bootstrap", "/bot/.signal/bootstrap", "../../.signal/x/../bootstrap"):
+        assert call_of("createFile", {"path": path} | fix) == ToolCall("", "bootstrap", {"branch": "fix"})
+    back = call_of("createFile", {"path": ".signal/rollback", "content": "main~1"})
+    assert back == ToolCall("", "rollback", {"ref": "main~1"})
+    for path in ("signal/bootstrap", ".signal/other"):
+        assert call_of("createFile", {"path": path} | fix).name == "write_file"
+    assert call_of("readFile", {"path": ".signal/bootstrap"}).name == "read_file"
+    event = event_of(ToolCall("1", "bootstrap", {"branch": "fix"}), ToolResult("off", hands_over=True)).plain()
+    assert event == {
+        **{"type": "createFile", "operation": "1", "status": "ok", "path": ".signal/bootstrap", "bytes": 3},
+    }
+
+
+def test_events_are_json_whatever_they_hold() -> None:
+    events = [said('a "word"\n\ud800', "pm"), said("ä")]
+    assert json.loads(message_of(events).encode())["events"][1] == {
+        **{"type": "userMessage", "status": "ok", "text": "ä", "from": "runtime"},
+    }
+    assert "ä" in message_of(events[1:])
+
+
 def test_a_run_by_text(tmp_path: Path) -> None:
     """Acts are answered by events; the report is asked about once, and `[]` says that it was it."""
     run = Run(tmp_path, f"I begin.\n```json\n{LIST}\n```", LIST, REPORT, "[]")
@@ -79,95 +206,51 @@ def test_a_run_by_text(tmp_path: Path) -> None:
     assert run.model.requests[3].messages[-2] == Message("assistant", (Text(REPORT),))
 
 
-def test_a_word_of_progress_ends_nothing(tmp_path: Path) -> None:
-    """Messages alone are asked about, and work may follow; a better report may, too."""
-    progress = '[{"type": "message", "text": "I look into it."}]'
-    better = '[{"type": "message", "text": "Done: x was added, and seen in the file."}]'
-    run = Run(tmp_path, progress, LIST, progress, better)
-    assert run.outcome == RunResult(StopReason.COMPLETED, "Done: x was added, and seen in the file.", 4)
-    assert run.did == 1
+BROKEN, MESSAGE = LIST.replace('"type"', "'type'"), '[{"type": "message", "text": "I look into it."}]'
+NAME, OTHER = "I am minifram, an agent of yours.", "Yes, I am minifram, an agent of yours."
+TALKS = ("I will look at the repository first.", "Sure! I look at the files now.", "Let me begin with the tests.")
+COMPLETED, INVALID = StopReason.COMPLETED, StopReason.INVALID_REPLIES
 
 
-def test_a_short_yes_is_no_report(tmp_path: Path) -> None:
-    assert Run(tmp_path, LIST, REPORT, "Yes.").outcome.text == REPORT
-
-
-def test_words_are_no_report_while_something_is_undone(tmp_path: Path) -> None:
-    """An act failed, or a reply was not taken: prose does not tick a directive then; a list of messages does."""
-    failing = '[{"type": "readFile", "path": "none"}]'
-    assert Run(tmp_path / "1", failing, REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
-    message = json.dumps([{"type": "message", "text": REPORT}])
-    assert Run(tmp_path / "2", LIST, failing, message, "[]").outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
-    assert Run(tmp_path / "3", failing, LIST, REPORT, REPORT).outcome.reason is StopReason.COMPLETED
-    assert Run(tmp_path / "4", LIST[:-2], REPORT, REPORT).outcome.reason is StopReason.INVALID_REPLIES
-
-
-def test_a_question_is_answered_by_words_and_a_claim_is_set_right(tmp_path: Path) -> None:
-    """Nothing was asked for, so nothing is undone; the report itself says that no act stands behind it."""
-    name = "I am minifram, an agent of yours."
-    said = f"{name}\n\n{NOTHING_WAS_DONE}"
-    for number, confirmed in enumerate(("[]", "Yes.", name)):
-        assert Run(tmp_path / str(number), name, confirmed).outcome == RunResult(StopReason.COMPLETED, said, 2)
-    failing = '[{"type": "readFile", "path": "none"}]'
-    failed = Run(tmp_path / "failed", failing, f'[{{"type": "message", "text": "{name}"}}]', "[]")
-    assert failed.outcome.text == said
-
-
-def test_words_of_progress_without_an_act_tick_nothing(tmp_path: Path) -> None:
-    """In other words each time, they are asked about again, and end the run with its directives open."""
-    talks = ("I will look at the repository first.", "Sure! I look at the files now.", "Let me begin with the tests.")
-    for number, form in enumerate(("{}", '[{{"type": "message", "text": "{}"}}]')):
-        run = Run(tmp_path / str(number), *(form.format(each) for each in talks))
-        assert (run.outcome.reason, run.outcome.steps) == (StopReason.INVALID_REPLIES, 3)
-        assert run.told(1) == run.told(2)
-        asked_again = Run(
-            tmp_path / f"{number}-again", form.format(talks[0]), form.format(talks[1]), LIST, REPORT, "[]"
-        )
-        assert asked_again.outcome == RunResult(StopReason.COMPLETED, REPORT, 5)
-    named = Run(tmp_path / "named", "I am minifram.", "Yes, I am minifram, an agent.", "[]").outcome
-    assert named == RunResult(StopReason.COMPLETED, f"Yes, I am minifram, an agent.\n\n{NOTHING_WAS_DONE}", 3)
+@pytest.mark.parametrize(
+    ("replies", "reason", "text", "did"),
+    [
+        # Words of progress end nothing; a better report may follow the question, a short yes is none.
+        ((MESSAGE, LIST, MESSAGE, MESSAGE.replace("I look into it.", REPORT)), COMPLETED, REPORT, 1),
+        ((LIST, REPORT, "Yes."), COMPLETED, REPORT, 1),
+        ((FAILING, LIST, REPORT, REPORT), COMPLETED, REPORT, 1),
+        # Where nothing was done, the report says so, and it is what was asked about.
+        *(((NAME, again), COMPLETED, f"{NAME}\n\n{NOTHING_WAS_DONE}", 0) for again in ("[]", "Yes.", NAME)),
+        ((FAILING, NAME, "[]"), COMPLETED, f"{NAME}\n\n{NOTHING_WAS_DONE}", 0),
+        ((NAME, OTHER, "[]"), COMPLETED, f"{OTHER}\n\n{NOTHING_WAS_DONE}", 0),
+        ((*TALKS, "I promise to begin at once."), INVALID, None, 0),
+        ((*TALKS, LIST, REPORT, "[]"), COMPLETED, REPORT, 1),
+        # What is not taken, for one reason or several, ends the run at the fourth in a row; words between do not help.
+        ((BROKEN,) * 4, INVALID, None, 0),
+        (("null", LIST + LIST, "<tool_call>", '{"protocol": 9, "operations": []}'), INVALID, None, 0),
+        ((LIST[:-2], "I go on then.", LIST[:-2], "I go on then."), INVALID, None, 0),
+        ((BROKEN, BROKEN, BROKEN, LIST, REPORT, "[]"), COMPLETED, REPORT, 1),
+        ((says(LIST, MAX_TOKENS),) * 4, StopReason.MAX_TOKENS, None, 0),
+        ((says("No.", REFUSAL),), StopReason.REFUSAL, "No.", 0),
+    ],
+)
+def test_how_a_run_by_text_ends(
+    tmp_path: Path, replies: tuple[str | Completion, ...], reason: StopReason, text: str | None, did: int
+) -> None:
+    """Only with what is a report; nothing else ticks a directive."""
+    run = Run(tmp_path, *replies)
+    assert (run.outcome.reason, run.outcome.steps, run.did) == (reason, len(replies), did)
+    assert text is None or run.outcome.text == text
 
 
 def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
-    """Nothing of it is done; after three that are equal the words change, and the fourth ends the run."""
-    broken = LIST.replace('"type"', "'type'")
-    run = Run(tmp_path, broken, broken, broken, broken)
-    assert run.outcome.reason is StopReason.NO_OP_LOOP
-    assert run.outcome.steps == 4
-    first, second, third = (run.told(n)[0]["text"] for n in (1, 2, 3))
-    assert first == second != third
-    assert "the list is no JSON" in first
-    assert '{"type": "shell", "command": "…"}' in first
-    assert "ends this run" in third
-    assert run.did == 0
-
-
-def test_many_different_mistakes_end_it_too(tmp_path: Path) -> None:
-    mistakes = ["null", LIST + LIST, LIST[:-2], "<tool_call>", f"[{LIST}", '{"protocol": 9, "operations": []}']
-    run = Run(tmp_path, *mistakes)
-    assert run.outcome.reason is StopReason.INVALID_REPLIES
-    assert run.did == 0
-
-
-def test_words_between_mistakes_keep_no_run_going(tmp_path: Path) -> None:
-    run = Run(tmp_path, *[LIST[:-2], "I go on then."] * 9)
-    assert run.outcome.reason is StopReason.NO_OP_LOOP
-    assert run.outcome.steps == 7
-
-
-def test_a_cut_reply_does_nothing(tmp_path: Path) -> None:
-    run = Run(tmp_path, *[says(LIST, MAX_TOKENS)] * 3)
-    assert run.outcome.reason is StopReason.MAX_TOKENS
-    assert run.did == 0
-    assert Run(tmp_path / "r", says("No.", REFUSAL)).outcome.reason is StopReason.REFUSAL
-
-
-def test_one_operation_refused_and_the_rest_done(tmp_path: Path) -> None:
-    run = Run(tmp_path, f'[{{"type": "bash", "command": "ls"}}, {LIST[1:]}', REPORT, "[]")
-    refused, done = run.told(1)
+    run = Run(tmp_path, BROKEN, f'[{{"type": "bash", "command": "ls"}}, {LIST[1:]}', REPORT, "[]")
+    [told] = run.told(1)
+    assert "the list is no JSON" in told["text"]
+    assert '{"type": "shell", "command": "…"}' in told["text"]
+    refused, done = run.told(2)
     assert (refused["status"], refused["error"]["type"]) == ("failed", "validation_error")
-    assert done["status"] == "ok"
-    assert run.did == 1
+    assert (done["status"], run.did) == ("ok", 1)
 
 
 @pytest.mark.attack("S51")
@@ -201,11 +284,11 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
     bench = Workbench(tmp_path)
     model = Canned([says(text), calls(bash("true")), says(text), says(REPORT)])
     outcome = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(model, bench.toolbox.call))
-    assert outcome == RunResult(StopReason.COMPLETED, REPORT, 4)
+    assert outcome == RunResult(COMPLETED, REPORT, 4)
     assert texts(model.requests[1]) == texts(model.requests[3]) == [NOT_A_REPORT]
     assert not bench.clone.joinpath("did").exists()
-    again = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)] * 3), bench.toolbox.call))
-    assert again.reason is StopReason.INVALID_REPLIES
+    again = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)] * 4), bench.toolbox.call))
+    assert again.reason is INVALID
 
 
 @pytest.mark.parametrize(
@@ -220,10 +303,8 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
 )
 def test_reports_with_code_are_reports(tmp_path: Path, text: str) -> None:
     """The control."""
-    outcome = run_task(
-        Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)]), Workbench(tmp_path).toolbox.call)
-    )
-    assert outcome == RunResult(StopReason.COMPLETED, text, 1)
+    context = TaskContext(Canned([says(text)]), Workbench(tmp_path).toolbox.call)
+    assert run_task(Task(REQUEST), RunConfig(9, 100), context) == RunResult(COMPLETED, text, 1)
 
 
 def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
@@ -234,69 +315,36 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
 
     read = ('{"type": "readFile", "path": "none"}', '{"type": "readFile", "path": "secret"}', '{"type": "ls"}')
     mixed = f"[{', '.join(read)}, {LIST[1:]}"
-    replies = (LIST, "```json\n[{", mixed, "Am I done?", LIST, REPORT, "[]")
-    run = Run(
-        tmp_path,
-        *replies,
-        news=(
-            "",
-            "PM: hurry",
-        ),
-        gate=gate,
-    )
-    assert run.outcome.reason is StopReason.COMPLETED
-    lines = [Opened(REQUEST, OPERATIONS), *run.seen, Ended(run.outcome.reason.value)]
-    found = replay(lines)
-    assert (found.differences, found.end) == ((), StopReason.COMPLETED.value)
+    run = Run(tmp_path, LIST, "```json\n[{", mixed, "Am I done?", LIST, REPORT, "[]", news=("", "PM: hurry"), gate=gate)
+    assert run.outcome.reason is COMPLETED
+    found = replay([Opened(REQUEST, OPERATIONS), *run.seen, Ended(run.outcome.reason.value)])
+    assert (found.differences, found.end) == ((), COMPLETED.value)
     acted = [event for event in run.seen if isinstance(event, Acted)]
     sent = [event for n in range(1, len(run.model.requests)) for event in run.told(n) if "operation" in event]
     assert [event_of(each.call, each.result).plain() for each in acted] == sent
 
 
-_LISTS = ("shell", "readFile", "deleteFile", "ls", "message")
+_FIELDS = {"shell": {"command": "c"}, "message": {"text": "t"}}
 _REPLIES = st.one_of(
-    st.lists(st.sampled_from(_LISTS), max_size=3).map(
-        lambda kinds: json.dumps(
-            [
-                {"type": kind} | {"shell": {"command": "c"}, "message": {"text": "t"}}.get(kind, {"path": "p"})
-                for kind in kinds
-            ]
-        )
+    st.lists(st.sampled_from(("shell", "readFile", "deleteFile", "ls", "message")), max_size=3).map(
+        lambda kinds: json.dumps([{"type": kind} | _FIELDS.get(kind, {"path": "p"}) for kind in kinds])
     ),
     st.sampled_from([REPORT, "Yes.", "[", "null", LIST + LIST, "{'type': 'shell'}", "<think>x", LEAVE]),
 )
 
 
-def _fake() -> Toolbox:
-    """Tools that are quick, fail, or hand over."""
+def _fails(given: Any, seconds: float) -> ToolResult:
+    raise ToolError("it cannot be done", "do another thing")
 
-    def reads(given: Any, seconds: float) -> ToolResult:
-        return ToolResult("x", facts={"lines": 1})
 
-    def leaves(given: Any, seconds: float) -> ToolResult:
-        return ToolResult("bye", hands_over=True)
-
-    def fails(given: Any, seconds: float) -> ToolResult:
-        raise ToolError("it cannot be done", "do another thing")
-
-    return Toolbox(
-        [
-            Tool(
-                "bash",
-                Bash,
-                lambda given, seconds: ToolResult("out", facts={"stderr": "", "exit": 1}),
-                1000,
-                SideEffect.EXECUTE,
-            ),
-            Tool(
-                "read_file", ReadFile, lambda given, seconds: ToolResult("x", facts={"lines": 1}), 1000, SideEffect.READ
-            ),
-            Tool("delete_file", DeleteFile, fails, 1000, SideEffect.WRITE),
-            Tool(
-                "bootstrap", Bootstrap, lambda given, seconds: ToolResult("bye", hands_over=True), 1000, SideEffect.AUTH
-            ),
-        ]
-    )
+FAKE = Toolbox(
+    [
+        tool("bash", lambda given, seconds: ToolResult("out", facts={"stderr": "", "exit": 1}), command=str),
+        tool("read_file", lambda given, seconds: ToolResult("x", facts={"lines": 1}), path=str),
+        tool("delete_file", _fails, path=str),
+        tool("bootstrap", lambda given, seconds: ToolResult("bye", hands_over=True), branch=str),
+    ]
+)
 
 
 @given(st.lists(_REPLIES, min_size=1, max_size=12), st.sampled_from(["end_turn", MAX_TOKENS]))
@@ -304,7 +352,13 @@ def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str)
     """A hundred of them: the same calls, words and end."""
     seen: list[Line] = []
     replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
-    context = TaskContext(Canned(replies), _fake().call, record=seen.append)
+    context = TaskContext(Canned(replies), FAKE.call, record=seen.append)
     outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(len(replies), 100), context)
     opened = Opened(REQUEST, OPERATIONS, most_steps=len(replies))
     assert replay([opened, *seen, Ended(outcome.reason.value)]).differences == ()
+
+
+def test_all_shapes_seen_in_the_wild_are_played() -> None:
+    """84 rows of the table of what models were seen to write; 91, 98 and 106 are tests of files and of this page."""
+    edits = {row for row, *_ in (*REFUSED, *TAKEN)}
+    assert len({number for number, *_ in SHAPES} | edits | {91, 98, 106}) == 84

@@ -8,8 +8,9 @@ from typing import Any
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
-from infra.cell.loop.operations import HANDED_OVER, calls_of, event_of
-from infra.cell.protocol.operations import Event, call_of
+from infra.cell.loop.loop import NOT_RUN
+from infra.cell.loop.ways import event_of
+from infra.cell.protocol.operations import MESSAGE, Event, call_of
 from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
@@ -21,8 +22,8 @@ LIMIT = 2000
 def carry_out(items: Iterable[ToolCall], dispatch: Callable[[ToolCall], ToolResult]) -> Iterator[Event]:
     """In the order of the list. One that fails stops no other; behind one that hands over nothing is done."""
     handed_over = False
-    for call in calls_of(items):
-        result = HANDED_OVER if handed_over else dispatch(call)
+    for call in (item for item in items if item.name != MESSAGE):
+        result = ToolResult.err("not_run", NOT_RUN) if handed_over else dispatch(call)
         handed_over = handed_over or result.hands_over
         yield event_of(call, result)
 

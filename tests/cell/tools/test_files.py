@@ -6,12 +6,15 @@ import os
 import socket
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.policy.gate import gate_of
 from infra.cell.tools.files import READ_BYTES, file_tools
-from infra.cell.tools.tool import Toolbox
+from infra.cell.tools.tool import Toolbox, Verdict
+from infra.shared.policy import Policy, Rule
 
 LIMIT = 400
 
@@ -183,3 +186,54 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
     assert "is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}
     assert "does not exist" in delete("a").payload
+
+
+OUT = (
+    ("../../../beside/secret", "lies outside of the workspace"),
+    ("{beside}/secret", "lies outside of the workspace"),
+    ("out/secret", "lies outside of the workspace"),
+    ("leaf", "lies outside of the workspace"),
+    ("~/secret", "names no file"),
+    ("a\0b", "matching regex"),
+    ("src", "is a directory"),
+    (".", "is a directory"),
+    ("plain/x", "plain"),
+)
+
+
+@pytest.mark.parametrize(("path", "words"), OUT)
+def test_paths_out_of_the_workspace_and_no_files(tmp_path: Path, path: str, words: str) -> None:
+    """Refused by every tool, where there is a workspace, and nothing outside is touched; links within are followed."""
+    clone, beside = tmp_path / "bot/main/minifram", tmp_path / "beside"
+    for made in (clone / "src", beside):
+        made.mkdir(parents=True)
+    (beside / "secret").write_text("key")
+    (clone / "plain").write_text("x")
+    for link, to in {"out": str(beside), "leaf": str(beside / "secret"), "to": "plain"}.items():
+        (clone / link).symlink_to(to)
+    box = Toolbox(file_tools(str(clone), LIMIT, (str(clone), str(tmp_path / "bot"))))
+    given: dict[str, Any] = {"path": path.format(beside=beside)}
+    for name, more in {"write_file": {"content": "new"}, "edit_file": {"old": "key", "new": "new"}}.items():
+        assert words in box.call(ToolCall("", name, given | more)).payload
+    for name in ("read_file", "delete_file"):
+        assert words in box.call(ToolCall("", name, given)).payload
+    assert (beside / "secret").read_text() == "key"
+    assert box.call(ToolCall("", "write_file", {"path": f"{tmp_path}/bot/fix/it/a.py", "content": "x"})).ok
+    assert write(box, "to", "y").ok
+    assert ((clone / "to").is_symlink(), (clone / "plain").read_text()) == (True, "y")
+
+
+def test_the_gate_looks_where_a_path_leads(tmp_path: Path) -> None:
+    """Behind a link, `..` is the directory above where the link leads, for both."""
+    rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/", "alias", "settings")))
+    gate = gate_of(Policy("deny", rules=rules), str(tmp_path), lambda *_: Verdict(False))
+    box = Toolbox(file_tools(str(tmp_path), LIMIT), gate)
+    for made in ("scratch/in", "kept"):
+        (tmp_path / made).mkdir(parents=True)
+    (tmp_path / "kept/key").write_text("key")
+    (tmp_path / "way").symlink_to("scratch/in")
+    (tmp_path / "alias").symlink_to("kept/key")
+    assert not read(box, "way/../alias").ok
+    assert write(box, "way/../settings", "x").ok
+    assert (tmp_path / "scratch/settings").exists()
+    assert not (tmp_path / "settings").exists()

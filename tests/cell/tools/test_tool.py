@@ -105,7 +105,7 @@ def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
     """Whatever a model invents comes back as a result, and only what fits is acted on."""
     reply = BOX.call(ToolCall("call", "echo", input))
     if reply.ok:
-        assert reply.payload == input["words"] * input.get("times", 1)
+        assert reply.payload == input["words"] * (input.get("times") or 1)
     else:
         assert reply.detail == "invalid_arguments"
 
