@@ -3,8 +3,8 @@
 Beside acts and notes, an event may hold an entry: what code decided of memory, skills and duties (`LogEntry`), which
 `record.tell` writes as `metadata.details`. A run tells with its first event what was `shown` to it (ids like
 `memory/beliefs.md#B-000001`), and with its last one (which has `steps`) the tasks and directives that it `completed`,
-and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tells what it has `shown`, and `statements`:
-keys of these."""
+and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tells what it has `shown`, and
+`statements`: keys of these."""
 
 from __future__ import annotations
 
