@@ -42,15 +42,10 @@ def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tup
 
 @pytest.mark.attack("S49")
 def test_the_agent_itself_changes_only_after_an_examination(world: World) -> None:
-    """Whatever of a version the runner or its tests are made of: refused with words on what to do; what nothing of the
-    agent reads lands."""
+    """Whatever a version is made of (each path: examination/test_selection) is refused with words on what to do; what
+    nothing of the agent reads lands."""
     body(world)
-    paths = (
-        *("infra/a.py", "infra/new.py", "spec/SPEC_X.md", "SYSTEM.md", "requirements.txt", "pyproject.toml"),
-        *("tests/cell/test_a.py", "tests/conftest.py", "tests/cell/helper.py", "tests/pytest.ini", "structlog.py"),
-    )
-    changed = world.agent.commits({path: "x = 1\n"} for path in paths)
-    for tip in changed:
+    for tip in world.agent.commits({path: "x = 1\n"} for path in ("infra/new.py", "tests/cell/test_a.py")):
         world.judges({f"{tip}:refs/heads/main": "the keep has not examined this version"})
     free = ("src/b.py", "tests/test_b.py", "tests/mine/conftest.py", "notes.md")
     work = world.agent.commit(dict.fromkeys(free, "b = 1\n"))
