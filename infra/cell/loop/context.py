@@ -128,15 +128,15 @@ class Context:
 
     def _summary(self, messages: Sequence[Message]) -> Completion | None:
         """The same conversation, with one question at its end, so the provider has it in its cache; without its last
-        step, where that is what made it too long."""
-        for told in (messages, messages[:-2]):
-            *rest, last = told
+        steps, where these are what made it too long."""
+        for left_out in (0, 2, 4):
+            *rest, last = messages[: len(messages) - left_out]
             try:
                 answer = self._complete(self._with([*rest, last._replace(content=(*last.content, Text(COMPACT)))]))
             except ModelFailure as failure:
                 if failure.type in NO_MONEY:
                     raise
-                if failure.type == OVERFLOW and len(told) - 2 > len(self._request.messages):
+                if failure.type == OVERFLOW and len(messages) - left_out - 2 > len(self._request.messages):
                     continue
                 return None
             calls = any(isinstance(block, ToolUse) for block in answer.content)

@@ -35,7 +35,7 @@ _KEPT = re.compile(rf"{OUTPUTS}/([0-9a-f]{{16}})\.(?:{'|'.join(ENDINGS.values())
 def shown_by(facts: Mapping[str, Any]) -> tuple[Image, ...]:
     """The image of a result, by its file; a record may hold anything there."""
     match facts.get(IMAGE):
-        case {"media_type": str(kind), "path": str(path)} if kind in ENDINGS and _KEPT.fullmatch(path):
+        case {"media_type": str(kind), "path": str(path)} if kind in ENDINGS:
             return (Image(kind, path),)  # type: ignore[arg-type]
     return ()
 
@@ -43,7 +43,7 @@ def shown_by(facts: Mapping[str, Any]) -> tuple[Image, ...]:
 def with_images(complete: Callable[[Request], Completion], checkout: str) -> Callable[[Request], Completion]:
     """`complete` for requests whose images are in files of `checkout`: the last of them are sent, of older ones words,
     and words of all that were sent in a request that the provider refused."""
-    loaded = functools.lru_cache(2 * MOST_SHOWN)(lambda image: _loaded(checkout, image))
+    loaded = functools.lru_cache(MOST_SHOWN)(lambda image: _loaded(checkout, image))
     refused = set[Image]()
 
     def completed(request: Request) -> Completion:

@@ -193,7 +193,7 @@ def plan(run_ctx: RunContext) -> AssistantAction:
 
 
 def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
-    """Do what the model asks for, and put what came of it into the conversation. Raises Interrupted."""
+    """Do what the last reply asks for, and put what came of it into the conversation. Raises Interrupted."""
     if isinstance(action, Respond):
         if action.advice:
             run_ctx.enter(RunState.OBSERVE)

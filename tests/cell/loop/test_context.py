@@ -61,8 +61,7 @@ class Worker:
 
 
 def size_of(request: Request) -> int:
-    frame = len(json.dumps(to_plain(request._replace(messages=())), ensure_ascii=False).encode())
-    return frame + sum(map(context.bytes_of, request.messages))
+    return len(json.dumps(to_plain(request), ensure_ascii=False).encode())
 
 
 def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult, list[Line]]:

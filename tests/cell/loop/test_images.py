@@ -124,7 +124,6 @@ def test_the_record_has_no_image_but_its_file_and_a_resumed_run_sees_it(box: Too
         "x",
         {"media_type": "image/bmp", "path": "logs/outputs/0123456789abcdef.png"},
         {"media_type": "image/png", "path": 1},
-        {"media_type": "image/png", "path": "logs/outputs/../../secret.png"},
         {"media_type": "image/png"},
     ],
 )
@@ -133,12 +132,11 @@ def test_a_record_may_hold_anything(fact: object) -> None:
     assert shown_by({"image": fact}) == ()
 
 
-@pytest.mark.parametrize("path", ["../secret.png", "/etc/hostname", "logs/outputs/../x.png", "dot.png"])
+@pytest.mark.parametrize("path", ["/etc/hostname", "logs/outputs/../../dot.png", "dot.png"])
 def test_no_other_file_is_sent_than_what_was_kept(tmp_path: Path, path: str) -> None:
     """Whatever a record says."""
     (tmp_path / "dot.png").write_bytes(PNG)
-    known = Image("image/png", path)
-    assert sent(tmp_path, Message("user", (known,))).images == ()
+    assert sent(tmp_path, Message("user", (Image("image/png", path),))).images == ()
 
 
 def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> None:
@@ -156,27 +154,26 @@ def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> No
     assert model.requests[0] == model.requests[1]
 
 
-@pytest.mark.parametrize("kind", ["invalid_request", "provider_error"])
-def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: Path, kind: str) -> None:
+def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: Path) -> None:
     """It would refuse every later request as well. Newer ones are shown; a failure of another kind is no refusal."""
 
-    def fail(request: Request) -> Any:
-        raise ModelFailure(kind, "could not process image")
+    def fails(kind: str) -> Any:
+        def fail(request: Request) -> Any:
+            raise ModelFailure(kind, "could not process image")
 
-    request = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
+        return fail
+
     (tmp_path / "two.png").write_bytes(PNG + b"2")
-    both = request._replace(messages=(*request.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
-    model = Canned([fail, says("ok"), says("ok"), says("ok")])
+    one = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
+    both = one._replace(messages=(*one.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
+    model = Canned([fails("provider_error"), fails("invalid_request"), *[says("ok")] * 3])
     ask = with_images(model, str(tmp_path))
-    if kind == "provider_error":
-        with pytest.raises(ModelFailure):
-            ask(request)
-        assert ask(request) == says("ok")
-        return
-    for each in (request, request, both):
+    with pytest.raises(ModelFailure):
+        ask(one)
+    for each in (one, one, both):
         ask(each)
-    assert [len(each.images) for each in model.requests] == [1, 0, 0, 1]
-    assert "read_file logs/outputs/" in str(model.requests[1].messages[-1])
+    assert [len(each.images) for each in model.requests] == [1, 1, 0, 0, 1]
+    assert "read_file logs/outputs/" in str(model.requests[2].messages[-1])
 
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
