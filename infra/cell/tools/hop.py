@@ -12,7 +12,6 @@ from typing import Any
 
 from infra.cell.actions import ToolResult
 from infra.cell.clone_git import NO_SUBMODULES, disarm
-from infra.cell.interruption import Interruption
 from infra.cell.report_titles import verdict_against
 from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
@@ -43,16 +42,13 @@ class Rollback(Args):
     ref: str
 
 
-def hop_tools(
-    boot: Boot, checkout: Git, interruption: Interruption, preflight: Callable[[], str] = lambda: ""
-) -> tuple[Tool, Tool]:
+def hop_tools(boot: Boot, checkout: Git, preflight: Callable[[], str] = lambda: "") -> tuple[Tool, Tool]:
     """`checkout` is the running one; `preflight` says why the agent must not become another version now."""
 
     def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
         git = checkout.within(min(seconds, GIT_SECONDS))
         branch = given.branch
-        problem = problem_with_branch(branch)
-        if problem:
+        if problem := problem_with_branch(branch):
             raise ToolError(problem)
         if branch == boot.branch:
             raise ToolError(f"{branch!r} is the running branch; change code on another branch and bootstrap that one")
@@ -70,8 +66,7 @@ def hop_tools(
     def rollback(given: Rollback, seconds: float) -> ToolResult:
         git = checkout.within(min(seconds, GIT_SECONDS))
         ref = given.ref
-        problem = problem_with_ref(ref)
-        if problem:
+        if problem := problem_with_ref(ref):
             raise ToolError(problem)
         if boot.autonomy != "merge":
             raise ToolError(

@@ -53,7 +53,7 @@ def seed_tools(
             *file_tools(checkout, limits.output_chars, workspace),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, web, at),
             *web_tools(checkout, web, limits.output_chars, at),
-            *hop_tools(boot, git, interruption, preflight),
+            *hop_tools(boot, git, preflight),
             *more,
         ),
         gate=gate,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import msgspec
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.interruption import Interruption
 from infra.cell.tools.hop import hop_tools
 from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import Boot, Limits
@@ -66,9 +66,14 @@ class Clones:
             git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
         return git("rev-parse", "HEAD")
 
+    def change(self, script: str) -> None:
+        """In the clone of `hop`."""
+        people = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+        subprocess.run(["bash", "-ec", script], cwd=self.hop.directory, check=True, env=os.environ | people)
+
     def call(self, name: str, input: dict[str, Any], **boot: Any) -> ToolResult:
         value = Boot("0" * 32, "main", self.tip, "start", self.places.remote, "merge", self.places, LIMITS)
-        box = Toolbox(hop_tools(msgspec.structs.replace(value, **boot), self.main, Interruption(), lambda: self.unfit))
+        box = Toolbox(hop_tools(msgspec.structs.replace(value, **boot), self.main, lambda: self.unfit))
         return box.call(ToolCall("call", name, input))
 
     def bootstrap(self, target: str, **boot: Any) -> ToolResult:
@@ -109,134 +114,62 @@ def refused(clones: Clones, reply: ToolResult, *words: str) -> None:
 def test_a_branch_that_is_ready_is_signalled(clones: Clones) -> None:
     """Committed, pushed, its clone at the tip: the signal is there, and the run ends."""
     reply = clones.bootstrap("hop")
-
-    assert reply.hands_over
-    assert reply.ok
-    assert clones.tip[:12] in reply.payload
+    assert (reply.ok, reply.hands_over, clones.tip[:12] in reply.payload) == (True, True, True)
     assert clones.signal("bootstrap") == "hop\n"
 
 
-@pytest.mark.heavy
-def test_logs_and_bytecode_are_no_work(clones: Clones) -> None:
-    """What the branch's own .gitignore names does not hold it back."""
-    os.makedirs(f"{clones.hop.directory}/logs")
-    Path(clones.hop.directory, "logs/errors.log").write_text("x")
+HOLDS_BACK = (
+    ("echo half done >infra/version.py", "uncommitted work (infra/version.py)"),
+    ("git commit -q --allow-empty -m later", "make them the same first: git pull --rebase && git push origin hop"),
+    ("rm -rf ../minifram", "make one: git clone -b hop"),
+    ("git checkout -q --detach", "is on no branch; expected hop"),
+)
+MORE = (
+    ("touch new.py", "uncommitted work (new.py)"),
+    ("git reset -q --hard HEAD~1", "but origin's hop is at"),
+    ("rm -rf .git", "no clone at"),
+    ("git checkout -q -b other", "is on other; expected hop"),
+    ("git remote set-url origin /somewhere/else.git", "has origin /somewhere/else.git"),
+    ('mv "$PWD" ../../elsewhere && ln -s ../elsewhere "$PWD"', "leads elsewhere"),
+    ("echo garbage >.git/HEAD", ""),
+    ("printf 'f%.0s' $(seq 40) >.git/HEAD", ""),
+    (": >.git/HEAD", ""),
+    ("echo garbage >.git/index", ""),
+)
 
+
+@pytest.mark.parametrize(
+    ("damage", "words"), [*HOLDS_BACK, *(pytest.param(*each, marks=pytest.mark.heavy) for each in MORE)]
+)
+def test_a_clone_that_is_not_what_was_pushed_is_refused(clones: Clones, damage: str, words: str) -> None:
+    """What would be lost, or would not be what runs, is named, with what to do."""
+    clones.change(damage)
+    refused(clones, clones.bootstrap("hop"), words)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    "change",
+    [
+        "mkdir logs && echo x >logs/errors.log",
+        "git remote set-url origin file://$(git remote get-url origin)/",
+        "echo 'def (:' >infra/broken.py && git add . && git commit -qm broken && git push -q origin hop",
+    ],
+)
+def test_what_holds_no_branch_back(clones: Clones, change: str) -> None:
+    """What its .gitignore names, its origin in other words, and code that cannot start, as the watcher sees."""
+    clones.change(change)
     assert clones.bootstrap("hop").hands_over
 
 
-@pytest.mark.heavy
-def test_code_that_does_not_compile_is_not_held_back(clones: Clones) -> None:
-    """That it cannot start is for the watcher to find out, and to survive."""
-    Path(clones.hop.directory, "infra/broken.py").write_text("def (:\n")
-    clones.commit(clones.hop, "hop", "broken")
-
-    assert clones.bootstrap("hop").hands_over
-
-
-def test_a_name_that_is_no_branch_is_refused(clones: Clones) -> None:
-    """Before it comes near a command line or a path."""
+def test_a_name_that_may_not_be_started_is_refused(clones: Clones) -> None:
+    """Before it comes near a command line or a path; main is asked for from a branch, and only from there."""
     for name in ("", "-b", "../main", "a b", "refs/heads/hop", "mind", "x" * 300, "HEAD"):
         refused(clones, clones.bootstrap(name))
-
-
-def test_a_branch_that_origin_does_not_have_is_refused(clones: Clones) -> None:
-    """The answer says how to push it."""
     refused(clones, clones.bootstrap("nowhere"), "origin has no branch 'nowhere'", "git push origin nowhere")
-
-
-def test_the_running_branch_is_refused(clones: Clones) -> None:
-    """Code is changed on a branch that does not run; main is asked for from a branch, and only from there."""
     refused(clones, clones.bootstrap("main"), "is the running branch")
-    refused(clones, clones.bootstrap("hop", branch="hop"), "is the running branch")
-
     assert clones.bootstrap("main", branch="hop").hands_over
     assert clones.signal("bootstrap") == "main\n"
-
-
-def test_uncommitted_work_is_refused(clones: Clones) -> None:
-    """A changed file, and one that git does not know yet; the answer names them."""
-    Path(clones.hop.directory, "infra/version.py").write_text("WORDS = 'half done'\n")
-    refused(clones, clones.bootstrap("hop"), "uncommitted work", "infra/version.py")
-
-    clones.hop("checkout", "--quiet", "infra/version.py")
-    Path(clones.hop.directory, "new.py").write_text("")
-    refused(clones, clones.bootstrap("hop"), "uncommitted work", "new.py")
-
-    os.unlink(f"{clones.hop.directory}/new.py")
-    assert clones.bootstrap("hop").hands_over
-
-
-def test_unpushed_work_is_refused(clones: Clones) -> None:
-    """A commit that origin lacks would be lost with the clone."""
-    clones.commit(clones.hop, "hop", "not pushed", push=False)
-    refused(clones, clones.bootstrap("hop"), "origin's hop is at", "git push origin hop")
-
-    clones.hop("push", "--quiet", "origin", "hop")
-    assert clones.bootstrap("hop").hands_over
-
-
-@pytest.mark.heavy
-def test_a_clone_that_is_behind_is_refused(clones: Clones) -> None:
-    """What would be started is not what was pushed."""
-    clones.hop("reset", "--quiet", "--hard", "HEAD~1")
-
-    refused(clones, clones.bootstrap("hop"), "git pull --rebase")
-
-
-def test_a_branch_without_a_clone_is_refused(clones: Clones) -> None:
-    """The answer says how to make one."""
-    shutil.rmtree(clones.hop.directory)
-
-    refused(clones, clones.bootstrap("hop"), "no clone at", "git clone -b hop")
-
-
-@pytest.mark.heavy
-def test_a_directory_that_is_no_clone_is_refused(clones: Clones) -> None:
-    """Files alone are not enough, even inside another repository."""
-    shutil.rmtree(f"{clones.hop.directory}/.git")
-
-    refused(clones, clones.bootstrap("hop"), "no clone at")
-
-
-def test_a_clone_on_another_branch_is_refused(clones: Clones) -> None:
-    """Also one on no branch."""
-    clones.hop("checkout", "--quiet", "-b", "other")
-    refused(clones, clones.bootstrap("hop"), "is on other; expected hop")
-
-    clones.hop("checkout", "--quiet", "--detach")
-    refused(clones, clones.bootstrap("hop"), "is on no branch")
-
-
-@pytest.mark.heavy
-def test_a_damaged_clone_is_refused(clones: Clones) -> None:
-    """Whatever is wrong with it, the model reads of it."""
-    head, index = Path(clones.hop.directory, ".git/HEAD"), Path(clones.hop.directory, ".git/index")
-    for path, garbage in ((head, "garbage\n"), (head, f"{'f' * 40}\n"), (head, ""), (index, "garbage")):
-        sound = path.read_bytes()
-        path.write_text(garbage)
-        refused(clones, clones.bootstrap("hop"))
-        path.write_bytes(sound)
-    assert clones.bootstrap("hop").hands_over
-
-
-@pytest.mark.heavy
-def test_a_clone_of_something_else_is_refused(clones: Clones) -> None:
-    """Its origin must be ours; another way to write the same path is."""
-    clones.hop("remote", "set-url", "origin", "/somewhere/else.git")
-    refused(clones, clones.bootstrap("hop"), "/somewhere/else.git", "git remote set-url")
-
-    clones.hop("remote", "set-url", "origin", f"file://{clones.places.remote}/")
-    assert clones.bootstrap("hop").hands_over
-
-
-@pytest.mark.heavy
-def test_a_link_in_place_of_a_clone_is_refused(clones: Clones) -> None:
-    """What runs must be what lies there."""
-    os.rename(clones.hop.directory, f"{clones.places.bot}/elsewhere")
-    os.symlink(f"{clones.places.bot}/elsewhere", clones.hop.directory)
-
-    refused(clones, clones.bootstrap("hop"), "leads elsewhere")
 
 
 @pytest.mark.heavy
@@ -261,11 +194,8 @@ def test_a_commit_that_has_failed_is_refused_until_the_branch_moves(clones: Clon
 def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
     """The run goes on, and the model can try again."""
     Path(clones.places.signals).write_text("a file where the directory should be")
-
     reply = clones.bootstrap("hop")
-
-    assert not reply.ok
-    assert not reply.hands_over
+    assert (reply.ok, reply.hands_over) == (False, False)
 
 
 def test_a_pushed_commit_is_rolled_back_to_by_whatever_name(clones: Clones) -> None:
@@ -284,27 +214,16 @@ def test_a_pushed_commit_is_rolled_back_to_by_whatever_name(clones: Clones) -> N
 def test_a_name_is_looked_up_on_origin(clones: Clones) -> None:
     """A local main that lags behind does not decide what main~1 is."""
     clones.main("reset", "--quiet", "--hard", "HEAD~2")
-
     clones.rollback("main~1")
-
     assert clones.signal("rollback") == f"{clones.commits[1]}\n"
 
 
-def test_what_names_no_commit_is_refused(clones: Clones) -> None:
-    """Nothing is signalled that the watcher could not do."""
+def test_what_main_cannot_be_rolled_back_to_is_refused(clones: Clones) -> None:
+    """What names no commit, or one that was never pushed; and where the agent may not move main, it is the PM's."""
     for ref in ("", "--all", "main:infra", "main..hop", "nowhere", "main~99", "f" * 40, "@{-1}"):
         refused(clones, clones.rollback(ref))
-
-
-def test_a_commit_that_was_never_pushed_is_refused(clones: Clones) -> None:
-    """The shared repository does not have it."""
     commit = clones.commit(clones.main, "main", "only here", push=False)
-
     refused(clones, clones.rollback(commit), "on no branch of origin")
-
-
-def test_rolling_back_is_the_pms_when_the_agent_may_not_move_main(clones: Clones) -> None:
-    """The answer says whose it is."""
     for autonomy in ("propose", "frozen"):
         refused(clones, clones.rollback("main~1", autonomy=autonomy), f"autonomy is {autonomy}", "PM")
 
