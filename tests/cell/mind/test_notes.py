@@ -42,9 +42,13 @@ def found(result: ToolResult) -> Mapping[str, Any]:
     return facts
 
 
-def test_a_check_is_run_and_its_status_stands_in_the_facts(tmp_path: Path) -> None:
+def test_a_quote_is_looked_up_and_a_check_is_run(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("port=8080\n")
     note = Noting(tmp_path)
+    assert (
+        note("deploys", "they run from release", quote="from the branch\n release only").payload
+        == "noted: the PM's word"
+    )
     good = note("port", "the port is 8080", check="grep -q 8080 config")
     assert good.ok
     assert good.payload == "noted: borne out by its check"
@@ -67,15 +71,6 @@ def test_a_check_that_hangs_is_ended_with_all_it_started(tmp_path: Path) -> None
     wait_for(lambda: gone(pid), "the end of what the check started")
 
 
-def test_a_quote_stands_in_the_words_of_the_pm(tmp_path: Path) -> None:
-    """Blanks make no difference; words of the model's do not stand there."""
-    note = Noting(tmp_path)
-    assert note("deploys", "they run from release", quote="from the branch\n release only").ok
-    refused = note("deploys", "they run by night", quote="deploys run by night")
-    assert (refused.status, refused.detail) == ("failed", "refused")
-    assert "letter by letter" in refused.shown
-
-
 @each_row(
     "given, words",
     [
@@ -88,6 +83,7 @@ def test_a_quote_stands_in_the_words_of_the_pm(tmp_path: Path) -> None:
         ({"subject": "x", "statement": "y", "check": "grep y /agent/memory/beliefs.md"}, "no evidence of itself"),
         ({"subject": "x", "statement": "y", "check": "ls \0"}, "check: expected"),
         ({"subject": "x", "statement": "y", "quote": "release"}, "stands in no directive"),
+        ({"subject": "deploys", "statement": "they run by night", "quote": "deploys run by night"}, "in no directive"),
     ],
 )
 def test_what_cannot_be_a_note_is_refused_with_what_to_do(given: dict[str, str], words: str) -> None:
