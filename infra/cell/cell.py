@@ -22,6 +22,7 @@ from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
 from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.version import body_of
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
@@ -43,13 +44,10 @@ class Cell(NamedTuple):
     """One model call. Raises ModelFailure, Interrupted."""
     heartbeat: Heart
     """Updated at each step of the main loop."""
+    keep: Keep
     pause: Callable[[float], None] = time.sleep
     services: Services | None = None
     """What the agent keeps running; main's runner alone has it."""
-
-    @property
-    def keep(self) -> Keep:
-        return Keep(self.boot.places.git_socket, self.pause)
 
     def ask_in_time(self, request: Request) -> Completion:
         """One model call, as `ask`, with the promise that it ends in time."""
@@ -73,6 +71,11 @@ class Cell(NamedTuple):
             return bool(self.head())
         except GitError:
             return False
+
+    def is_outdated(self, main: str) -> bool:
+        """Whether main holds another version than this runner was started for. Raises GitError."""
+        runs = self.boot.instead_of or self.boot.commit
+        return body_of(self.git, runs) != body_of(self.git, main)
 
     def version(self) -> str:
         return version(self.boot.branch, self.head_or_boot())
@@ -107,7 +110,7 @@ def cell_of(
     git = CloneGit(checkout, boot.places, boot.remote_url)
     state = State(boot.places.bot, log)
 
-    model = Model(boot.places.model_socket)
+    model, keep = Model(boot.places.model_socket), Keep(boot.places.git_socket, pause)
 
     def ask_door(request: Request) -> Completion:
         with interruption:
@@ -118,13 +121,14 @@ def cell_of(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, Keep(boot.places.git_socket, pause).report, log, pause, preface),
+        page=Page(git, state, keep.report, log, pause, preface),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,
         interruption=interruption,
         ask=ask or ask_door,
         heartbeat=heartbeat or Heart(),
+        keep=keep,
         pause=pause,
     )
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import structlog
 
+from infra.cell.doors import Keep
 from infra.git_door import listen_to_hooks
 from infra.keep.door_server import Caller, DoorServer
 from infra.keep.door_server import Refusal as Refusing
@@ -27,6 +28,7 @@ from infra.keep.sockets import listen
 from infra.shared.conversation import Complete, Completion, ModelHealth, Request
 from infra.shared.door import Answer, Failure, Health
 from infra.shared.paths import Paths
+from infra.shared.requests import Examination
 from tests.cell.loop.replies import says
 
 POLL_SECONDS = 0.01
@@ -96,6 +98,20 @@ class AnsweredBy(Served):
             path,
             lambda leave, ready: DoorServer(Requests, answered, failed, LIMITS).serve(listening, ready, leave),
         )
+
+
+class Examines(Keep):
+    """The keep, to a runner that awaits its examination: these answers in order."""
+
+    def __init__(self, *answers: Examination | Exception) -> None:
+        super().__init__("/nowhere")
+        self.answers = list(answers)
+
+    def examine(self, branch: str, commit: str) -> Examination:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 class Refusal(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.life import make_way
+from infra.cell.life import hop
 from infra.cell.page import Page
 from infra.cell.state import STATE_FILE
 from infra.keep.repository.page_text import USUAL
@@ -248,7 +248,7 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
 FULL_DISK = """
 import resource, sys
 from infra.shared.boot import from_json
-from infra.cell.life import make_way
+from infra.cell.life import hop
 from infra.cell.cell import cell_of
 from infra.cell.interruption import Interruption
 context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
@@ -261,7 +261,7 @@ def room_at_last(seconds):
     tries.append(seconds)
     if len(tries) == 2:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-assert make_way.signal_main(context, "a test", room_at_last)
+assert hop.signal_main(context._replace(pause=room_at_last), "a test")
 assert context.page.send()
 context.status.show("working", about="a run")
 """
@@ -293,9 +293,9 @@ def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
     write(cell.places.signals, "a file where the directory should be")
     pauses: list[float] = []
 
-    assert not make_way.signal_main(cell.context(), "a test", pauses.append)
+    assert not hop.signal_main(cell.context()._replace(pause=pauses.append), "a test")
 
-    assert len(pauses) == len(make_way.PAUSES_SECONDS) + 1
+    assert len(pauses) == len(hop.SIGNAL_PAUSES) + 1
 
 
 @pytest.mark.fault("F43")

@@ -1,25 +1,33 @@
-"""A hop, on the branch: this version has itself examined by the keep, merges into main if it may, and hands over to
-main (`SPEC_BOOT`). It always ends with main active again, and with a report."""
+"""A version takes over: a branch's has itself examined by the keep, merges into main if it may, and hands over to main
+(`SPEC_BOOT`), always and with a report; main's makes way for what main holds now."""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 from infra.cell import report_titles
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clone_tip import CloneTip, refused, retried, words_of
-from infra.cell.life import examination
-from infra.cell.life.examination import Examine
-from infra.cell.life.make_way import signal_main
+from infra.cell.doors import Refused
 from infra.cell.status import VALIDATING
 from infra.shared.branches import MAIN, version
+from infra.shared.door import DoorAway
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
 from infra.shared.repository.merge import MergeConflict, merge_commit
 from infra.shared.repository.tip import advance
 from infra.shared.requests import Examination
+from infra.shared.signals import Signal, SignalName, write_signal
 
 ROUNDS = 3
 """Main may move while a version is examined; then what would be merged was never examined."""
+GRACE_SECONDS = 600.0
+"""Over the time that the tests may take: for the rehearsal, and for an examination that came before."""
+ASK_AGAIN_SECONDS = 1.0
+SIGNAL_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+"""A full disk may be emptied; the watcher counts its own time from the signal on."""
 
 
 class NotValidated(Exception):
@@ -27,7 +35,6 @@ class NotValidated(Exception):
 
     def __init__(self, why: str, text: str) -> None:
         super().__init__(why)
-        self.why = why
         self.text = text
 
 
@@ -35,63 +42,61 @@ class MainMoved(Exception):
     """Main has changes that were not there when this version was examined."""
 
 
-def prove_and_hand_over(context: Cell) -> Exit:
+def prove_and_hand_over(cell: Cell) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
-    branch = context.boot.branch
-    context.status.show(VALIDATING, about=branch)
-    context.heartbeat.beat("validating", TENDING_SECONDS)
+    branch = cell.boot.branch
+    cell.status.show(VALIDATING, about=branch)
+    cell.heartbeat.beat("validating", TENDING_SECONDS)
     try:
-        title, text = prove(context)
+        title, text = prove(cell)
     except NotValidated as problem:
-        title, text = report_titles.not_validated(branch, context.head_or_boot(), problem.why), problem.text
+        title, text = report_titles.not_validated(branch, cell.head_or_boot(), str(problem)), problem.text
     except Exception as error:
-        context.log.exception("hop.crashed")
-        why = f"{type(error).__name__} in the runner"
-        title, text = (
-            report_titles.not_validated(branch, context.head_or_boot(), why),
-            f"{error}\n\nSee logs/errors.log.",
-        )
-    context.log.info("hop.judged", verdict=title)
-    context.heartbeat.beat("reporting", TENDING_SECONDS)
+        cell.log.exception("hop.crashed")
+        why, text = f"{type(error).__name__} in the runner", f"{error}\n\nSee logs/errors.log."
+        title = report_titles.not_validated(branch, cell.head_or_boot(), why)
+    cell.log.info("hop.judged", verdict=title)
+    cell.heartbeat.beat("reporting", TENDING_SECONDS)
     try:
-        context.page.report(title, text)
+        cell.page.report(title, text)
     except Exception:
-        context.log.exception("hop.not_reported", title=title, text=text)
-    return Exit.OK if signal_main(context, "the hop is over") else Exit.FAILURE
+        cell.log.exception("hop.not_reported", title=title, text=text)
+    return Exit.OK if signal_main(cell, "the hop is over") else Exit.FAILURE
 
 
-def prove(context: Cell, examine: Examine | None = None) -> tuple[str, str]:
+def prove(cell: Cell) -> tuple[str, str]:
     """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
     for _ in range(ROUNDS):
-        main = bring_in_main(context)
-        head = context.head()
-        if context.git.ok("merge-base", "--is-ancestor", head, main):
-            title = report_titles.validated(context.boot.branch, head, "main already holds it")
+        main = bring_in_main(cell)
+        head = cell.head()
+        if cell.git.ok("merge-base", "--is-ancestor", head, main):
+            title = report_titles.validated(cell.boot.branch, head, "main already holds it")
             return title, "There is nothing to merge, and so nothing to examine."
-        examined = examination.wait(context, head, examine or context.keep.examine)
-        context.heartbeat.beat("validating", TENDING_SECONDS)
+        examined = examination(cell, head)
+        cell.heartbeat.beat("validating", TENDING_SECONDS)
         if not examined.passed:
-            raise NotValidated(examined.words, f"{examined.words}\n\n{indented(examined.text)}")
+            output = "\n".join(f"    {line}" for line in examined.text.splitlines())
+            raise NotValidated(examined.words, f"{examined.words}\n\n{output}")
         try:
-            return settle(context, examined, main)
+            return settle(cell, examined, main)
         except MainMoved:
-            context.log.info("hop.main_moved", examined_with=main)
+            cell.log.info("hop.main_moved", examined_with=main)
     raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
 
 
-def bring_in_main(context: Cell) -> str:
+def bring_in_main(cell: Cell) -> str:
     """Merge main into this branch and push it, if main has what the branch lacks; gives the commit of main.
 
     Raises NotValidated."""
-    git, branch = context.git, context.boot.branch
+    git, branch = cell.git, cell.boot.branch
     current = git("rev-parse", "--abbrev-ref", "HEAD")
     dirty = git("status", "--porcelain").splitlines()
     if current != branch or dirty:
         what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
         raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
-    head = context.head()
-    main = retried(CloneTip(git).look)
-    if not _lacks(context, head, main):
+    head, main = cell.head(), retried(CloneTip(git).look)
+    base = git("merge-base", head, main)
+    if base == main or not changes_beyond_page(git, base, main):
         return main
     try:
         merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
@@ -99,60 +104,8 @@ def bring_in_main(context: Cell) -> str:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
     if merged is None:
         return main
-    _push_branch(context, head, merged)
-    git("merge", "--quiet", "--ff-only", merged)
-    context.log.info("hop.main_merged_in", head=merged, main=main)
-    return main
-
-
-def settle(context: Cell, examined: Examination, main: str) -> tuple[str, str]:
-    """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
-    branch, head, autonomy = context.boot.branch, context.head(), context.boot.autonomy
-    validated = report_titles.validated(branch, head, examined.words)
-    if examined.needs_word:
-        listed = "\n".join(f"- {each}" for each in examined.needs_word)
-        return validated, f"Awaiting review: this needs the PM's word ('minifram review {branch}'):\n\n{listed}"
-    if autonomy != "merge":
-        how = f"Awaiting review: autonomy is {autonomy}, so the PM merges ('minifram review {branch}')."
-        return validated, how
     try:
-        into = retried(lambda: merge_into_main(context, head, examined, main))
-    except GitError as error:
-        if not refused(error):
-            raise
-        return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
-    text = f"The keep examined it: {examined.words}. Main was at {context.git('rev-parse', f'{into}^1')[:12]} before."
-    return report_titles.merged(branch, head, into), text
-
-
-def merge_into_main(context: Cell, head: str, examined: Examination, examined_with: str) -> str:
-    """Gives main's new commit. Raises MainMoved, GitError."""
-    branch = context.boot.branch
-    subject = context.git("log", "-1", "--no-merges", "--format=%s", head)
-    trailers = f"Branch: {version(branch, head)}\nExamined: {examined.words}\n"
-    message = f"Merge {branch}: {subject}\n\n{trailers}"
-
-    def next_commit(seen: str) -> str | None:
-        if changes_beyond_page(context.git, examined_with, seen):
-            raise MainMoved
-        return merge_commit(context.git, seen, head, message)
-
-    return advance(CloneTip(context.git, MAIN), next_commit)
-
-
-def indented(output: str) -> str:
-    return "\n".join(f"    {line}" for line in output.splitlines())
-
-
-def _lacks(context: Cell, head: str, main: str) -> bool:
-    base = context.git("merge-base", head, main)
-    return base != main and changes_beyond_page(context.git, base, main)
-
-
-def _push_branch(context: Cell, head: str, merged: str) -> None:
-    branch = context.boot.branch
-    try:
-        moved = retried(lambda: CloneTip(context.git, branch).move(head, merged))
+        moved = retried(lambda: CloneTip(git, branch).move(head, merged))
     except GitError as error:
         if not refused(error):
             raise
@@ -160,3 +113,88 @@ def _push_branch(context: Cell, head: str, merged: str) -> None:
     if not moved:
         why = f"origin's {branch} is not at {head[:12]}"
         raise NotValidated(why, f"{why}, which is what was bootstrapped; pull it into the clone, then try again.")
+    git("merge", "--quiet", "--ff-only", merged)
+    cell.log.info("hop.main_merged_in", head=merged, main=main)
+    return main
+
+
+def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monotonic) -> Examination:
+    """Ask again and again until the keep has examined this commit of the branch. Raises Interrupted."""
+    end = clock() + cell.boot.limits.validation_seconds + GRACE_SECONDS
+    trouble = ""
+    while clock() < end:
+        cell.heartbeat.beat("awaiting its examination", TENDING_SECONDS)
+        try:
+            found = cell.keep.examine(cell.boot.branch, commit)
+        except Refused as no:
+            return Examination("examined", words=str(no))
+        except DoorAway as error:
+            trouble = str(error)
+        else:
+            if found.state == "examined":
+                return found
+            trouble = "the keep has not come to an end with it"
+        with cell.interruption:
+            cell.pause(ASK_AGAIN_SECONDS)
+    return Examination("waiting", words=f"no verdict in time: {trouble}; bootstrap again later")
+
+
+def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
+    """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
+    branch, head, autonomy = cell.boot.branch, cell.head(), cell.boot.autonomy
+    validated, review = report_titles.validated(branch, head, examined.words), f"'minifram review {branch}'"
+    if examined.needs_word:
+        listed = "\n".join(f"- {each}" for each in examined.needs_word)
+        return validated, f"Awaiting review: this needs the PM's word ({review}):\n\n{listed}"
+    if autonomy != "merge":
+        return validated, f"Awaiting review: autonomy is {autonomy}, so the PM merges ({review})."
+    subject = cell.git("log", "-1", "--no-merges", "--format=%s", head)
+    message = f"Merge {branch}: {subject}\n\nBranch: {version(branch, head)}\nExamined: {examined.words}\n"
+
+    def next_commit(seen: str) -> str | None:
+        if changes_beyond_page(cell.git, main, seen):
+            raise MainMoved
+        return merge_commit(cell.git, seen, head, message)
+
+    try:
+        into = retried(lambda: advance(CloneTip(cell.git, MAIN), next_commit))
+    except GitError as error:
+        if not refused(error):
+            raise
+        return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
+    before = cell.git("rev-parse", f"{into}^1")[:12]
+    return report_titles.merged(
+        branch, head, into
+    ), f"The keep examined it: {examined.words}. Main was at {before} before."
+
+
+def signal_main(cell: Cell, why: str) -> bool:
+    """Signal `bootstrap main`; False when the disk refused to the end. Raises Interrupted."""
+    for seconds in (*SIGNAL_PAUSES, 0.0):
+        try:
+            write_signal(cell.boot.places.signals, Signal(SignalName.BOOTSTRAP, MAIN))
+        except OSError as error:
+            cell.log.error("signal.not_written", signal="bootstrap", target=MAIN, error=str(error))
+            with cell.interruption:
+                cell.pause(seconds)
+        else:
+            cell.log.info("signal.written", signal="bootstrap", target=MAIN, why=why)
+            return True
+    return False
+
+
+def catch_up(cell: Cell, main: str) -> None:
+    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
+    git = cell.git
+    try:
+        head, branch = cell.head(), git("rev-parse", "--abbrev-ref", "HEAD")
+        if head == main:
+            return
+        dirty = git("status", "--porcelain").splitlines()
+        if branch == cell.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
+            git("merge", "--quiet", "--ff-only", main)
+            cell.log.info("checkout.caught_up", before=head, after=main)
+        else:
+            cell.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
+    except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
+        cell.log.warning("checkout.left", main=main, error=str(error))

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.life.make_way import is_outdated
 from infra.cell.page import PageSeen
 from infra.cell.runner.job import directive_ids
 from infra.cell.wakes import Wakes
@@ -61,7 +60,7 @@ class NewDirectives:
         try:
             seen = self._context.page.look()
             open_now = {task.id for task in seen.open}
-            return is_outdated(self._context, seen.commit) or not open_now.issuperset(directive_ids(self.tasks))
+            return self._context.is_outdated(seen.commit) or not open_now.issuperset(directive_ids(self.tasks))
         except GitError as error:
             self._context.log.warning("page.not_read", error=str(error))
             return False

@@ -11,8 +11,7 @@ import hashlib
 import time
 
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.life import make_way
-from infra.cell.life.make_way import catch_up, is_outdated
+from infra.cell.life.hop import catch_up, signal_main
 from infra.cell.loop.loop import RunResult
 from infra.cell.page import PageSeen
 from infra.cell.run.patience import next_run_seconds
@@ -160,7 +159,7 @@ class Work:
             self._is_without_model = False
             self._desk.ticked()
             self._go_on()
-        if is_outdated(context, seen.commit):
+        if context.is_outdated(seen.commit):
             return self._make_way(seen)
         if not context.boot.instead_of:
             catch_up(context, seen.commit)
@@ -263,7 +262,7 @@ class Work:
         """Main's code is not what runs here: the watcher shall start what main holds now."""
         context = self._context
         context.log.info("code.outdated", running=context.boot.commit, main=seen.commit)
-        return Next.LEAVE if make_way.signal_main(context, "main holds other code") else Next.RETRY
+        return Next.LEAVE if signal_main(context, "main holds other code") else Next.RETRY
 
     def _after(self, result: RunResult, seen: PageSeen, job: Job | None = None) -> Next:
         context = self._context

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 
 import pytest
 
-from infra.cell.cell import TENDING_SECONDS
+from infra.cell.cell import TENDING_SECONDS, cell_of
 from infra.cell.cell import Cell as RunnersCell
-from infra.cell.life import examination, hop
+from infra.cell.interruption import Interruption
+from infra.cell.life import hop
 from infra.cell.life.start import SLACK_SECONDS
 from infra.cell.runner import run
 from infra.cell.wakes import LONGEST_WAIT_SECONDS
@@ -18,6 +20,7 @@ from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
 from infra.shared.requests import Examination
 from tests.cell.cell import Cell, limits
+from tests.cell.doors import Examines
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 
@@ -86,8 +89,8 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     run.work_on(context, page, page.open, None, look_back=False)
 
     assert seen == ["asking the model"]
-    used_a_tool, spoke = ["asking the model", *["working"] * 3], ["asking the model", "working"]
-    assert heart.words() == [*used_a_tool, *spoke, "reporting"]
+    in_turn = [word for word, _ in itertools.groupby(heart.words())]
+    assert in_turn == [*["asking the model", "working"] * 2, "reporting"]
     assert ("asking the model", 25) in heart.beats
     assert ("working", 2000) in heart.beats
 
@@ -95,14 +98,12 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
 def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
     """None of a whole hop promises more than a few git calls take."""
     cell.branch("improve", {"src/notes.md": "better\n"})
-    value = cell.boot("improve", limits=limits(validation_seconds=50))
-    context, heart = recorded(cell.context())
-    context = context._replace(boot=value, checkout=cell.places.checkout("improve"))
-    os.makedirs(f"{context.checkout}/logs", exist_ok=True)
-    heart.beats.clear()
+    checkout = cell.places.checkout("improve")
+    os.makedirs(f"{checkout}/logs")
+    boot = cell.boot("improve", limits=limits(validation_seconds=50))
+    context, heart = recorded(cell_of(boot, checkout, Interruption(), pause=lambda seconds: None))
 
-    assert not examination.wait(context, context.head(), lambda *_: Examination("examined")).passed
-    hop.prove_and_hand_over(context)
+    hop.prove_and_hand_over(context._replace(keep=Examines(Examination("examined"))))
 
     assert "awaiting its examination" in heart.words()
     assert all(0.0 <= seconds <= TENDING_SECONDS for _, seconds in heart.beats)

@@ -12,7 +12,7 @@ from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
 from infra.cell.doors import Refused
 from infra.cell.interruption import Interruption
-from infra.cell.life import examination, hop
+from infra.cell.life import hop
 from infra.cell.life.hop import MainMoved, NotValidated
 from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
@@ -22,6 +22,7 @@ from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination
 from tests.cell.cell import Cell, limits, read, write
+from tests.cell.doors import Examines
 from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
 
@@ -100,7 +101,7 @@ def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
 def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
     """Whatever this version cannot do, it lets main lead again, and says what happened."""
     change(cell)
-    cell.changes_code("infra/cell/life/examination.py", "    end = clock()", "    1 / 0\n    end = clock()")
+    cell.changes_code("infra/cell/life/hop.py", "    end = clock()", "    1 / 0\n    end = clock()")
 
     run = cell.start(cell.boot("improve"))
 
@@ -130,20 +131,12 @@ def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
 def test_a_verdict_is_waited_for(cell: Cell) -> None:
     """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
     change(cell)
-    context = at_home(cell, "improve")
-    moved = Refused(Failure("refused", "moved"))
-    replies: list[Examination | Exception] = [DoorAway("no door"), Examination("waiting"), moved]
+    keep = Examines(DoorAway("no door"), Examination("waiting"), Refused(Failure("refused", "moved")))
 
-    def ask(branch: str, commit: str) -> Examination:
-        reply = replies.pop(0)
-        if isinstance(reply, Exception):
-            raise reply
-        return reply
+    found = hop.examination(at_home(cell, "improve")._replace(keep=keep), "0" * 40)
 
-    assert examination.wait(context, context.head(), ask, pause=lambda seconds: None) == Examination(
-        "examined", words="moved"
-    )
-    assert replies == []
+    assert found == Examination("examined", words="moved")
+    assert keep.answers == []
 
 
 def test_no_verdict_in_time_is_none(cell: Cell) -> None:
@@ -152,10 +145,8 @@ def test_no_verdict_in_time_is_none(cell: Cell) -> None:
     context = at_home(cell, "improve", limits=limits(validation_seconds=10))
     times = iter([0.0, 1.0, 9999.0])
 
-    def ask(branch: str, commit: str) -> Examination:
-        raise DoorAway("the disk is full")
-
-    found = examination.wait(context, context.head(), ask, lambda: next(times), pause=lambda seconds: None)
+    keep = Examines(DoorAway("the disk is full"))
+    found = hop.examination(context._replace(keep=keep), "0" * 40, lambda: next(times))
 
     assert not found.passed
     assert "no verdict in time: the disk is full" in found.words
@@ -307,7 +298,7 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
     cell.pm("push", "--quiet", "origin", "HEAD:main")
     context = at_home(cell, "improve")
 
-    title, text = hop.prove(context, lambda *_: Examination("waiting"))
+    title, text = hop.prove(context)
 
     assert " validated: " in title
     assert "nothing to merge" in text
