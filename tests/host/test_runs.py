@@ -47,11 +47,11 @@ def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> No
     record.append(Opened(opening, directives=("d1",), most_steps=9))
     record.append(Entered("1", RunState.PLAN))
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
-    record.append(Answered("1", Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5)), 1500))
+    record.append(Answered("1", Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5))))
     record.append(Acted.of("1.1", ToolCall(*call), ToolResult.err("timeout", "oh"), 0.25))
     if ended:
         record.append(Told("1"))
-        record.append(Answered("2", Completion((Text("Done."),), "end_turn", "m", Usage(20, 5)), 1500))
+        record.append(Answered("2", Completion((Text("Done."),), "end_turn", "m", Usage(20, 5))))
         record.append(Ended("completed", 2))
 
 

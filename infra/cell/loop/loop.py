@@ -62,15 +62,6 @@ class RunResult(NamedTuple):
     """Of the last call, for MODEL_UNAVAILABLE."""
 
 
-class StepResult(NamedTuple):
-    """What came of one action."""
-
-    results: tuple[ToolResult, ...] = ()
-    """Of its calls, in order."""
-    reason: StopReason | None = None
-    """Why the run ends with it; None when it may go on."""
-
-
 class NotRecorded(Exception):
     """What the run does cannot be written down, and must be; says why."""
 
@@ -147,10 +138,10 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
     reason: StopReason | None = None
     try:
         if run_ctx.steps:
-            reason = _go_on(run_ctx).reason
+            reason = _go_on(run_ctx)
         while reason is None:
             reason = stop_reason(run_ctx.config, run_ctx.standing.progress, run_ctx.steps, run_ctx.seconds)
-            reason = reason or step(run_ctx, plan(run_ctx)).reason
+            reason = reason or step(run_ctx, plan(run_ctx))
     except ModelFailure as failure:
         return RunResult(StopReason.MODEL_UNAVAILABLE, run_ctx.text, run_ctx.steps, failure)
     except NotRecorded as problem:
@@ -163,14 +154,14 @@ def _until_it_ends(run_ctx: RunContext) -> RunResult:
     return RunResult(reason, run_ctx.text, run_ctx.steps)
 
 
-def _go_on(run_ctx: RunContext) -> StepResult:
+def _go_on(run_ctx: RunContext) -> StopReason | None:
     """Finish the step that another runner left, and do nothing of it twice."""
     standing = run_ctx.standing
     run_ctx.enter(RunState.PLAN)
     if standing.action is None:
         run_ctx.enter(RunState.OBSERVE)
         _tell(run_ctx)
-        return StepResult()
+        return None
     for number, call in enumerate(standing.calls, 1):
         if number not in standing.results:
             begun = number in standing.begun
@@ -183,33 +174,31 @@ def _go_on(run_ctx: RunContext) -> StepResult:
 def plan(run_ctx: RunContext) -> AssistantAction:
     """Ask the model what to do next. Raises ModelFailure, Interrupted."""
     run_ctx.enter(RunState.PLAN)
-    asked_at = run_ctx.seconds
     completion = run_ctx.conversation.ask(run_ctx.standing.messages, run_ctx.add)
-    taken_ms = round((run_ctx.seconds - asked_at) * 1000)
-    run_ctx.add(Answered(str(run_ctx.steps + 1), completion, taken_ms))
+    run_ctx.add(Answered(str(run_ctx.steps + 1), completion))
     action = run_ctx.standing.action or Respond("")
     run_ctx.text = action.text
     return action
 
 
-def step(run_ctx: RunContext, action: AssistantAction) -> StepResult:
-    """Do what the last reply asks for, and put what came of it into the conversation. Raises Interrupted."""
+def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
+    """Do what the last reply asks for, and put what came of it into the conversation. Gives why the run ends with it;
+    None when it may go on. Raises Interrupted."""
     if isinstance(action, Respond):
         if action.advice:
             run_ctx.enter(RunState.OBSERVE)
             _tell(run_ctx)
-            return StepResult()
+            return None
         if action.reason is StopReason.COMPLETED:
             run_ctx.enter(RunState.RESPOND)
-        return StepResult(reason=action.reason)
+        return action.reason
     run_ctx.enter(RunState.EXECUTE_TOOL)
     _carry_out(run_ctx, action.calls)
-    results = run_ctx.standing.done
-    if any(result.hands_over for result in results):
-        return StepResult(results, StopReason.HANDED_OVER)
+    if run_ctx.standing.hands_over:
+        return StopReason.HANDED_OVER
     run_ctx.enter(RunState.OBSERVE)
     _tell(run_ctx)
-    return StepResult(results)
+    return None
 
 
 def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> None:

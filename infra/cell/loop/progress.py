@@ -28,8 +28,6 @@ FAILURES = (
     "missing."
 )
 
-"""Shown of a command without output, to a model that acts by operations and to one that acts by tools."""
-
 
 class RunConfig(NamedTuple):
     """The bounds of a run."""

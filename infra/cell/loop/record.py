@@ -72,7 +72,6 @@ class Answered(_OfStep, frozen=True):
     """The model answered."""
 
     completion: Completion
-    duration_ms: int = 0
 
 
 class Acting(_OfStep, frozen=True):

@@ -89,9 +89,9 @@ def test_a_run_is_plan_and_step_in_turn() -> None:
     action: AssistantAction = plan(run_ctx)
     assert not isinstance(action, Respond)
     assert [(call.name, call.args) for call in action.calls] == [("bash", {"command": "a"})]
-    done = step(run_ctx, action)
-    assert (done.reason, [result.payload for result in done.results]) == (None, ["did a"])
+    assert step(run_ctx, action) is None
+    assert world.did == ["a"]
     assert run_ctx.state is RunState.OBSERVE
     assert plan(run_ctx) == Respond("Done.")
-    assert step(run_ctx, Respond("Done.")).reason is StopReason.COMPLETED
+    assert step(run_ctx, Respond("Done.")) is StopReason.COMPLETED
     assert (run_ctx.state, run_ctx.steps, run_ctx.text) == (RunState.RESPOND, 2, "Done.")

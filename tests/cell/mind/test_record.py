@@ -72,7 +72,7 @@ def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
     assert bench.events() == [], "a run that never began leaves nothing"
     record(Entered("1", RunState.PLAN))
     words = Completion((Text("I look first.\nThen more."),), "tool_use", "some-model", Usage(100, 5, 20, 3000))
-    record(Answered("1", words, 1000))
+    record(Answered("1", words))
     shown = ToolResult("fine\n[exit status 0]", facts={"exit": 0})
     record(Acted.of("1.1", ToolCall("1", "bash", {"command": f"curl {KEY}", "cwd": "src"}), shown, 0.842))
     record(Told("1", "…", "Also this.", "no"))
