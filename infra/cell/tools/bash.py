@@ -69,10 +69,11 @@ def bash_tool(
                 raise ToolError("the command is too long", "Write it into a file, and run that") from None
             raise
         facts: dict[str, Any] = {"stderr": ran.errors}
-        notes = []
+        notes, kept = list[str](), tuple[str, ...]()
         if ran.left_out:
-            kept, note = _kept(spill, ran.beginning)
-            facts |= {"truncated": True} | ({"artifact": kept} if kept else {})
+            is_whole = len(ran.beginning) < MOST_BYTES
+            kept, note = spill.noted(ran.beginning, "the whole" if is_whole else f"its first {MOST_BYTES} bytes")
+            facts |= {"truncated": True} | ({"artifact": kept[0]} if kept else {})
             notes.append(note)
         if ran.status is None:
             notes.append(f"ended after {seconds:g} s, with all in its session; what it wrote until then is above")
@@ -80,19 +81,10 @@ def bash_tool(
             facts["exit"] = ran.status if ran.status >= 0 else 128 - ran.status
         facts |= {"notes": notes} if notes else {}
         result = ToolResult(ran.output) if ran.status is not None else ToolResult.err("timeout", ran.output)
-        return result._replace(artifacts=tuple(filter(None, (facts.get("artifact"),))), facts=facts)
+        return result._replace(artifacts=kept, facts=facts)
 
     # Not tried again: a command that met an error on its way may have begun. It ends by itself, with what it wrote.
     return Tool(NAME, Bash, act, round((most_seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
-
-
-def _kept(spill: Spill, whole: bytes) -> tuple[str, str]:
-    """The path of an output whose two ends are shown, and words for it; a full disk costs no result."""
-    try:
-        path = spill.keep(whole)
-    except OSError as error:
-        return "", f"the rest could not be kept: {error.strerror}"
-    return path, f"{'the whole' if len(whole) < MOST_BYTES else f'its first {MOST_BYTES} bytes'}: {path}"
 
 
 def environment(web_socket: str = "", at: Position | None = None) -> dict[str, str]:

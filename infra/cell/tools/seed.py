@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from infra.cell.interruption import Interruption
-from infra.cell.tools.bash import Bash, bash_tool
-from infra.cell.tools.files import DeleteFile, EditFile, ReadFile, WriteFile, file_tools
-from infra.cell.tools.hop import Bootstrap, Rollback, hop_tools
-from infra.cell.tools.tool import Args, Gate, Position, Tool, Toolbox
-from infra.cell.tools.web import FetchPage, WebSearch, web_tools
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.hop import hop_tools
+from infra.cell.tools.tool import Gate, Position, Tool, Toolbox
+from infra.cell.tools.web import web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
 OUTSIDE = ("/agent", "/tmp")  # noqa: S108 - the agent's own, in its container
-SEED_ARGS: Final[Mapping[str, type[Args]]] = {
-    "read_file": ReadFile,
-    "write_file": WriteFile,
-    "edit_file": EditFile,
-    "delete_file": DeleteFile,
-    "bash": Bash,
-    "fetch_page": FetchPage,
-    "web_search": WebSearch,
-    "bootstrap": Bootstrap,
-    "rollback": Rollback,
-}
 
 
 def seed_tools(

@@ -41,11 +41,6 @@ def as_kept(output: bytes) -> bytes:
     return redacted_bytes(output)[:MOST_BYTES]
 
 
-def path_of(kept: bytes) -> str:
-    """Where this is kept, from the checkout."""
-    return f"{OUTPUTS}/{hashlib.sha256(kept).hexdigest()[:16]}.txt"
-
-
 class Spill:
     """The last outputs of one checkout."""
 
@@ -57,7 +52,7 @@ class Spill:
         """Write it down, unless it is there; gives the path from the checkout. Raises OSError."""
         os.makedirs(self._directory, exist_ok=True)
         kept = as_kept(output)
-        path = path_of(kept)
+        path = f"{OUTPUTS}/{digest_of(kept)[:16]}.txt"
         whole = os.path.join(self._checkout, path)
         if os.path.isfile(whole):
             os.utime(whole)
@@ -65,6 +60,14 @@ class Spill:
             self._make_room(len(kept))
             RedactedFile(whole).replace(kept)
         return path
+
+    def noted(self, output: bytes, what: str) -> tuple[tuple[str, ...], str]:
+        """The same, with words for it; a full disk costs no result."""
+        try:
+            path = self.keep(output)
+        except OSError as error:
+            return (), f"the rest could not be kept: {error.strerror}"
+        return (path,), f"{what}: {path}"
 
     def keep_image(self, content: bytes) -> dict[str, Any]:
         """The same of an image, which is not cut; gives what is known of it. Raises OSError."""

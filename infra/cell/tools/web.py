@@ -13,7 +13,7 @@ from infra.cell.tools.spill import Spill
 from infra.cell.tools.tool import Args, Position, SideEffect, Tool
 from infra.shared.door import Failure
 from infra.shared.text import counted
-from infra.shared.web import MOST_CHARS, Fetch, Page, Search, SearchResults
+from infra.shared.web import MOST_CHARS, Fetch, Search
 
 LEAST_CHARS, USUAL_CHARS = 200, 10_000
 TIMEOUT_MS = 180_000
@@ -52,17 +52,20 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         try:
             page = web.fetch(Fetch(given.url, given.raw, most, at.run, str(at.step)))
         except Refused as refused:
-            return failed("fetch_page", refused.failure)
-        kept, note = kept_whole(spill, page)
-        facts = {"truncated": True} if page.whole else {}
-        return ToolResult(shown(page, note), artifacts=kept, facts=facts)
+            return _failed("fetch_page", refused.failure)
+        # What the page wrote stands in its frame alone; around it are numbers.
+        text = f"HTTP {page.status}, {counted(page.size, 'byte')}\n{page.text}"
+        if not page.whole:
+            return ToolResult(text)
+        kept, note = spill.noted(page.whole.encode(), "the whole, each line of it marked 'web| '")
+        return ToolResult(text, artifacts=kept, facts={"truncated": True, "notes": [note]})
 
     def web_search(given: WebSearch, seconds: float) -> ToolResult:
         try:
             found = web.search(Search(given.query, at.run, str(at.step)))
         except Refused as refused:
-            return failed("web_search", refused.failure)
-        return ToolResult(shown_results(found))
+            return _failed("web_search", refused.failure)
+        return ToolResult(f"{counted(found.results, 'result')}\n{found.text}")
 
     return (
         Tool("fetch_page", FetchPage, fetch_page, TIMEOUT_MS, SideEffect.EXECUTE),
@@ -70,27 +73,6 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
     )
 
 
-def kept_whole(spill: Spill, page: Page) -> tuple[tuple[str, ...], str]:
-    """The file that holds what is not shown, and words for it; a full disk costs no page."""
-    if not page.whole:
-        return (), ""
-    try:
-        path = spill.keep(page.whole.encode())
-    except OSError as error:
-        return (), f"[the rest could not be kept: {error.strerror}]"
-    return (path,), f"[the whole, each line of it marked 'web| ': {path}]"
-
-
-def shown(page: Page, note: str) -> str:
-    """What the page wrote stands in its frame alone; around it are numbers."""
-    about = f"HTTP {page.status}, {counted(page.size, 'byte')}"
-    return "\n".join(filter(None, (about, page.text, note)))
-
-
-def shown_results(found: SearchResults) -> str:
-    return f"{counted(found.results, 'result')}\n{found.text}"
-
-
-def failed(tool: str, error: Failure) -> ToolResult:
+def _failed(tool: str, error: Failure) -> ToolResult:
     result = ToolResult.err(DETAILS.get(error.type, "unavailable"), f"{tool}: {error.message}", error.hint)
     return result._replace(retriable=error.retriable)

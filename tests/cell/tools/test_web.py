@@ -54,7 +54,7 @@ def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStan
     door.answer = PAGE._replace(whole=whole)
     result = call(door, "fetch_page", url="https://a.example/b", max_chars=200, raw=True)
     [path] = result.artifacts
-    assert result.payload.endswith(f"⟦end of web {NONCE}⟧\n[the whole, each line of it marked 'web| ': {path}]")
+    assert result.shown.endswith(f"⟦end of web {NONCE}⟧\n[the whole, each line of it marked 'web| ': {path}]")
     assert Path(os.path.dirname(door.path), path).read_text() == whole
     assert (door.asked[0]["max_chars"], door.asked[0]["raw"]) == (200, True)
 
@@ -65,7 +65,7 @@ def test_a_full_disk_costs_no_page(door: WebDoorStandIn, tmp_path: Path) -> None
     door.answer = PAGE._replace(whole=framed("web| A long page"))
     result = call(door, "fetch_page", url="https://a.example/b")
     assert result.ok
-    assert result.payload.endswith("[the rest could not be kept: Not a directory]")
+    assert result.shown.endswith("[the rest could not be kept: Not a directory]")
 
 
 def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
@@ -129,7 +129,7 @@ def test_the_same_in_a_shell(door: WebDoorStandIn, tmp_path: Path) -> None:
     assert door.asked[1] == {"do": "search", "query": "kettles that boil", "run": "run-1", "step": "7"}
     door.answer = Failure("policy_denied", "no such host for you", hint="use another")
     refused = shell(door, "minifram-web fetch http://a.example", tmp_path)
-    assert refused == "[stderr]\nminifram-web: policy_denied: no such host for you; use another\n[exit status 1]"
+    assert refused == "[stderr]\nminifram-web: policy_denied: no such host for you. use another\n[exit status 1]"
 
 
 def test_what_a_shell_is_not_shown_is_kept_in_the_checkout(door: WebDoorStandIn, tmp_path: Path) -> None:
