@@ -16,7 +16,7 @@ from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
-SETTINGS = "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
+SETTINGS = "timing: {rehearse: false, quick: true, grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
 GOOD = "serve()"
 WAYS = {
     "cannot be imported": "import no_such_module",
@@ -141,7 +141,7 @@ def test_a_main_of_the_pm_s_leads_at_once_and_one_that_was_reverted_no_more(make
 @pytest.mark.fault("F38", "F52")
 def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -> None:
     """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
-    agent = make_agent("import no_such_module", SETTINGS)
+    agent = make_agent("import no_such_module", SETTINGS.replace("quick: true, ", ""))  # this runner asks the doors
     agent.start()
     state = level(agent, "safe mode")
     assert state.main.id == state.pins[0].version

@@ -297,7 +297,7 @@ def test_nobody_outlives_a_killed_watcher(make_agent: MakeAgent) -> None:
     their sockets free; what had gone away from the runner ends at the next start, which carries out what was asked for
     meanwhile."""
     away = "print(subprocess.Popen(['sleep', '300'], start_new_session=True).pid, file=open('logs/away', 'w'))\nserve()"
-    agent = make_agent(away)
+    agent = make_agent(away, "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 5}\n")
     agent.branch("better", "serve()")
     watcher = agent.start()
     agent.serving()
