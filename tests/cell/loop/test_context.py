@@ -20,7 +20,7 @@ from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolUse, Usage, to_plain
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.records import as_lines
-from tests.cell.loop.replies import calls, results, says, texts
+from tests.cell.loop.replies import Reply, calls, results, says, texts
 from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
@@ -160,7 +160,15 @@ def words_of(summed: Compacted) -> str:
     return block.text
 
 
-BAD = {
+def fails(kind: str) -> Callable[[Request], Completion]:
+    def fail(request: Request) -> Completion:
+        raise ModelFailure(kind, "as the test wants it")
+
+    return fail
+
+
+BAD: dict[str, Reply] = {
+    "was not to be had": fails("unavailable"),
     "called for a tool": calls(ToolUse("1", "give", {}), text="I will."),
     "was empty": says("  "),
     "was cut": says("It began", MAX_TOKENS),
@@ -172,7 +180,8 @@ BAD = {
 def test_for_a_reply_that_is_no_summary_the_record_speaks(problem: str) -> None:
     """Each call and the first line of what came of it. Nothing is run."""
     model = Worker(40, length=10, say=2000)
-    model.summary = lambda request: BAD[problem]
+    bad = BAD[problem]
+    model.summary = bad if callable(bad) else lambda request: bad
     outcome, seen = run(model, 20_000, steps=38)
     [summed] = of(Compacted, seen)
     assert outcome.reason is StopReason.MAX_STEPS
@@ -197,25 +206,6 @@ def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> No
     assert words.endswith("-> error: 999")
     assert len(words.splitlines()) == context.RECORD_LINES + 4
     assert len(words) < context.SUMMARY_CHARS
-
-
-def fails(kind: str) -> Callable[[Request], Completion]:
-    def fail(request: Request) -> Completion:
-        raise ModelFailure(kind, "as the test wants it")
-
-    return fail
-
-
-def test_a_model_that_cannot_be_reached_for_a_summary_costs_no_conversation() -> None:
-    """The record serves; where there is no money left, there is none for going on, either."""
-    model = Worker(40, length=10, say=2000)
-    model.summary = fails("unavailable")
-    outcome, seen = run(model, 20_000, steps=38)
-    assert outcome.reason is StopReason.MAX_STEPS
-    assert [summed.answer is not None for summed in of(Compacted, seen)] == [False]
-    model = Worker(40, length=10, say=2000)
-    model.summary = fails("budget_exhausted")
-    assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE
 
 
 @pytest.mark.fault("F75")
@@ -245,6 +235,9 @@ def test_what_no_summary_mends_ends_the_run() -> None:
     outcome, seen = run(model, 1_000_000)
     assert outcome.reason is StopReason.COMPLETED, "its results are in the summaries alone"
     assert [summed.answer is not None for summed in of(Compacted, seen)] == [False, True]
+    model = Worker(40, length=10, say=2000)
+    model.summary = fails("budget_exhausted")
+    assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE, "there is no money for going on, either"
 
 
 def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:

@@ -139,21 +139,6 @@ def test_no_other_file_is_sent_than_what_was_kept(tmp_path: Path, path: str) -> 
     assert sent(tmp_path, Message("user", (Image("image/png", path),))).images == ()
 
 
-def test_an_image_is_read_from_its_file_once(box: Toolbox, tmp_path: Path) -> None:
-    """What the provider was sent it is sent again, so that it can cache it; the record's file may go meanwhile."""
-    message = told(ByTools(), *read(box))
-    model = Canned([says("ok")] * 3)
-    ask = with_images(model, str(tmp_path))
-    request = OPENING._replace(messages=(*OPENING.messages, message))
-    ask(request)
-    (path,) = (tmp_path / "logs/outputs").iterdir()
-    path.unlink()
-    ask(request)
-    ask(OPENING)
-    assert [len(each.images) for each in model.requests] == [1, 1, 0]
-    assert model.requests[0] == model.requests[1]
-
-
 def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: Path) -> None:
     """It would refuse every later request as well. Newer ones are shown; a failure of another kind is no refusal."""
 
