@@ -60,7 +60,7 @@ def work(cell: Cell) -> int:
 
         return hop.prove_and_hand_over(cell)
 
-    from infra.cell.runner.work import until_handed_over
+    from infra.cell.life.live import until_handed_over
 
     return until_handed_over(cell)
 

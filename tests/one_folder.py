@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-KEPT = ("shared/__init__.py", "cell/protocol/fuzz.py", "cell/protocol/test_fuzz.py", "cell/runner/__init__.py")
+KEPT = ("shared/__init__.py", "cell/protocol/fuzz.py", "cell/protocol/test_fuzz.py", "cell/run/__init__.py")
 """Of the tests that agents are born with; what the demo adds lies in the last one's folder."""
 
 

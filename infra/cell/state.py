@@ -13,11 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from infra.cell.log import Log
+from infra.cell.waits import Wait
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"
 MOST_BYTES = 16 << 20
+MOST_WAITS = 200
 
 
 class UnsentReport(msgspec.Struct, frozen=True):
@@ -45,10 +47,10 @@ class Explored(msgspec.Struct, frozen=True):
 class Memory(msgspec.Struct, frozen=True):
     unsent: tuple[UnsentReport, ...] = ()
     """Oldest first."""
-    awaiting: str = ""
-    """SHA-256 of the Directives with which work waits for an answer of the PM."""
-    awaiting_at: str = ""
-    """Where main was then."""
+    main: str = ""
+    """Where main was at the last look: what the PM has pushed since is news."""
+    waits: dict[str, Wait] = {}
+    """What waits, by the id of the work."""
     inbox_told: str = ""
     """SHA-256 of the problems with the inbox that were reported last."""
     explored_on: str = ""
@@ -80,6 +82,11 @@ class State:
         """Remember that a run of exploration begins, or how long it took."""
         others = tuple(each for each in self.explored(day) if each.question != run.question)
         return self.change(explored_on=day, explored=(*others, run))
+
+    def waits_for(self, key: str, wait: Wait) -> bool:
+        """Remember how this waits."""
+        others = {name: each for name, each in self.memory.waits.items() if name != key}
+        return self.change(waits=dict([*others.items(), (key, wait)][-MOST_WAITS:]))
 
     def save(self) -> bool:
         """Write what the disk has not taken yet."""

@@ -69,6 +69,10 @@ class Wakes:
                     return True
         return False
 
+    def is_quiet(self, seconds: float) -> bool:
+        """Whether main stays where it is for so long. Raises Interrupted."""
+        return not self.sleep(time.time() + seconds)
+
     def has_returned(self) -> bool:
         """Whether the door was away and is back, since this was asked last: another watcher may have brought it."""
         found, self._has_returned = self._has_returned, False

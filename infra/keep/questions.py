@@ -35,6 +35,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     """Where the runner ran, as it says."""
     asked_at: str
+    work: str = ""
+    """The directive or task that it was asked for, as the runner says."""
 
     def is_about(self, tool: str, given: Mapping[str, Any]) -> bool:
         """Whether this is the call that was asked about: the only place that compares calls."""

@@ -54,6 +54,8 @@ class Ask(DoorRequest, frozen=True):
     why: str
     branch: Branch
     commit: Commit
+    work: Annotated[str, Meta(max_length=100)] = ""
+    """The directive or task that the run is for, as the runner says: with its end the question is over."""
 
 
 class Examine(DoorRequest, frozen=True):

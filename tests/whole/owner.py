@@ -20,11 +20,11 @@ POLITER = """
 git checkout -q -b politer
 python - <<'END'
 from pathlib import Path
-path = Path("infra/cell/runner/run.py")
+path = Path("infra/cell/work/report.py")
 text = path.read_text()
-call = "        _report(context, result, directives.tasks, approvals.lines, seen.commit)\\n"
-assert text.count(call) == 1
-path.write_text(text.replace(call, call.replace("result", 'result._replace(text=result.text + " Thank you.")')))
+said = 'return Report(f"done: {work.subject}", text, '
+assert text.count(said) == 1
+path.write_text(text.replace(said, said.replace(" text,", ' text + " Thank you.",')))
 END
 git commit -qam "life: a report ends with a thank you"
 git push -q -u origin politer

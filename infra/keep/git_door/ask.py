@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from infra.keep import questions
 from infra.keep.git_door.context import DoorContext, later, refused
@@ -57,10 +57,10 @@ def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> Quest
         raise later(f"the PM could not be asked: {error}") from None
 
 
-def close_questions(context: DoorContext) -> None:
-    """The work is done: its questions are over, and an answer to them answers nothing any more."""
+def close_questions(context: DoorContext, works: Container[str]) -> None:
+    """These works are done: their questions are over, and an answer to them answers nothing any more."""
     try:
-        _remove(context, _held(context))
+        _remove(context, [id for id, question in _held(context).items() if question.work in works])
     except OSError as error:
         context.log.error("approvals.not_closed", reason=str(error))
 
@@ -92,6 +92,7 @@ def _new(context: DoorContext, request: Ask) -> Question:
         branch=request.branch,
         commit=request.commit,
         asked_at=timestamp(context.wall_seconds()),
+        work=request.work,
     )
     questions.record(context.places.questions, question)
     context.log.info("approval.asked", id=question.id, tool=question.tool)

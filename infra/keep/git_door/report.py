@@ -65,7 +65,7 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
         context.log.warning("report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000))
         raise later(f"the report could not be written onto main: {error}") from None
     if ends_work or ends_task:  # what comes now belongs to the next work; the report is on main whatever happens here
-        close_questions(context)
+        close_questions(context, (*request.ticks, *request.tasks, ""))
         context.record.work_done()
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)

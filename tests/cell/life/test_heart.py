@@ -13,7 +13,6 @@ from infra.cell.cell import Cell as RunnersCell
 from infra.cell.interruption import Interruption
 from infra.cell.life import hop
 from infra.cell.life.start import SLACK_SECONDS
-from infra.cell.runner import run
 from infra.cell.wakes import LONGEST_WAIT_SECONDS
 from infra.keep.services.hearts import Beat, Heartbeat
 from infra.shared.conversation import Completion, Request
@@ -21,6 +20,7 @@ from infra.shared.heart import Heart
 from infra.shared.requests import Examination
 from tests.cell.cell import Cell, limits
 from tests.cell.doors import Examines
+from tests.cell.life.days import one_run
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 
@@ -83,10 +83,9 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     context, heart = recorded(
         cell.context(model_of(looks, says("done")), limits=limits(run_seconds=25, bash_seconds=2000))
     )
-    page = context.page.look()
     heart.beats.clear()
 
-    run.work_on(context, page, page.open, None, look_back=False)
+    one_run(context)
 
     assert seen == ["asking the model"]
     in_turn = [word for word, _ in itertools.groupby(heart.words())]

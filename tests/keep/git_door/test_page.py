@@ -44,7 +44,9 @@ class Desk:
         self.questions = world.places.questions
 
     def put(self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1") -> QuestionState:
-        return ask(self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20))
+        return ask(
+            self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20, "0123abcd")
+        )
 
     def asks(self, **given: Any) -> QuestionState:
         return self.put(given=given)
@@ -111,7 +113,7 @@ def test_an_answer_is_for_one_asking(desk: Desk) -> None:
         elif over == "strike":
             desk.edit(lambda page, line=line: page.replace(line, f"- ~~{line[6:]}~~"))  # type: ignore[misc]
         else:
-            close_questions(desk.world)
+            close_questions(desk.world, ("0123abcd",))
     assert desk.asks().state == "waiting"
     assert len(ids) == 3
     assert len(os.listdir(desk.questions)) == 1

@@ -1,0 +1,55 @@
+"""The directives of the page, in their order, each a run of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from infra.cell.cell import Cell
+from infra.cell.page import PageSeen
+from infra.cell.report_titles import validated
+from infra.cell.tools.hop import fetch_all
+from infra.cell.work import report
+from infra.cell.work.tasks import Tasks
+from infra.cell.work.work import Over, Report, Work
+from infra.shared import comms
+from infra.shared.branches import MAIN
+from infra.shared.comms import Directive
+from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.text import first_line
+
+
+def work_on(directive: Directive) -> Work:
+    text = directive.text
+    return Work(directive.id, first_line(text), text, text, ticks=(directive.id,))
+
+
+class Directives:
+    def __init__(self, cell: Cell, tasks: Tasks) -> None:
+        self._cell, self._tasks = cell, tasks
+
+    def open(self, seen: PageSeen) -> Iterator[Work]:
+        return map(work_on, self._tasks.without_answers(seen.open))
+
+    def begin(self, work: Work, run: str) -> None:
+        """Nothing is noted: the page says what is open."""
+
+    def news(self, work: Work, seen: PageSeen) -> tuple[str, Work]:
+        if not work.ticks or work.id in {each.id for each in seen.open}:
+            return "", work
+        words = (
+            f"The PM has taken back or changed the directive {work.id}, which this run is for: end your turn with a "
+        )
+        return f"{words}short report of how far you came.", work._replace(ticks=())
+
+    def end(self, work: Work, over: Over) -> Report | None:
+        self._tasks.rest()
+        return report.of(work, over)
+
+
+def awaits_review(git: Git, document: str, branch: str) -> bool:
+    """Whether origin has this branch, main does not, and the keep has found it good. Raises GitError."""
+    fetch_all(git)
+    tip = resolve_commit(git, f"refs/remotes/origin/{branch}")
+    if tip is None or git.ok("merge-base", "--is-ancestor", tip, f"refs/remotes/origin/{MAIN}"):
+        return False
+    return any(validated(branch, tip, "") in each.partition("\n")[0] for each in comms.reports(document))

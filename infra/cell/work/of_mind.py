@@ -1,0 +1,93 @@
+"""What a run tells of itself to the mind, which knows nothing of runners."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infra.cell.actions import DENIED
+from infra.cell.cell import Cell
+from infra.cell.clone_git import CloneGit
+from infra.cell.doors import Keep, Refused
+from infra.cell.mind.mind import MindContext
+from infra.cell.mind.thresholds import Thresholds
+from infra.cell.policy.gate import gate_of
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.tool import Toolbox, Verdict
+from infra.shared.branches import MAIN
+from infra.shared.door import DoorAway
+from infra.shared.paths import PAGE
+from infra.shared.repository.tip import read_file
+from infra.shared.requests import Recorded, TaintedBy
+
+
+class WebReads:
+    """Of one run."""
+
+    def __init__(self, keep: Keep, began: float | None = None) -> None:
+        self.began = time.time() if began is None else began
+        """When the run began; a resumed one as well."""
+        self._keep = keep
+
+    def origins(self) -> tuple[str, ...]:
+        """Whose text the run was served. Raises OSError when the keep does not say."""
+        return self._ask().origins
+
+    def is_tainted(self) -> bool:
+        """Whether the agent is, by this run or an earlier one. Raises OSError when the keep does not say."""
+        return self._ask().is_tainted
+
+    def _ask(self) -> TaintedBy:
+        try:
+            return self._keep.taint(max(0.0, self.began))
+        except (Refused, DoorAway) as error:
+            raise OSError(f"whether the web was read cannot be told: {error}; try again later") from None
+
+
+def mind_context(context: Cell, reads: WebReads | None = None) -> MindContext:
+    """`reads`: of the run; without one, from now on."""
+    places = context.boot.places
+    reads = reads or WebReads(context.keep)
+    return MindContext(
+        places=places,
+        git=CloneGit(places.mind, places, context.boot.remote_url),
+        remote_url=context.boot.remote_url,
+        thresholds=Thresholds(),
+        exploration_usd=context.boot.exploration_usd,
+        note=context.log.info,
+        ask=context.ask,
+        origins=reads.origins,
+        is_tainted=reads.is_tainted,
+        record=functools.partial(_recorded, context.keep),
+        page=lambda: read_file(context.git, f"refs/remotes/origin/{MAIN}", PAGE) or "",
+        now=time.time,
+        interruption=context.interruption,
+        toolbox_in=lambda directory: _toolbox(context, directory),
+    )
+
+
+def _recorded(keep: Keep, events: Sequence[dict[str, Any]]) -> Recorded:
+    """Raises OSError; what the keep refuses, too, waits: it may be a keep of another version."""
+    try:
+        return keep.record(events)
+    except Refused as no:
+        raise OSError(str(no)) from None
+
+
+def _toolbox(context: Cell, directory: str) -> Toolbox:
+    """bash and the file tools, in a directory of its own; nobody is there to be asked."""
+    limits, notice = context.boot.limits, context.log
+    gate = gate_of(context.boot.policy, directory, _nobody)
+    bash = bash_tool(directory, limits.bash_seconds, limits.output_chars, context.interruption)
+
+    def on_bug(error: BaseException) -> None:
+        notice.error("act.broken", exc_info=error)
+
+    return Toolbox((*file_tools(directory, limits.output_chars), bash), gate, on_bug)
+
+
+def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
+    return Verdict(False, f"the PM would be asked ({why}), and is not asked in maintenance", DENIED, (DENIED,))

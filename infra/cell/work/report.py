@@ -1,0 +1,70 @@
+"""What the PM is told of a run that is over."""
+
+from __future__ import annotations
+
+from infra.cell.cell import Cell
+from infra.cell.doors import ModelFailure
+from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES
+from infra.cell.loop.ways import BROKEN_REPLIES
+from infra.cell.page import PageSeen
+from infra.cell.run_states import StopReason
+from infra.cell.waits import MOST_TRIES, words_on
+from infra.cell.work.work import Over, Report, Work
+from infra.shared import comms
+
+_WHY_STOPPED = {
+    StopReason.MAX_STEPS: "it used up its {steps} steps (limits.run_steps)",
+    StopReason.MAX_WALL_TIME: "it used up its time (limits.run_seconds)",
+    StopReason.MAX_TOKENS: f"its replies were cut {BROKEN_REPLIES} times in a row; smaller pieces or a higher "
+    "model.max_tokens help",
+    StopReason.INVALID_REPLIES: "its replies asked for acts in a form that cannot be carried out, or ended without a "
+    "report",
+    StopReason.REFUSAL: "the model refused to go on",
+    StopReason.NO_OP_LOOP: f"{IDLE_TO_END} steps in a row only repeated calls of the run, with the same results",
+    StopReason.MAX_FAILURES: f"{MAX_FAILURES} calls in a row failed",
+    StopReason.POLICY_DENIED: f"in {DENIED_TO_END} steps in a row, the policy denied every call",
+    StopReason.AWAITING_APPROVAL: "a call waits for your approval",
+    StopReason.NOT_RECORDED: "what it did could not be written into the mind's events",
+}
+_WHAT_TO_DO = {
+    "authentication": "The provider refuses the API key: set a valid one and restart the agent.",
+    "budget_exhausted": "Raise budget.daily_usd in minifram.yaml and restart the agent: it "
+    "goes on at once; or wait for the next UTC day.",
+    "context_overflow": "The page alone is too long for the model: prune COMMS.md, or lower model.max_tokens.",
+    "invalid_request": "The provider calls the request wrong: see model.name in minifram.yaml, and logs/errors.log.",
+}
+_WAIT = "The run keeps its place and is tried again at each tick; 'minifram doctor' looks at the way to the model."
+
+
+def of(work: Work, over: Over) -> Report | None:
+    """None for one that goes on: in another version, or when there is a model."""
+    result, wait = over.result, over.wait
+    if wait.is_review:
+        then = f"It stays open, and goes on when you have decided about the branch ('minifram review {wait.branch}')."
+        return Report(f"waits ({wait.why}): {work.subject}", f"{then}\n\n{result.text}", about=work.ticks)
+    if result.reason is StopReason.COMPLETED:
+        text = result.text or "The model ended its turn without a word."
+        return Report(f"done: {work.subject}", text, (*work.ticks, *over.answers))
+    if result.reason not in _WHY_STOPPED:
+        return None
+    why = _WHY_STOPPED[result.reason].format(steps=result.steps)
+    # No two titles since the PM's word are the same, which the keep would take for one trouble.
+    title = f"{wait.why}, try {wait.tries} of {MOST_TRIES}" if wait.is_counted and wait.tries > 1 else wait.why
+    return stopped(work, title, f"The run ended because {why}. {words_on(wait)}\n\n{result.text}")
+
+
+def stopped(work: Work, why: str, text: str) -> Report:
+    return Report(f"stopped ({why}): {work.subject}", text, about=work.ticks)
+
+
+def without_model(cell: Cell, failure: ModelFailure, seen: PageSeen, work: Work, tries: int) -> Report | None:
+    """An exhausted budget is told once a day, another failure once while it goes on: by then the run has waited for
+    what may pass, and for the rest there is nothing to wait for."""
+    why = f"model {failure.type}"
+    if failure.type == "budget_exhausted":
+        why = f"{why} on {cell.now()[:10]}"
+        if f"stopped ({why})" in seen.document:
+            return None
+    elif tries > 1 or f"stopped ({why})" in "".join(comms.reports(seen.document)[-1:]).partition("\n")[0]:
+        return None
+    return stopped(work, why, f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}")

@@ -1,0 +1,110 @@
+"""What a run is for, where it comes from, and which is the next: the first of the sources' that does not wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import NamedTuple, Protocol
+
+from infra.cell.loop.loop import RunResult
+from infra.cell.mind.tasks import TaskEvidence
+from infra.cell.page import PageSeen
+from infra.cell.waits import MODEL, Table, Wait, is_due
+from infra.cell.work.of_mind import WebReads
+from infra.shared.conversation import TASK
+
+
+class Work(NamedTuple):
+    """What a run is for."""
+
+    id: str
+    """Of a directive, eight hexadecimal digits; `TASK-001`; `Q-0001`."""
+    subject: str
+    """One line, for people."""
+    words: str
+    """As the model reads them."""
+    pm_words: str = ""
+    """What of them is the PM's: neither ours, nor a question of the agent's own."""
+    digest: str = ""
+    label: str = TASK
+    ticks: tuple[str, ...] = ()
+    """Directives that are done with it."""
+
+    @property
+    def is_directive(self) -> bool:
+        """It stands on the page, which the model reads."""
+        return self.id in self.ticks
+
+
+class Over(NamedTuple):
+    """A run that is over, for the source of its work."""
+
+    run: str
+    result: RunResult
+    wait: Wait
+    """What follows."""
+    did: Callable[[], TaskEvidence]
+    """What it did, by its record and by git."""
+    reads: WebReads
+    answers: tuple[str, ...] = ()
+    """Directives that answered its questions."""
+
+
+class Report(NamedTuple):
+    title: str
+    """Behind the version."""
+    text: str
+    ticks: tuple[str, ...] = ()
+    """Directives that are done."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of the inbox that are done."""
+    about: tuple[str, ...] = ()
+    """Directives that stay open."""
+
+
+class WorkSource(Protocol):
+    """Of work. Its methods raise GitError and OSError, but `end`."""
+
+    def open(self, seen: PageSeen) -> Iterable[Work]:
+        """What there is to do, in its order."""
+        ...
+
+    def begin(self, work: Work, run: str) -> None:
+        """A run on it begins. Never raises."""
+        ...
+
+    def news(self, work: Work, seen: PageSeen) -> tuple[str, Work]:
+        """What the PM has done to the work meanwhile, and the work as it is now."""
+        ...
+
+    def end(self, work: Work, over: Over) -> Report | None:
+        """What the PM is told of the run. Never raises."""
+        ...
+
+
+def wait_of(table: Table, work: Work) -> Wait:
+    """How this work waits; with other words it is other work."""
+    found = table.get(work.id)
+    return found if found and found.digest == work.digest else Wait(digest=work.digest)
+
+
+def may_begin(table: Table, work: Work, now: float, tick: float) -> bool:
+    """Neither it waits, nor the model, nor what its label may use."""
+    keys = (MODEL, work.label, work.label.partition("/")[0])
+    return all(is_due(wait, now, tick) for wait in (wait_of(table, work), *(table.get(key, Wait()) for key in keys)))
+
+
+def next_work(
+    sources: Iterable[WorkSource], seen: PageSeen, table: Table, underway: Collection[str], now: float, tick: float
+) -> tuple[tuple[Work, WorkSource] | None, list[tuple[str, Wait]]]:
+    """The first work that may begin, and what stands before it and waits. `underway`: what is done, though the page may
+    not say so yet. Raises GitError, OSError."""
+    waiting = list[tuple[str, Wait]]()
+    for source in sources:
+        for work in source.open(seen):
+            if work.id in underway:
+                continue
+            if may_begin(table, work, now, tick):
+                return (work, source), waiting
+            wait = wait_of(table, work)
+            waiting.append((work.subject, table.get(MODEL, wait) if is_due(wait, now, tick) else wait))
+    return None, waiting

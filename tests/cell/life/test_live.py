@@ -1,0 +1,401 @@
+"""A life on main, in the test's own thread."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+from infra.cell.page import Page
+from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
+from infra.shared.exit_codes import Exit
+from infra.shared.paths import LIFE_FILE
+from infra.shared.policy import Policy
+from infra.shared.repository.git import Git
+from tests.cell.cell import Cell, limits, read, write
+from tests.cell.doors import Refusal
+from tests.cell.life.days import AGAIN, DOORS, TICK, Story, lives, one_day
+from tests.cell.loop.replies import bash, calls, results, says, texts
+from tests.cell.mind.test_skills import PATH, SKILL
+
+ASKS = Policy("ask", "deny", ())
+NO = says("No.", REFUSAL)
+SHORT = limits(work_seconds=0.05)
+
+
+def waits(cell: Cell) -> str:
+    return str(json.loads(read(f"{cell.checkout}/{LIFE_FILE}"))["waits"])
+
+
+def asked(cell: Cell) -> int:
+    return len(cell.model.requests)
+
+
+def test_each_directive_is_a_run_a_report_and_a_tick_of_its_own(cell: Cell) -> None:
+    """Also one that joins a run, which is told of it; what was open before the start is done at the start, and with
+    nothing open no model is asked."""
+
+    def joins(request: Request) -> Completion:
+        cell.tell("third thing")
+        return calls(bash("true"))
+
+    def told(request: Request) -> Completion:
+        assert "third thing" in texts(request)[0]
+        return says("One.")
+
+    cell.tell("first thing")
+    cell.tell("second thing")
+    cell.model.replies += [joins, told, says("Two."), says("Three.")]
+    one_day(cell, lambda: cell.pm_changes({"src/other.md": "of the PM's\n"}, "another push"))
+
+    titles = [report.split(" done: ")[1].split("\n")[0] for report in cell.reports()]
+    assert titles == ["first thing", "second thing", "third thing"]
+    assert [report.split("\n")[-1] for report in cell.reports()] == ["One.", "Two.", "Three."]
+    assert cell.open() == []
+    assert asked(cell) == 4
+    assert os.path.exists(f"{cell.checkout}/src/other.md"), "the checkout follows main"
+
+
+def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
+    def last_answer(request: Request) -> Completion:
+        cell.tell("second thing")
+        return says("First done.")
+
+    def at_last(request: Request) -> Completion:
+        assert cell.open() == ["second thing"]
+        return says("Second done.")
+
+    cell.tell("first thing")
+    cell.model.replies += [last_answer, at_last]
+    one_day(cell)
+    assert cell.reported("Second done.")
+    assert cell.open() == []
+
+
+@pytest.mark.fault("F76")
+def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:
+    """A directive that names a ticket, too; neither ticks nor another life begin a fourth, any push of the PM's does.
+    Other directives do not wait for it."""
+    cell.model.at_last = lambda request: (
+        NO if "## Your work\n\n- 3c9f406e" in results(request)[0].content else says("Done.")
+    )
+    cell.tell("Task PROJ-17: do it")
+    cell.tell("another thing")
+
+    def story() -> Story:
+        assert cell.reported("done: another thing")
+        while asked(cell) < 4:
+            yield TICK
+        yield TICK
+        assert "waits for your word" in waits(cell)
+
+    def another_life() -> Story:
+        yield TICK
+        assert asked(cell) == 4
+        cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+        yield AGAIN
+        assert waits(cell) == ""
+
+    lives(cell, story(), limits=SHORT)
+    stopped = [report for report in cell.reports() if "stopped (refusal" in report]
+    assert [f"This was try {nth} of 3" in report for nth, report in enumerate(stopped, 1)] == [True] * 3
+    cell.model.at_last = says("Now I will.")
+    lives(cell, another_life(), limits=SHORT)
+    assert cell.reported("Now I will.")
+
+
+def test_a_word_of_the_pms_in_a_run_makes_it_no_try(cell: Cell) -> None:
+    """It begins again at once, whatever the clock says."""
+
+    def last_step(request: Request) -> Completion:
+        cell.tell("second thing")
+        return calls(bash("true"))
+
+    cell.tell("first thing")
+    cell.model.replies += [last_step, says("One."), says("Two.")]
+    one_day(cell, limits=limits(run_steps=1))
+    assert cell.reported("You have pushed to main meanwhile")
+    assert (cell.reported("done: first thing"), cell.open()) == (True, [])
+
+
+@pytest.mark.parametrize("pushed", [True, False])
+def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell, pushed: bool) -> None:
+    """It may make the call needless that waits for an approval; neither the runner's own reports nor a start do."""
+    cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
+    cell.tell("do it")
+    one_day(cell, policy=ASKS)
+    assert cell.reported("stopped (awaiting_approval): do it")
+    if pushed:
+        cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+    one_day(cell, policy=ASKS)
+    assert cell.reported("It is there.") is pushed
+
+
+@pytest.mark.fault("F74")
+def test_what_only_the_pm_can_mend_is_told_at_once_and_tried_at_long_intervals(cell: Cell) -> None:
+    """Told once, with what to do; all other work waits with it."""
+    at = list[float]()
+
+    def fails(request: Request) -> Refusal:
+        at.append(time.monotonic())
+        return Refusal("authentication", "the key is wrong")
+
+    cell.model.replies += [fails, fails, says("Done at last."), says("This, too.")]
+    cell.tell("do it")
+    cell.tell("and this")
+
+    def story() -> Story:
+        while cell.open():
+            assert "model authentication" in waits(cell)
+            yield TICK
+
+    lives(cell, story(), limits=SHORT)
+    told, *done = cell.reports()
+    assert "stopped (model authentication): do it" in told
+    assert "the key is wrong" in told
+    assert "set a valid one" in told
+    assert len(done) == 2
+    assert at[1] - at[0] >= 6 * SHORT.work_seconds
+
+
+@pytest.mark.fault("F74", "F79")
+def test_an_exhausted_budget_is_told_once_a_day_and_a_start_asks_at_once(cell: Cell) -> None:
+    """It takes one to raise it."""
+    cell.model.at_last = Refusal("budget_exhausted", "10 of 10 dollars are spent")
+    cell.tell("do it")
+    for lives_before in range(2):
+        one_day(cell)
+        assert asked(cell) == lives_before + 1
+    [report] = cell.reports()
+    assert "stopped (model budget_exhausted on " in report
+    assert "Raise budget.daily_usd" in report
+    cell.model.at_last = says("Done.")
+    one_day(cell)
+    assert cell.reported("done: do it")
+
+
+def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
+    cell.model.replies += [Refusal("authentication"), says("Done after all.")]
+    cell.tell("do it")
+
+    def story() -> Story:
+        yield AGAIN
+        assert asked(cell) == 1
+        yield DOORS
+
+    lives(cell, story())
+    assert cell.reported("Done after all.")
+
+
+@pytest.mark.parametrize("how", ["another directive", "taken back", "new code"])
+def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str) -> None:
+    """A directive more is told when the model is back; one that was taken back, and new code, end the wait."""
+    cell.model.replies += [calls(bash("echo once >> logs/did", id="1")), Refusal("rate_limited", "busy", 1.0)]
+    cell.model.at_last = lambda request: says(f"{len(request.messages)} messages; {' '.join(texts(request))}")
+    cell.tell("do it")
+
+    def story() -> Story:
+        assert '"waiting"' in read(f"{cell.checkout}/{LIFE_FILE}")
+        match how:
+            case "another directive":
+                cell.tell("and this")
+            case "taken back":
+                cell.pm_edits(lambda page: page.replace("do it", "do something else"), "another thing")
+            case "new code":
+                cell.pm_changes({"infra/cell/new.py": "NEW = 1\n"}, "new code")
+        while how == "another directive" and not cell.reports():
+            yield TICK
+        yield AGAIN
+
+    ended, _ = lives(cell, story())
+    assert (ended, cell.signal()) == ((Exit.OK, "main") if how == "new code" else (None, ""))
+    assert read(f"{cell.checkout}/logs/did") == "once\n"
+    if how == "new code":
+        Git(cell.checkout)("pull", "--quiet")
+        one_day(cell)
+    assert cell.open() == []
+    assert cell.reported("3 messages" if how == "taken back" else "5 messages")
+
+
+REVIEWED = "waits (review of improve): improve yourself"
+
+
+@pytest.mark.parametrize("decided", ["merged", "rejected"])
+def test_work_that_waits_for_a_review_stays_open_until_it_is_decided(cell: Cell, decided: str) -> None:
+    """The report says so; other pushes of the PM's do not wake it, and other work goes on."""
+    git = cell.branch("improve", {"src/notes.md": "better\n"})
+    tip = git("rev-parse", "HEAD")
+    cell.tell("improve yourself")
+    cell.model.replies += [calls(ToolUse("1", "bootstrap", {"branch": "improve"}))]
+    ended, context = lives(cell, iter(()), autonomy="propose")
+    assert (ended, cell.signal(), cell.open()) == (Exit.OK, "improve", ["improve yourself"])
+    context.page.report(f"improve@{tip[:12]} validated: all is well", "Awaiting review.")
+
+    def other_pushes() -> Story:
+        assert cell.reported(REVIEWED)
+        assert cell.open() == ["improve yourself"]
+        cell.tell("another thing")
+        yield AGAIN
+        assert waits(cell) == "improve yourself: waits for your review of improve"
+        assert asked(cell) == 3
+
+    cell.model.replies += [says("It awaits your review."), says("Done.")]
+    lives(cell, other_pushes(), autonomy="propose")
+    assert cell.open() == ["improve yourself"]
+    if decided == "merged":
+        cell.pm("fetch", "--quiet", "origin")
+        cell.pm("merge", "--quiet", "--no-edit", "origin/main", "origin/improve")
+        cell.pm("push", "--quiet", "origin", "HEAD:main")
+        Git(cell.checkout)("pull", "--quiet")
+    else:
+        cell.bare("update-ref", "-d", "refs/heads/improve")
+        cell.tell("Branch improve is rejected")
+    cell.model.replies += [says("It is settled.")]
+    one_day(cell, autonomy="propose")
+    assert cell.reported("done: improve yourself")
+    assert cell.open() == []
+
+
+def test_a_page_without_its_sections_is_mended_and_told(cell: Cell) -> None:
+    cell.pm_changes({"COMMS.md": "# Ours\n"}, "rearrange")
+    one_day(cell)
+    [report] = cell.reports()
+    assert "put back into COMMS.md: ## Directives, ## Reports" in report
+    assert asked(cell) == 0
+
+
+def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:
+    """Before anything is begun, though there is something to do; a page alone does not make it leave."""
+
+    def story() -> Story:
+        cell.tell("do it")
+        yield AGAIN
+        assert cell.reported("done: do it")
+        cell.tell("more")
+        cell.pm_changes({"infra/cell/new.py": "NEW = 1\n"}, "new code")
+        yield AGAIN
+
+    ended, _ = lives(cell, story())
+    assert (ended, cell.signal(), asked(cell)) == (Exit.OK, "main", 1)
+
+
+def test_a_repository_that_is_away_is_waited_for(cell: Cell) -> None:
+    def story() -> Story:
+        os.rename(cell.places.remote, f"{cell.places.remote}.away")
+        yield AGAIN
+        os.rename(f"{cell.places.remote}.away", cell.places.remote)
+        cell.tell("do it")
+        yield AGAIN
+
+    lives(cell, story())
+    assert cell.reported("done: do it")
+
+
+def test_a_ruined_clone_is_left_to_the_watcher(cell: Cell) -> None:
+    """No waiting helps. What it had to report needs no clone."""
+    cell.tell("do it")
+    cell.model.replies += [calls(bash("rm -rf .git SYSTEM.md")), says("Oops.")]
+    with pytest.raises(Exception, match=r"not a git repository|does not exist|No such file"):
+        one_day(cell)
+    assert cell.reported("Oops.")
+
+
+def test_work_that_is_not_committed_stays_where_it_is(cell: Cell) -> None:
+    """The checkout is not touched; the model is told how it stands, and works all the same."""
+    write(f"{cell.checkout}/src/notes.md", "half done\n")
+    cell.tell("do it")
+    one_day(cell)
+    assert cell.reported("done: do it")
+    assert read(f"{cell.checkout}/src/notes.md") == "half done\n"
+    assert "1 files not committed" in results(cell.model.requests[0])[0].content
+
+
+def test_an_agent_that_turned_away_from_its_origin_is_turned_back(cell: Cell) -> None:
+    Git(cell.checkout)("remote", "set-url", "origin", "/nowhere")
+    cell.tell("come back")
+    one_day(cell)
+    assert cell.reported("done: come back")
+
+
+def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
+    """To the PM, and to the model."""
+    cell.tell("do it")
+    commit = cell.boot().commit
+    one_day(cell, is_safe_mode=True, instead_of=commit)
+    assert cell.reported(
+        f"This is safe mode: the PM's own copy of the program runs, in place of main at {commit[:12]}."
+    )
+    told = results(cell.model.requests[0])[0].content
+    assert "safe mode, the PM's own copy of the program, runs in its place" in told
+
+
+def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever keeps it open, the same is begun again at the tick, and not before."""
+    monkeypatch.setattr(Page, "add", lambda *report, **more: None)
+    cell.tell("do it")
+
+    def story() -> Story:
+        yield AGAIN
+        assert asked(cell) == 1
+        while asked(cell) == 1:
+            yield TICK
+
+    began = time.monotonic()
+    lives(cell, story(), limits=limits(work_seconds=1.0))
+    assert time.monotonic() - began > 1.0
+    assert cell.open() == ["do it"]
+
+
+@pytest.mark.parametrize("wrong", ["a\0b", "\ud800", "x" * 200_000])
+def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str) -> None:
+    """Each of them would meet it again."""
+    cell.context().state.change(main=wrong)
+    cell.tell("do it")
+    one_day(cell)
+    assert cell.reported("done: do it")
+
+
+def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> None:
+    cell.git_of_mind()
+    one_day(cell)
+    assert cell.bare("log", "-1", "--format=%s", "mind").startswith("maintenance: exploration_reset ")
+    assert asked(cell) == 0
+
+
+def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) -> None:
+    """The clone is made when it is gone; what the run wrote there is one commit with the run's id."""
+    cell.git_of_mind()
+    shutil.rmtree(cell.places.mind)
+    cell.tell("do it")
+    cell.model.replies += [calls(bash(f"echo busy > {cell.places.mind}/memory/working.md"))]
+    one_day(cell)
+    subjects = cell.bare("log", "--format=%s", "mind").splitlines()
+    [(of_run, state)] = [each.split(": ") for each in subjects if each.startswith("run ")]
+    assert state == "completed"
+    assert os.listdir(f"{cell.checkout}/logs/transcripts") == [f"{of_run.split()[1]}.jsonl"]
+    assert cell.bare("show", "mind:memory/working.md") == "busy"
+
+
+@pytest.mark.heavy
+def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) -> None:
+    """The self-test and the regression check by bash, behind the policy; the review by one call of the model."""
+    git = cell.git_of_mind()
+    for path in ("boot/identity.md", "boot/invariants.md", "boot/operating_principles.md"):
+        write(f"{git.directory}/{path}", f"This is {path}.\n")
+    text = SKILL.replace("dependencies:\n  - core/files@1.0.0\n", "").replace("core/", "see core/")
+    write(f"{git.directory}/{PATH}", text)
+    git("add", "--all")
+    git("commit", "--quiet", "--message", "a candidate")
+    git("push", "--quiet", "origin", "mind")
+    cell.model.replies.append(says('{"verdict": "reject", "reasons": ["it sums nothing"]}'))
+    one_day(cell, exploration_usd=1.0)
+    (request,) = cell.model.requests
+    assert (request.label, "This is boot/invariants.md." in str(request.messages)) == ("maintenance", True)
+    events = read(f"{cell.places.events}/{time.strftime('%Y-%m-%d', time.gmtime())}.jsonl")
+    assert all(f'"{kind}"' in events for kind in ("self_test", "regression", "review"))
+    assert '"reject: it sums nothing"' in events

@@ -1,0 +1,420 @@
+"""One run, from its opening to its report; the model's words are canned, everything else is real."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+import random
+import string
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from infra.cell.doors import ModelFailure
+from infra.cell.interruption import Interrupted
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Answered, args_hash, parse
+from infra.cell.run import briefing
+from infra.cell.run_states import StopReason
+from infra.cell.work.work import Work
+from infra.shared.conversation import (
+    FIRST_MESSAGE,
+    MAX_TOKENS,
+    OPENING_PREFIX,
+    REFUSAL,
+    Completion,
+    Image,
+    Message,
+    Request,
+    Text,
+    ToolUse,
+    Usage,
+)
+from tests.cell.cell import FILES, Cell, limits, read, write
+from tests.cell.life.days import one_run
+from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
+
+SAVE = "git commit -qam 'a change' && git push -q origin main"
+
+
+WORK = Work("0123abcd", "do it", "do it", ticks=("0123abcd",))
+
+
+class Always(NamedTuple):
+    """A model that says one thing."""
+
+    reply: Completion
+
+    def __call__(self, request: Request) -> Completion:
+        return self.reply
+
+
+def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[RunResult, Canned]:
+    """One run on the first directive that is open."""
+    canned = Canned(replies)
+    context = cell.context(model or canned, **other)
+    seen = context.page.look()
+    context.git("merge", "--quiet", "--ff-only", seen.commit)
+    return one_run(context), canned
+
+
+def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
+    """System prompt: SYSTEM.md, then COMMS.md. First user message: exactly `Continue.`. Then the runner's own read."""
+    cell.tell("do it")
+
+    _, model = work(cell, says("Done."))
+
+    [request] = model.requests
+    assert request.system == (FILES["SYSTEM.md"], cell.bare("show", "main~1:COMMS.md") + "\n")
+    first, act, result = request.messages
+    assert first == Message("user", (Text(FIRST_MESSAGE),))
+    [use] = act.content
+    assert isinstance(use, ToolUse)
+    assert (act.role, use.name, use.id.startswith(OPENING_PREFIX)) == ("assistant", "read_file", True)
+    assert results(request)[0].tool_use_id == use.id
+    assert results(request)[0].content == read(f"{cell.checkout}/{briefing.NOW}")
+    assert result.role == "user"
+    assert [tool.name for tool in request.tools] == [
+        *("read_file", "write_file", "edit_file", "delete_file", "bash"),
+        *("fetch_page", "web_search", "bootstrap", "rollback"),
+    ]
+    assert request.run
+
+
+def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
+    """Branch, commit, reason, paths, open directives, unmerged branches, how the checkout stands, the last boots."""
+    cell.tell("first thing\n\nwith more below")
+    cell.tell("second thing")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    write(f"{cell.checkout}/half.md", "half done")
+    write(f"{cell.checkout}.aside-20260131T100000000Z/work", "half done")
+    write(f"{cell.checkout}/logs/bootstrap.log", "an earlier line\n")
+    write(f"{cell.places.checkout('other')}/logs/bootstrap.log", "2026-01-31T10:00:00.000Z FAILED other\n")
+
+    _, model = work(cell, says("Done."))
+
+    note = results(model.requests[0])[0].content
+    for words in (
+        "running: main at ",
+        "started because: start",
+        "autonomy: merge",
+        "branches not in main: improve\n",
+        f": {cell.checkout}.aside-20260131T100000000Z\n",
+        ": first thing\n",
+        ": second thing\n",
+        "0 commits ahead of main, 0 behind, 1 files not committed",
+        "    an earlier line",
+        "    2026-01-31T10:00:00.000Z FAILED other",
+    ):
+        assert words in note
+    assert "with more below" not in note, "the whole text stands in COMMS.md"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
+@pytest.mark.parametrize("name", ["bootstrap.log", "errors.log"])
+def test_no_version_holds_up_those_after_it(cell: Cell, make: Callable[[str], None], name: str) -> None:
+    """By what it left in place of a log: nobody writes to that pipe."""
+    logs = f"{cell.places.checkout('improve')}/logs"
+    os.makedirs(logs)
+    make(f"{logs}/{name}")
+    context = cell.context(reason="fallback: improve@0123456789ab ended before SUCCESS: exit status 1")
+    found: list[str] = []
+
+    def brief() -> None:
+        found.append(briefing.text_of(context, context.page.look(), WORK, is_first=True))
+
+    briefed = threading.Thread(target=brief, daemon=True)
+    briefed.start()
+    briefed.join(20)
+    assert [text.splitlines()[0] for text in found] == ["# Now"]
+
+
+@pytest.mark.heavy
+def test_a_predecessor_that_failed_has_the_last_word(cell: Cell) -> None:
+    """After a fallback, the model reads the end of the failed branch's error log; after a plain start, nobody's."""
+    cell.tell("do it")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    write(f"{cell.places.checkout('improve')}/logs/errors.log", "x\n" * 100 + "ImportError: no module named oops\n")
+    why = "fallback: improve@0123456789ab ended before SUCCESS: exit status 1"
+
+    _, model = work(cell, says("I see."), reason=why)
+    note = results(model.requests[0])[0].content
+    assert "ImportError: no module named oops" in note
+    assert note.count("    x\n") == briefing.ERROR_LINES - 1
+
+    cell.tell("do more")
+    _, model = work(cell, says("I see."))
+    assert "ImportError" not in results(model.requests[0])[0].content
+
+
+@pytest.mark.parametrize(("autonomy", "words"), [("propose", "only the PM moves main"), ("frozen", "reports only")])
+def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> None:
+    """And what there is nothing of is said, or left out."""
+    context = cell.context(autonomy=autonomy)
+
+    text = briefing.text_of(context, context.page.look(), WORK, is_first=True)
+
+    assert words in text
+    assert "branches not in main: none" in text
+    assert "Last lines of" not in text
+
+
+def test_work_is_reported_and_ticked(cell: Cell) -> None:
+    """The directive of the run alone, under the commit that the checkout is at then; the others are named to it."""
+    cell.tell("first thing")
+    cell.tell("second thing")
+
+    outcome, model = work(cell, calls(bash(f"echo more >> src/notes.md && {SAVE}")), says("It is done."))
+
+    assert outcome.reason is StopReason.COMPLETED
+    assert cell.open() == ["second thing"]
+    yours, _, others = results(model.requests[0])[0].content.partition("## Other open directives")
+    assert ("first thing" in yours, "second thing" in others) == (True, True)
+    [report] = cell.reports()
+    head = cell.context().head()
+    assert report.split("\n")[0].endswith(f"main@{head[:12]} done: first thing")
+    assert "\n\nIt is done." in report
+    assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
+
+
+@pytest.mark.heavy
+def test_a_turn_without_words_is_reported_all_the_same(cell: Cell) -> None:
+    """A report is never empty."""
+    cell.tell("do it")
+
+    work(cell, says(""))
+
+    assert "without a word" in cell.reports()[0]
+
+
+@pytest.mark.heavy
+def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
+    """The reason is in the title, what to do in the text."""
+    cell.tell("do it")
+    replies = {"refusal": says("No.", REFUSAL), "max_tokens": says("", MAX_TOKENS), "max_steps": calls(bash("true"))}
+
+    for tries, (why, reply) in enumerate(replies.items(), 1):
+        work(cell, model=Always(reply), limits=limits(run_steps=4))
+
+        assert cell.open() == ["do it"]
+        assert f"stopped ({why}{f', try {tries} of 3' * (tries > 1)}): do it" in cell.reports()[-1]
+        assert f"This was try {tries} of 3" in cell.reports()[-1]
+    assert "waits for your word" in cell.reports()[-1]
+
+
+def test_the_model_is_told_of_its_money(cell: Cell) -> None:
+    """Between two steps, with the results."""
+    cell.tell("do it")
+    dear = calls(bash("true"), text="On my way.")._replace(spent=0.92)
+    _, model = work(cell, dear, calls(bash("true"), text="Nearly."), says("Done."))
+
+    assert texts(model.requests[0]) == []
+    assert "92% of the day's budget is used up" in texts(model.requests[1])[0]
+    assert texts(model.requests[2]) == [], "once"
+
+
+@pytest.mark.fault("F69", "F70")
+def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> None:
+    """The call is made again, at once and then as the provider asks; it costs no step, nothing is done twice, and the
+    record says so."""
+    cell.tell("do it")
+    waits: list[float] = []
+
+    def busy(request: Request) -> Completion:
+        raise ModelFailure("rate_limited", "too many requests", 5.0)
+
+    def broken(request: Request) -> Completion:
+        raise ModelFailure("provider_error", "the stream ended before message_stop")
+
+    canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, calls(bash("cat did")), says("Done.")])
+    context = cell.context(canned, limits=limits(run_steps=3))._replace(pause=waits.append)
+    outcome = one_run(context)
+
+    assert (outcome.reason, outcome.steps) == (StopReason.COMPLETED, 3)
+    assert waits == [0.0, 1.0, 5.0]
+    assert [request.messages for request in canned.requests[1:4]] == [canned.requests[4].messages] * 3
+    assert results(canned.requests[-1])[0].content == "once\n[exit status 0]"
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    failed = [line for line in lines if line["kind"] == "model_failed"]
+    assert [(line["type"], line["wait_seconds"]) for line in failed] == [
+        ("provider_error", 0.0),
+        ("provider_error", 1.0),
+        ("rate_limited", 5.0),
+    ]
+
+
+def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: Cell) -> None:
+    """With each request from then on, also of a runner that resumes the run."""
+    cell.tell("look at it")
+    png = b"\x89PNG\r\n\x1a\n\0 a picture"
+    with open(f"{cell.checkout}/shot.png", "wb") as file:
+        file.write(png)
+    image = Image("image/png", base64.b64encode(png).decode())
+
+    def away(request: Request) -> Completion:
+        raise ModelFailure("authentication", "no answer")
+
+    _, first = work(cell, calls(ToolUse("a", "read_file", {"path": "shot.png"})), away)
+    _, last = work(cell, calls(bash("true")), says("A picture."))
+
+    assert [request.images for request in (*first.requests, *last.requests)] == [(), (image,), (image,), (image,)]
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    record = read(f"{cell.checkout}/logs/transcripts/{name}")
+    assert image.data not in record
+    assert f"logs/outputs/{hashlib.sha256(png).hexdigest()[:16]}.png" in record
+
+
+@pytest.mark.fault("F70")
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", ["unavailable", "authentication"])
+def test_after_an_outage_the_run_goes_on_from_its_record(cell: Cell, kind: str) -> None:
+    """However often it is tried in vain: the same conversation, nothing done twice, and told once that it was cut."""
+    cell.tell("do it")
+
+    def away(request: Request) -> Completion:
+        raise ModelFailure(kind, "no answer")
+
+    outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(run_seconds=9999))
+    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
+    assert len(first.requests) == 2 if kind == "authentication" else len(first.requests) > 10
+    for _ in range(5):
+        assert work(cell, *[away] * 99)[0].reason is StopReason.MODEL_UNAVAILABLE
+    outcome, last = work(cell, calls(bash("cat did")), says("Done."))
+
+    assert outcome.reason is StopReason.COMPLETED
+    assert results(last.requests[-1])[0].content == "once\n[exit status 0]"
+    assert last.requests[0].messages[:-1] == first.requests[1].messages[:-1]
+    assert texts(last.requests[0])[0].count("was cut short at") == 1
+    assert len(os.listdir(f"{cell.checkout}/logs/transcripts")) == 1
+
+
+@pytest.mark.heavy
+def test_a_conversation_that_the_provider_calls_wrong_is_begun_anew_at_last(cell: Cell) -> None:
+    """It may be the settings, so it is resumed; but it may be the conversation, and not for ever."""
+    cell.tell("do it")
+
+    def wrong(request: Request) -> Completion:
+        raise ModelFailure("invalid_request", "no such model")
+
+    work(cell, calls(bash("true")), wrong)
+    asked = [work(cell, wrong)[1].requests[0] for _ in range(4)]
+    assert [len(request.messages) for request in asked] == [5, 5, 5, 3]
+
+
+def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:
+    """That is the work loop's to decide; the directive stays open."""
+    cell.tell("do it")
+
+    def fail(request: Request) -> Completion:
+        raise ModelFailure("unavailable", "no answer")
+
+    outcome, _ = work(cell, model=fail)
+
+    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
+    assert cell.reports() == []
+    assert cell.open() == ["do it"]
+
+
+def test_handing_over_leaves_the_directive_to_the_next_version(cell: Cell) -> None:
+    """The signal is there; no report, no tick."""
+    cell.tell("improve yourself")
+    cell.branch("improve", {"src/notes.md": "better\n"})
+
+    outcome, _ = work(cell, calls(ToolUse("1", "bootstrap", {"branch": "improve"}), text="Off I go."))
+
+    assert outcome.reason is StopReason.HANDED_OVER
+    assert cell.signal() == "improve"
+    assert cell.reports() == []
+    assert cell.open() == ["improve yourself"]
+
+
+@pytest.mark.heavy
+def test_being_asked_to_end_leaves_everything_open(cell: Cell) -> None:
+    """The next start begins again."""
+    cell.tell("do it")
+
+    def interrupted(request: Request) -> Completion:
+        raise Interrupted
+
+    outcome, _ = work(cell, model=interrupted)
+
+    assert outcome.reason is StopReason.INTERRUPTED
+    assert cell.reports() == []
+
+
+def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
+    """One JSON line each, between an opening and an end."""
+    cell.tell("do it")
+
+    work(cell, calls(bash("echo out", id="1"), bash("exit 3", id="2")), says("Done."))
+
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    lines = [json.loads(line) for line in read(f"{cell.checkout}/logs/transcripts/{name}").splitlines()]
+    assert [line["state"] for line in lines if line["kind"] == "entered"][-3:] == ["PLAN", "RESPOND", "STOP"]
+    lines = [line for line in lines if line["kind"] != "entered"]
+    acts = ["acting", "acted"] * 2
+    assert [line["kind"] for line in lines] == ["opened", "answered", *acts, "told", "answered", "ended"]
+    opened, _, first, done, second, then, _, _, ended = lines
+    assert opened["schema"] == "minifram.transcript/3"
+    assert opened["request"]["system"][0] == FILES["SYSTEM.md"]
+    assert done["content"] == "out\n"
+    assert then["args"] == {"command": "exit 3"}
+    assert {line["run_id"] for line in lines} == {name.removesuffix(".jsonl")}
+    assert [line.get("step_id") for line in lines] == [None, "1", "1.1", "1.1", "1.2", "1.2", "1", "2", None]
+    assert [then[key] for key in ("tool_name", "status", "error_code", "artifacts")] == ["bash", "ok", "", []]
+    assert then["args_hash"] == second["args_hash"] == args_hash({"command": "exit 3"}) != first["args_hash"]
+    assert isinstance(then["duration_ms"], int)
+    assert ended["end"] == "completed"
+
+
+def test_no_key_is_in_the_transcript(cell: Cell) -> None:
+    """Not in words, arguments or results; counts of tokens are left as they are, and what else was said."""
+    key = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
+    cell.tell("do it")
+    counted = calls(bash(f"echo is {key} one", id="1"), text=f"I try {key} now.")._replace(usage=Usage(12345, 6, 7, 8))
+    work(cell, counted, says("Done."))
+
+    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
+    text = read(f"{cell.checkout}/logs/transcripts/{name}")
+    assert key not in text
+    lines = parse(text.encode())
+    [answer, _] = [line for line in lines if isinstance(line, Answered)]
+    [act] = [line for line in lines if isinstance(line, Acted)]
+    assert answer.completion.text == "I try [secret] now."
+    assert answer.completion.usage.input_tokens == 12345
+    assert act.args == {"command": "echo is [secret] one"}
+    assert act.content == "is [secret] one\n"
+    assert act.args_hash == args_hash({"command": f"echo is {key} one"})
+
+
+@pytest.mark.heavy
+def test_a_transcript_that_cannot_be_written_does_not_end_the_work(
+    cell: Cell, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is said once."""
+    cell.tell("do it")
+    write(f"{cell.checkout}/logs/transcripts", "a file where the directory should be")
+
+    outcome, _ = work(cell, calls(bash("true")), says("Done."))
+
+    assert outcome.reason is StopReason.COMPLETED
+    assert capfd.readouterr().err.count("transcript.not_written") == 1
+
+
+@pytest.mark.heavy
+def test_an_agent_that_ruins_its_clone_still_reports(cell: Cell) -> None:
+    """What was done is said, or kept to be said; nothing is raised."""
+    cell.tell("do it")
+
+    outcome, _ = work(cell, calls(bash("mv .git .git-away")), says("Oops."))
+
+    assert outcome.reason is StopReason.COMPLETED
+    os.rename(f"{cell.checkout}/.git-away", f"{cell.checkout}/.git")
+    assert cell.context().page.send()
+    assert cell.reported("Oops.")
+    assert cell.open() == []

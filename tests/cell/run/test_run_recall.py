@@ -1,0 +1,72 @@
+"""A run of an agent with a mind: what stands before it, in each way to ask for acts; and its record, once more."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from infra.cell.loop.record import parse, standing
+from infra.cell.loop.replay import replay
+from infra.shared.boot import OPERATIONS
+from infra.shared.conversation import Request, Text, ToolResult, ToolUse
+from tests.cell.cell import Cell
+from tests.cell.loop.replies import calls, says
+from tests.cell.minds import PmMind
+from tests.cell.run.test_run import work
+from tests.shared.mind.mind_files import item
+
+FILES = {
+    "boot/identity.md": "# Identity\nI am the gardener of this repository.\n",
+    "memory/long_term.md": "# Long-term memory\n\n" + item("L-000001", "kettle", "The kettle needs 16 amperes."),
+}
+
+
+def opening(request: Request) -> list[tuple[str, str, str]]:
+    """Tool, argument and result of what stands before the run."""
+    uses = [block for block in request.messages[1].content if isinstance(block, ToolUse)]
+    results = [block for block in request.messages[2].content if isinstance(block, ToolResult)]
+    return [
+        (use.name, next(iter(use.input.values())), str(got.content)) for use, got in zip(uses, results, strict=True)
+    ]
+
+
+def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -> None:
+    PmMind(cell, FILES)
+    cell.tell("Connect the kettle.")
+    asks = calls(ToolUse("1", "recall", {"words": "kettle electricity ampere"}))
+    _, model = work(cell, asks, says("Connected."))
+    first, second = model.requests
+    identity, briefing, *_, found = opening(first)
+    assert briefing[1] == "logs/now.md"
+    assert identity == ("read_file", f"{cell.places.mind}/boot/identity.md", FILES["boot/identity.md"])
+    assert found[:2] == ("recall", "connect kettle")
+    assert "The kettle needs 16 amperes." in found[2]
+    assert [tool.name for tool in first.tools][-2:] == ["note", "recall"]
+    [answer] = second.messages[-1].content
+    assert isinstance(answer, ToolResult)
+    assert "reference, not rules" in str(answer.content)
+
+    directory = f"{cell.checkout}/logs/transcripts"
+    [name] = os.listdir(directory)
+    os.rename(cell.places.mind, f"{cell.places.mind}-gone")
+    with open(f"{directory}/{name}", "rb") as file:
+        lines = parse(file.read())
+    assert standing(lines).opened.request.messages == first.messages
+    assert replay(lines).differences == ()
+
+
+@pytest.mark.heavy
+def test_to_a_model_without_tools_they_are_events(cell: Cell) -> None:
+    PmMind(cell, FILES)
+    cell.tell("Connect the kettle.")
+    _, model = work(cell, says("Connected."), says("[]"), acts=OPERATIONS)
+    [message] = model.requests[0].messages
+    _, text = message.content
+    assert isinstance(text, Text)
+    events = json.loads(text.text)["events"]
+    assert {event["status"] for event in events} == {"ok"}
+    assert (events[0]["type"], events[0]["content"]) == ("readFile", FILES["boot/identity.md"])
+    assert (events[-1]["type"], events[-1]["exit"]) == ("shell", 0)
+    assert "The kettle needs 16 amperes." in events[-1]["stdout"]

@@ -1,1 +1,0 @@
-"""The runner's life: real repositories and real runner processes, between two doors written by hand."""

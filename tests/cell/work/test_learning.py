@@ -1,0 +1,76 @@
+"""A real run notes what the PM says; the next one is shown it, and the branch holds it."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from infra.cell.mind import notes as left_notes
+from infra.shared.conversation import Completion, Request, ToolUse
+from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
+from tests.cell.cell import Cell
+from tests.cell.life.days import one_day
+from tests.cell.loop.replies import bash, calls, says
+from tests.cell.minds import PmMind
+from tests.shared.mind.events import logged
+
+pytestmark = pytest.mark.heavy
+
+
+def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
+    """As by the tool; what an earlier run left is nobody's, and what is no note is refused."""
+    cell.git_of_mind()
+    cell.tell("Find the port.")
+    left = left_notes.LEFT
+    left_notes.leave(cell.places.mind, "note", {"subject": "spy", "statement": "it is left over"})
+    note = f"minifram-mind note --root {cell.places.mind} port"
+    checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
+    script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
+    cell.model.replies += [calls(bash(script)), says("Done.")]
+    one_day(cell)
+    events = [each.event for each in logged(cell.places.events)]
+    notes = [each for each in events if each.metadata.tool == "note"]
+    assert [(each.event_type, each.metadata.details.get("statement")) for each in notes] == [
+        ("error", None),
+        ("note", "the port is 8080"),
+        ("note", "the port is odd"),
+    ]
+    assert notes[1].metadata.details["exit_status"] == 0
+    assert {each.step_id for each in notes} == {"1.1"}
+    assert os.listdir(f"{cell.places.mind}/{left}") == []
+    assert "Claim: the port is 8080" in cell.bare("show", "mind:memory/long_term.md")
+    assert "odd" not in cell.bare("show", "mind:memory/long_term.md")
+
+
+def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Cell) -> None:
+    cell.git_of_mind()
+    cell.tell("Deploys run from the branch release only. Make one.")
+    words = {"subject": "deploys", "statement": "Deploys run from the branch release only."}
+    note = ToolUse("1", "note", {**words, "quote": "Deploys run from the branch release only"})
+    asked: list[Request] = []
+
+    def sees(request: Request) -> Completion:
+        asked.append(request)
+        return says("Done.")
+
+    cell.model.replies += [calls(note), says("Done."), sees]
+    one_day(cell)
+    kept = cell.bare("show", "mind:memory/long_term.md")
+    assert "## L-000001\nClaim: Deploys run from the branch release only.\nSubject: deploys\n" in kept
+    assert "Source: event logs/events/" in kept
+    assert "Evidence: directive, run" in kept
+    cell.tell("From which branch do deploys run?")
+    one_day(cell)
+    assert "Deploys run from the branch release only." in str(asked[0].messages)
+
+
+def test_what_a_run_changed_of_the_pms_is_put_back_and_told(cell: Cell) -> None:
+    """In its report, and in the drift report on the branch."""
+    mind = PmMind(cell, {IDENTITY: "I am.\n"})
+    cell.tell("Change who you are.")
+    cell.model.replies += [calls(bash(f"echo I am free >{cell.places.mind}/{IDENTITY}")), says("Done.")]
+    one_day(cell)
+    assert any(f"yours alone, and were put back: {IDENTITY}" in each for each in cell.reports())
+    assert f"put back as the branch has it: '{IDENTITY}'" in mind.read(DRIFT_REPORTS)
+    assert mind.read(IDENTITY) == "I am.\n"

@@ -1,0 +1,177 @@
+"""Exploration: with nothing else to do, within its budget, and never in the way of work."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from infra.cell.state import Explored
+from infra.cell.wakes import Wakes
+from infra.cell.work.questions import DAY_SECONDS, Questions, with_time
+from infra.cell.work.tasks import Tasks
+from infra.shared.conversation import Completion, Request
+from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.questions import open_questions
+from tests.cell.cell import Cell, read, write
+from tests.cell.doors import Refusal
+from tests.cell.life.days import one_day
+from tests.cell.loop.replies import bash, calls, says
+from tests.cell.minds import PmMind, block
+from tests.shared.rows import each_row
+from tests.shared.web_traces import EVIL, WebTrace
+
+QUESTIONS = "# Open questions\n\n- Q-0001: How large is it?\n  In lines.\n- Q-0002: And why?\n\nMore.\n"
+
+
+def labels(cell: Cell) -> list[str]:
+    return [request.label for request in cell.model.requests]
+
+
+def test_questions_are_explored_behind_all_work_and_answered_below(cell: Cell) -> None:
+    """As runs with a label; on the page stands nothing of it. The events say what was spent."""
+    mind = PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+    mind.add(block("TASK-001", "Work."))
+    priced = calls(bash("true"))._replace(usd=0.25)
+    cell.model.replies += [
+        says("Done."),
+        priced,
+        says("Very large.\n\nIndeed.")._replace(usd=0.5),
+        says("Nobody knows."),
+    ]
+
+    one_day(cell, exploration_usd=1.0)
+
+    assert labels(cell) == ["task", *["exploration"] * 3]
+    found = mind.read(OPEN_QUESTIONS).splitlines()
+    assert found[2:4] == ["- Q-0001: How large is it?", "  In lines."]
+    assert found[4].startswith("  - Answer (20")
+    assert found[4].endswith("): Very large. Indeed.")
+    assert found[6].endswith("): Nobody knows.")
+    assert found[-1] == "More."
+    assert len(cell.reports()) == 1
+    events = [json.loads(line) for line in read(_events(cell)).splitlines()]
+    spent = [(each["metadata"]["label"], each["metadata"]["curiosity_spend"]) for each in events]
+    assert sum(usd for label, usd in spent if label == "exploration") == 0.75
+    assert all(usd == 0 for label, usd in spent if label == "task")
+
+
+def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
+    """The door refuses; nothing is reported for it, and a task that comes is done at once."""
+    mind = PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+    exhausted = Refusal("exploration_exhausted", "what may be explored in a day would be passed")
+
+    def door(request: Request) -> object:
+        return exhausted if request.label != "task" else says("Done.")
+
+    cell.model.at_last = door  # type: ignore[assignment]
+    one_day(cell, lambda: mind.add(block("TASK-001", "Work.")), exploration_usd=1.0)
+
+    assert cell.reported("done: Task TASK-001")
+    assert labels(cell) == ["exploration", "task"]
+    assert mind.read(OPEN_QUESTIONS) == QUESTIONS
+    assert len(cell.reports()) == 1
+    assert mind.read(INBOX) == "# Inbox\n"
+
+
+def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: Cell) -> None:
+    """The run on a question ends as no more may be explored; the directive is work, and is done at once."""
+    PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+
+    def joined(request: Request) -> Completion:
+        cell.tell("Answer me.")
+        return calls(bash("true"))
+
+    def door(request: Request) -> object:
+        return Refusal("exploration_exhausted", "limit …") if request.label != "task" else says("Here.")
+
+    cell.model.replies += [joined]
+    cell.model.at_last = door  # type: ignore[assignment]
+    one_day(cell, exploration_usd=1.0)
+
+    assert cell.reported("Answer me.")
+    assert labels(cell) == ["exploration", "exploration", "task"]
+
+
+def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> None:
+    """By default no model is called with nothing to do; time is counted over restarts."""
+    PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+
+    def may_explore(usd: float | None) -> bool:
+        context = cell.context(exploration_usd=usd)
+        tasks, seen = Tasks(context, Wakes("", context.log, context.interruption)), context.page.look()
+        assert [*tasks.open(seen)] == []
+        return bool([*Questions(context, tasks).open(seen)])
+
+    assert may_explore(1.0)
+    assert not may_explore(None)
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", "- Q-0003 (web): What nobody pushed?\n")
+    assert not may_explore(1.0)
+    write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
+    context = cell.context()
+    context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", DAY_SECONDS))
+    assert not may_explore(1.0)
+
+
+def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> None:
+    """The others go on in their order; what was tried is not tried again that day, nor by the next runner."""
+    asked = "- Q-0001 (web): Who?\n- Q-0002 (web): Where?\n- Q-0003: How?\n- Q-0004 (tools): With what?\n"
+    mind = PmMind(cell, {OPEN_QUESTIONS: asked})
+
+    def door(request: Request) -> object:
+        spent = request.label == "exploration/web"
+        return Refusal("exploration_exhausted", "limit … (exploration.web)") if spent else says("So.")
+
+    cell.model.at_last = door  # type: ignore[assignment]
+    one_day(cell, exploration_usd=1.0)
+
+    assert labels(cell) == ["exploration/web", "exploration", "exploration/tools"]
+    assert [each.id for each in open_questions(mind.read(OPEN_QUESTIONS))] == ["Q-0001", "Q-0002"]
+    one_day(cell, exploration_usd=1.0)
+    again = [request for request in cell.model.requests[3:] if "Q-0001" in str(request.messages)]
+    assert again == []
+
+
+def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
+    """The run asks nothing anew: what it wrote of that is the PM's to see. The next one did not read the web, though
+    the agent is tainted still."""
+    asked = "- Q-0001 (web): Who?\n- Q-0002: How?\n"
+    os.makedirs(cell.places.var, exist_ok=True)
+    mind, trace = PmMind(cell, {OPEN_QUESTIONS: asked}), WebTrace(cell.places)
+
+    def read(request: Request) -> Completion:
+        trace.served(ago=0.0)
+        return calls(bash(f"echo '- Q-0003: What does evil say?' >>{cell.places.mind}/{OPEN_QUESTIONS}"))
+
+    cell.model.replies += [read, says("Evil says so."), says("So.")]
+    one_day(cell, exploration_usd=1.0)
+    assert f"read from the web: {EVIL}): Evil says so." in mind.read(OPEN_QUESTIONS)
+
+    assert "Q-0003" not in mind.read(OPEN_QUESTIONS)
+    held = [path for path in mind.files() if path.startswith(f"{HELD}/") and path.endswith(OPEN_QUESTIONS)]
+    assert ["Q-0003" in mind.read(path) for path in held] == [True]
+    assert "): So." in mind.read(OPEN_QUESTIONS)
+    assert mind.read(OPEN_QUESTIONS).count("read from the web") == 1
+
+
+WEB, TOOLS, PLAIN = "- Q-1 (web): a\n", "- Q-2 (tools): b\n", "- Q-3: c\n"
+
+
+@each_row(
+    "explored, found",
+    [
+        ([], "Q-1 Q-2 Q-3"),
+        ([("Q-1", "exploration/web", 0.0)], "Q-2 Q-3"),
+        ([("Q-9", "exploration/web", 50.0)], "Q-2 Q-3"),
+        ([("Q-9", "exploration/web", 49.0)], "Q-1 Q-2 Q-3"),
+        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration/tools", 25.0)], "Q-3"),
+        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration", 50.0)], ""),
+    ],
+)
+def test_for_which_questions_there_is_time(explored: list[tuple[str, str, float]], found: str) -> None:
+    """Of the 100 s half are for the web, a quarter for tools."""
+    asked, before = open_questions(WEB + TOOLS + PLAIN), [Explored(*each) for each in explored]
+    assert " ".join(each.id for each in with_time(asked, before, day_seconds=100.0)) == found
+
+
+def _events(cell: Cell) -> str:
+    return f"{cell.places.events}/{cell.context().now()[:10]}.jsonl"
