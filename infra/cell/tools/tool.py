@@ -157,7 +157,8 @@ class Toolbox:
         try:
             args = fitting(tool.args, given)
         except ValueError as error:
-            return ToolResult.err("invalid_arguments", f"{tool.name}: {error}; it takes {usage(tool.args)}")
+            takes = ", ".join(tool.args.__struct_fields__) or "nothing"
+            return ToolResult.err("invalid_arguments", f"{tool.name}: {error}; it takes {takes}")
         verdict = gate(tool, given) if gate else Verdict(True)
         if not verdict.allowed:
             refused = ToolResult.err(verdict.status, f"{tool.name}: {verdict.words}")
@@ -173,10 +174,10 @@ class Toolbox:
                 words = f"{tool.name}: it had not ended after {seconds:g} s and was broken off"
                 return ToolResult.err("timeout", words, "Look how far it came before you do it again")
             except (ToolError, OSError, GitError) as error:
-                wait = next(pauses, None) if is_passing(error) else None
+                detail, may_pass = _detail_of(error)
+                wait = next(pauses, None) if may_pass else None
                 if wait is None:
-                    hint = error.hint if isinstance(error, ToolError) else ""
-                    return ToolResult.err(detail_of(error), f"{tool.name}: {error}", hint)
+                    return ToolResult.err(detail, f"{tool.name}: {error}", getattr(error, "hint", ""))
             self._pause(wait)
 
 
@@ -194,12 +195,6 @@ def fitting(args: type[Args], given: Mapping[str, Any]) -> Args:
         raise ValueError(f"{name.rstrip('`')}: {words[:1].lower()}{words[1:]}" if name else words) from None
 
 
-def usage(args: type[Args]) -> str:
-    """The names of arguments, in one line."""
-    fields = msgspec.structs.fields(args)
-    return ", ".join(each.name if each.required else f"{each.name} (optional)" for each in fields) or "nothing"
-
-
 @functools.cache
 def schema_of(args: type[Args]) -> dict[str, Any]:
     """JSON Schema of one flat object: types and descriptions alone, as each request pays for all. What else must hold
@@ -213,22 +208,16 @@ def schema_of(args: type[Args]) -> dict[str, Any]:
     return {"type": "object", "properties": plain, "required": whole["required"]}
 
 
-def is_passing(error: Exception) -> bool:
-    """The same might do in a moment."""
-    if isinstance(error, GitError):
-        return error.status is not None and not error.is_refusal
-    return isinstance(error, OSError) and error.errno in _PASSING
-
-
-def detail_of(error: Exception) -> str:
+def _detail_of(error: Exception) -> tuple[str, bool]:
+    """Of a result; and whether the same might do in a moment."""
     match error:
         case ToolError():
-            return "refused"
+            return "refused", False
         case GitError(status=None):
-            return "timeout"
+            return "timeout", False
         case GitError():
-            return "git_error"
-    return "os_error"
+            return "git_error", not error.is_refusal
+    return "os_error", isinstance(error, OSError) and error.errno in _PASSING
 
 
 AGAIN_SECONDS = 5.0

@@ -78,7 +78,7 @@ def test_a_tool_shows_what_it_takes_and_may_do() -> None:
 @each_row(
     "input, words",
     [
-        ({}, "missing required field `words`; it takes words, times (optional), pause (optional)"),
+        ({}, "missing required field `words`; it takes words, times, pause"),
         ({"words": "a", "word": "b"}, "unknown field `word`"),
         ({"words": 7}, "words: expected `str`, got `int`"),
         ({"words": None}, "missing required field `words`"),
