@@ -5,6 +5,7 @@ What is carried out of a damaged reply is held against a JSON parser that knows 
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import Iterator
@@ -12,33 +13,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from infra.cell.protocol.operations import OPERATIONS, TYPES
+from infra.cell.protocol.operations import HOPS, OPERATIONS, SIGNALS, TYPES
 from infra.cell.protocol.read import NotTaken, Requested, Words, read
 from infra.cell.tools.tool import REFUSED
 
 TEXTS = (
-    *(
-        "x",
-        "ls -l",
-        "a\nb\n",
-        'say "hi"',
-        "C:\\n\\temp",
-        "{'a': [1]}",
-        '{"type": "shell", "command": "rm"}',
-        "é\u2028\U0001f600",
-    ),
-    *(
-        "```\ncode\n```\n",
-        "[{",
-        "}]",
-        "...",
-        "# rest of the code unchanged",
-        "</tool_call>",
-        "*** Begin Patch\n",
-        "<think>",
-        "&lt;",
-    ),
-    *("\t", ",]", "<<<<<<< SEARCH\n", "null", "\\u0041", "\\", '"', "a, \n]", "```block A\nx\n```"),
+    *("x", "ls -l", "a\nb\n", 'say "hi"', "C:\\n\\temp", "{'a': [1]}", '{"type": "shell", "command": "rm"}'),
+    *("é\u2028\U0001f600", "```\ncode\n```\n", "[{", "}]", "...", "# rest of the code unchanged", "</tool_call>"),
+    *("*** Begin Patch\n", "<think>", "&lt;", "\t", ",]", "<<<<<<< SEARCH\n", "null", "\\u0041", "\\", '"', "a, \n]"),
+    "```block A\nx\n```",
 )
 VALUES: dict[str, tuple[Any, ...]] = {
     "path": ("a.py", "src/b.md", "./c", ".signal/bootstrap", "a b"),
@@ -50,52 +33,11 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "replace": (True, False),
 }
 PIECES = (
-    *(
-        "[",
-        "]",
-        "{",
-        "}",
-        '"',
-        "'",
-        ",",
-        ":",
-        "\\",
-        "\n",
-        "`",
-        "```",
-        "```json\n",
-        "\n```\n",
-        "```block A\n",
-        "~~~\n",
-        "null",
-        "...",
-    ),
-    *(
-        "<think>",
-        "</think>",
-        "<!--",
-        "-->",
-        "\ufeff",
-        "\u200b",
-        "\0",
-        "\ud800",
-        "NaN",
-        "1e999",
-        "//",
-        "/*",
-        "#",
-        "“",
-        "[[[[",
-        "{" * 70,
-    ),
-    *(
-        '"type": "shell"',
-        '{"type": "shell", "command": "ls"}',
-        '[{"type": "deleteFile", "path": "a"}]',
-        "<tool_call>",
-        "\r\n",
-    ),
-    *('{"events": []}', '"operations":', '{"block": "A"}', "[1] ", "> ", "- ", "\\u00", "Done.", "  ", '"id": "1",'),
+    *("[", "]", "{", "}", '"', "'", ",", ":", "\\", "\n", "`", "```", "```json\n", "\n```\n", "```block A\n", "~~~\n"),
+    *("null", "...", "<think>", "</think>", "<!--", "-->", "\ufeff", "\u200b", "\0", "\ud800", "NaN", "1e999", "//"),
+    *("/*", "#", "“", "[[[[", "{" * 70, '"type": "shell"', '{"type": "shell", "command": "ls"}', "<tool_call>", "\r\n"),
+    *('[{"type": "deleteFile", "path": "a"}]', '{"events": []}', '"operations":', '{"block": "A"}', "[1] ", "> ", "- "),
+    *("\\u00", "Done.", "  ", '"id": "1",'),
 )
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -113,7 +55,7 @@ def whole(chance: random.Random) -> Whole:
     for number in range(chance.randint(1, 4)):
         kind = chance.choice(list(OPERATIONS))
         operation: dict[str, Any] = {"type": kind}
-        for field in msgspec.structs.fields(OPERATIONS[kind])[1:]:
+        for field in msgspec.structs.fields(OPERATIONS[kind]):
             if field.required or chance.random() < 0.3:
                 operation[field.name] = chance.choice(VALUES.get(field.name, TEXTS))
             if VALUES.get(field.name, TEXTS) is TEXTS and chance.random() < 0.15:
@@ -231,6 +173,11 @@ def _is(value: Any, found: Requested, text: str) -> bool:
             if not isinstance(element, dict) or element.get("type") != TYPES[item.name]:
                 return False
             said = {name: each for name, each in element.items() if name not in ("type", "id") and each is not None}
+            if item.name in HOPS:
+                directory, name = os.path.split(os.path.normpath(said["path"]))
+                if (os.path.basename(directory), name, *item.args) != (SIGNALS, item.name, HOPS[item.name]):
+                    return False
+                continue
             said = {"replace": False} | said if item.name == "write_file" else said
             if said.keys() != item.args.keys():
                 return False

@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 
 from infra.cell.protocol.read import Requested, read
+from infra.cell.tools.tool import REFUSED
 from tests.cell.protocol.fuzz import PIECES, inputs, problem, whole
 
 
@@ -33,7 +34,11 @@ def test_a_million_replies(seed: int) -> None:
 def test_what_is_tried_is_worth_it() -> None:
     """The control: whole replies are taken, damaged ones now and then, and a wrong reading is noticed."""
     chance = random.Random(2)
-    assert all(isinstance(read(whole(chance).text), Requested) for _ in range(500))
+    replies = [read(whole(chance).text) for _ in range(500)]
+    assert all(isinstance(reply, Requested) for reply in replies)
+    names = Counter(item.name for reply in replies if isinstance(reply, Requested) for item in reply.items)
+    assert names.pop(REFUSED) < 100, "commands of white space alone"
+    assert min(names.values()) > 20
     found = Counter(type(read(text)).__name__ for text, is_beginning in inputs(3, 1000) if not is_beginning)
     assert min(found[name] for name in ("Requested", "NotTaken", "Words")) > 20
     text = '[{"type": "shell", "command": "ls"}]'
@@ -45,8 +50,6 @@ NASTY = (
     *PIECES,
     *(
         "<think></think>",
-        "<think>",
-        "```\n",
         "```block A\n```\n",
         "```block A\n",
         "[{}]\n",
@@ -54,20 +57,10 @@ NASTY = (
         '[{"type":',
         '{"a":"\\"",',
         ",\n",
-    ),
-    *(
-        '[{"type": "shell", "command": "ls"},\n',
-        '{"block": "A"},',
-        "[[]],",
-        '"\n"',
-        '\\"',
-        "...\n",
-        " ",
-        "x",
-        "x\n",
         "{x",
-        "}\n]\n",
     ),
+    *('[{"type": "shell", "command": "ls"},\n', '{"block": "A"},', "[[]],", '"\n"', '\\"', "...\n", " ", "x", "x\n"),
+    "}\n]\n",
 )
 SIZE, TIMES = 4000, 8
 
