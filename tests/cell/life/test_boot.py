@@ -8,13 +8,14 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from infra.cell.cell import cell_of
 from infra.cell.interruption import Interruption
+from infra.cell.life.start import Unfit, preflight
 from infra.keep.sockets import listen
 from infra.shared import boot as boot_values
 from infra.shared.boot import parse_line
@@ -48,12 +49,6 @@ def test_a_start_is_on_record_from_its_first_line_to_success(cell: Cell) -> None
     run.sleeps()
 
 
-BAD_VALUES: list[tuple[dict[str, Any], str]] = [
-    ({"reason": 7}, "Expected `str`, got `int` - at `$.reason`"),
-    ({"limits": {}}, "missing required field `bash_seconds`"),
-]
-
-
 def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
     """`.signal` in the checkout is the watcher's directory, and git does not see it."""
     context = cell.context()
@@ -65,62 +60,90 @@ def test_each_checkout_leads_to_the_one_signal_directory(cell: Cell) -> None:
 
 
 @pytest.mark.heavy
-def test_a_bad_value_ends_the_boot(cell: Cell) -> None:
-    """Fail closed: what watcher and runner disagree about is told under the boot's own id."""
-    for change, words in BAD_VALUES:
-        value = cell.boot()
-        text = json.dumps(json.loads(boot_values.to_json(value)) | change)
-
-        failed(cell.start(value, text), Exit.CONFIG, words)
-
-
-@pytest.mark.heavy
-def test_no_value_ends_the_boot(cell: Cell) -> None:
-    """Or one that is none. When somebody started the program by hand, the record cannot say for whom."""
-    for text in ("", "{", "[]", '{"id": 1}'):
+def test_no_value_or_a_bad_one_ends_the_boot(cell: Cell) -> None:
+    """Fail closed, under the boot's own id; of a start by hand the record cannot say whose it was."""
+    ill_typed = json.dumps(json.loads(boot_values.to_json(cell.boot())) | {"reason": 7})
+    for text, words in (("", "minifram up"), ("{", "the watcher sets it"), (ill_typed, "got `int` - at `$.reason`")):
         run = cell.start(cell.boot(), text)
         assert run.ended() == Exit.CONFIG
+        assert words in run.log()
     lines = [parse_line(line) for line in read(f"{cell.checkout}/logs/bootstrap.log").splitlines(keepends=True)]
     assert [line and (line.word, line.branch) for line in lines] == [
-        (word, branch) for branch in ("-", *["main"] * 3) for word in ("BOOTSTRAPPING", "FAILED")
+        (word, branch) for branch in ("-", "main", "main") for word in ("BOOTSTRAPPING", "FAILED")
     ]
-    assert "minifram up" in run.log() or "watcher sets it" in run.log()
 
 
-@pytest.mark.heavy
-def test_a_prompt_that_is_missing_or_empty_ends_the_boot(cell: Cell) -> None:
-    """Without SYSTEM.md the agent would not know who it is."""
+# What is missing, in this process.
+
+
+def _without_prompt(cell: Cell) -> None:
     os.unlink(f"{cell.code}/SYSTEM.md")
-    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md cannot be read")
 
+
+def _with_an_empty_prompt(cell: Cell) -> None:
     write(f"{cell.code}/SYSTEM.md", " \n")
-    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md is empty")
 
+
+def _with_a_prompt_that_is_no_text(cell: Cell) -> None:
     Path(cell.code, "SYSTEM.md").write_bytes(b"\xff\xfe")
-    failed(cell.start(cell.boot()), Exit.FAILURE, "SYSTEM.md cannot be read")
-
-    write(f"{cell.code}/SYSTEM.md", "You are an agent.\n")
-    cell.start(cell.boot()).serves()
 
 
-@pytest.mark.heavy
-def test_a_door_that_does_not_answer_is_not_the_versions_fault(cell: Cell) -> None:
-    """Each door is named, with an exit code of its own; with both there again, the same version boots."""
-    short = cell.boot(limits=limits(door_seconds=1.0))
+def _with_a_sick_door(cell: Cell) -> None:
     cell.model.healthy = False
-    failed(cell.start(short), Exit.UNAVAILABLE, "the model door", "unavailable")
-    cell.model.healthy = True
 
+
+def _without_a_door(cell: Cell) -> None:
     os.rename(cell.places.model_socket, f"{cell.places.run}/away")
-    failed(cell.start(cell.boot(limits=limits(door_seconds=0.1))), Exit.UNAVAILABLE, "the model door", "No such file")
-    os.rename(f"{cell.places.run}/away", cell.places.model_socket)
 
+
+def _with_a_silent_door(cell: Cell) -> None:
+    """It takes the connection and says nothing."""
     os.rename(cell.places.git_socket, f"{cell.places.run}/away")
-    with listen(cell.places.git_socket):  # takes the connection, says nothing
-        failed(cell.start(cell.boot(limits=limits(door_seconds=0.1))), Exit.UNAVAILABLE, "the git door", "timed out")
-    os.rename(f"{cell.places.run}/away", cell.places.git_socket)
+    os.symlink(f"{cell.places.run}/silent", cell.places.git_socket)
 
-    cell.start(cell.boot()).serves()
+
+def _without_bash(cell: Cell) -> None:
+    os.environ["PATH"] = "/nowhere"
+
+
+def _with_another_bash(cell: Cell) -> None:
+    write(f"{cell.places.bot}/tools/bash", "#!/bin/sh\nexit 3\n")
+    os.chmod(f"{cell.places.bot}/tools/bash", stat.S_IRWXU)
+    os.environ["PATH"] = f"{cell.places.bot}/tools"
+
+
+def _without_room_for_logs(cell: Cell) -> None:
+    os.makedirs(f"{cell.checkout}/logs/life.json")
+
+
+@pytest.mark.parametrize(
+    ("damage", "code", "words"),
+    [
+        (_without_prompt, Exit.FAILURE, "SYSTEM.md cannot be read"),
+        (_with_an_empty_prompt, Exit.FAILURE, "SYSTEM.md is empty"),
+        (_with_a_prompt_that_is_no_text, Exit.FAILURE, "SYSTEM.md cannot be read"),
+        (_with_a_sick_door, Exit.UNAVAILABLE, "the model door did not answer within 0.1 s: unavailable: "),
+        (_without_a_door, Exit.UNAVAILABLE, "the model door did not answer within 0.1 s: .*No such file"),
+        (_with_a_silent_door, Exit.UNAVAILABLE, "the git door did not answer within 0.1 s: .*timed out"),
+        (_without_bash, Exit.FAILURE, "bash cannot be run"),
+        (_with_another_bash, Exit.FAILURE, "ended with status 3"),
+        (_without_room_for_logs, Exit.FAILURE, "nothing can be written under logs/"),
+    ],
+)
+def test_a_start_looks_at_all_that_work_needs(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Cell], None], code: Exit, words: str
+) -> None:
+    """It names the first thing that is missing; a door that does not answer is not the version's fault."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    os.makedirs(f"{cell.checkout}/logs", exist_ok=True)
+    cell.open_doors()
+    value = cell.boot(limits=limits(door_seconds=0.1))
+    damage(cell)
+
+    with listen(f"{cell.places.run}/silent"), pytest.raises(Unfit, match=words) as unfit:
+        preflight(value, cell.checkout)
+
+    assert unfit.value.code == code
 
 
 @pytest.mark.fault("F68")
@@ -138,27 +161,6 @@ def test_a_door_that_comes_late_is_waited_for(cell: Cell) -> None:
     os.rename(f"{cell.places.run}/away", cell.places.git_socket)
 
     run.serves()
-
-
-@pytest.mark.heavy
-def test_without_bash_there_are_no_tools(cell: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A command that does nothing is run; if it cannot be, the boot ends."""
-    tools = f"{cell.places.bot}/tools"
-    first, second = cell.boot(), cell.boot()
-    monkeypatch.setenv("PATH", tools)  # the runner itself is started by an absolute path
-    failed(cell.start(first), Exit.FAILURE, "bash cannot be run")
-
-    write(f"{tools}/bash", "#!/bin/sh\nexit 3\n")
-    os.chmod(f"{tools}/bash", stat.S_IRWXU)
-    failed(cell.start(second), Exit.FAILURE, "ended with status 3")
-
-
-@pytest.mark.heavy
-def test_logs_that_cannot_be_written_end_the_boot(cell: Cell) -> None:
-    """What the life file cannot be written to, no event could."""
-    os.makedirs(f"{cell.checkout}/logs/life.json")
-
-    failed(cell.start(cell.boot()), Exit.FAILURE, "nothing can be written under logs/")
 
 
 @pytest.mark.heavy

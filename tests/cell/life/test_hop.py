@@ -11,13 +11,12 @@ from msgspec.structs import replace
 from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
 from infra.cell.doors import Refused
-from infra.cell.interruption import Interruption
+from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.life import hop
 from infra.cell.life.hop import MainMoved, NotValidated
 from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared.door import DoorAway, Failure
-from infra.shared.paths import ERROR_LOG
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination
@@ -29,20 +28,19 @@ from tests.cell.loop.waiting import wait_for
 FIT = Examination("examined", True, "rehearsed, 3 of main's tests passed")
 
 
-def examined(cell: Cell, passed: bool = True, why: str = "", word: tuple[str, ...] = ()) -> None:
+def examined(cell: Cell) -> None:
     """The keep's verdict on what merging the branch would make of main now."""
     git = Git(cell.places.remote, WATCHER)
     main, commit = git("rev-parse", "main"), git("rev-parse", "improve")
     key = trees.key_of(git, trees.merged(git, main, commit))
-    failures = {} if passed else {"tests/test_body.py::test_this_version_is_fine": "assert 'this' == 'that'"}
-    made = Verdict(key, "improve", commit, main, passed, why, False, True, Counts(1), failures=failures)
-    refs.keep(git, Verdict(**{**{f: getattr(made, f) for f in made.__struct_fields__}, "needs_word": word}))
+    refs.keep(git, Verdict(key, "improve", commit, main, True, "", False, True, Counts(1)))
 
 
 def at_home(cell: Cell, branch: str, **boot: Any) -> RunnersCell:
     """The surroundings of a runner on a branch, in this process."""
     checkout = cell.places.checkout(branch)
     os.makedirs(f"{checkout}/logs", exist_ok=True)
+    cell.open_git_door()
     return cell_of(cell.boot(branch, **boot), checkout, Interruption(), Canned([]), pause=lambda seconds: None)
 
 
@@ -80,52 +78,46 @@ def test_a_version_that_the_keep_has_examined_leads_main_to_itself(cell: Cell) -
     assert cell.model.requests == [], "being examined costs nothing"
 
 
-@pytest.mark.heavy
+# In this process.
+
+
 def test_a_version_that_did_not_pass_is_not_merged(cell: Cell) -> None:
     """The PM reads which test and how it failed, main is as it was, and main is asked for."""
     change(cell)
     before = cell.main()
-    examined(cell, passed=False, why="tests/test_body.py::test_this_version_is_fine failed")
+    keep = Examines(Examination("examined", False, "test_this_version_is_fine failed", text="assert 'this' == 'that'"))
 
-    run = cell.start(cell.boot("improve"))
+    assert hop.prove_and_hand_over(at_home(cell, "improve")._replace(keep=keep)) == 0
 
-    assert run.ended(60) == 0, run.log()
     assert cell.signal() == "main"
     assert cell.bare("rev-parse", "main~1") == before
     [report] = cell.reports()
-    assert "not validated: tests/test_body.py::test_this_version_is_fine failed" in report.split("\n")[0]
-    assert "assert 'this' == 'that'" in report
+    assert "not validated: test_this_version_is_fine failed" in report.split("\n")[0]
+    assert "    assert 'this' == 'that'" in report
 
 
-@pytest.mark.heavy
-def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell) -> None:
+def test_a_mistake_while_it_is_examined_still_ends_in_main(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
     """Whatever this version cannot do, it lets main lead again, and says what happened."""
     change(cell)
-    cell.changes_code("infra/cell/life/hop.py", "    end = clock()", "    1 / 0\n    end = clock()")
 
-    run = cell.start(cell.boot("improve"))
+    assert hop.prove_and_hand_over(at_home(cell, "improve")._replace(keep=Examines(ZeroDivisionError()))) == 0
 
-    assert run.ended() == 0, run.log()
     assert cell.signal() == "main"
     assert "not validated: ZeroDivisionError in the runner" in cell.reports()[0]
-    assert "hop.crashed" in read(f"{run.checkout}/{ERROR_LOG}")
+    assert "hop.crashed" in capfd.readouterr().err
 
 
-@pytest.mark.heavy
 def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
     """No signal, no report: the watcher has its own reasons."""
     change(cell)
-    run = cell.start(cell.boot("improve"))
-    wait_for(lambda: refs.requests(cell.bare), "an examination is asked for")
+    context = at_home(cell, "improve")
+    asked = context._replace(keep=Examines(Examination("waiting")), pause=lambda seconds: context.interruption.ask())
 
-    run.ask_to_end()
+    with pytest.raises(Interrupted):
+        hop.prove_and_hand_over(asked)
 
-    assert run.ended(3) == 0, run.log()
     assert cell.signal() == ""
     assert cell.reports() == []
-
-
-# Step by step, in this process.
 
 
 def test_a_verdict_is_waited_for(cell: Cell) -> None:
