@@ -20,7 +20,7 @@ from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, To
 from infra.cell.log import Log
 from infra.cell.loop.progress import Progress, words_on
 from infra.cell.loop.ways import WAYS, News
-from infra.cell.run_states import RunState
+from infra.cell.run_states import RunState, StopReason
 from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Message, Request
@@ -225,6 +225,8 @@ class Standing:
                 self.resumed = 0
             case Ended(end=end):
                 self.end = end
+                if end == StopReason.AWAITING_APPROVAL.value:  # what comes behind it begins with the PM's answer
+                    self.action, self.progress = None, Progress(self.progress.seen)
 
     def judged(self) -> tuple[Progress, str]:
         """What the last reply and its results come to, and the loop's own words on them."""

@@ -3,18 +3,20 @@ the answer. Here is only known which calls of this run wait."""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from infra.cell.actions import AWAITING, DENIED
 from infra.cell.cell import Cell
 from infra.cell.doors import Refused
-from infra.cell.loop.record import Acted, Line
+from infra.cell.loop.record import Acted, Line, args_hash
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.tools.tool import Verdict
 from infra.shared.approvals import Decision, answers_in, call_hash, open_answers
 from infra.shared.comms import open_directives
+from infra.shared.conversation import TOOL_USE, Completion, ToolUse
 from infra.shared.door import DoorAway
 from infra.shared.requests import Ask, QuestionState
 
@@ -28,9 +30,15 @@ class Approvals:
     def __init__(self, cell: Cell, work: str, seen: PageSeen) -> None:
         """`work`: the id of what the run is for."""
         self._cell, self._work = cell, work
+        self.makes_calls = True
+        """The model has tools, so what the PM has answered can be made in its name."""
         self._waiting: dict[str, str] = {}
         """Calls by their hash, with the id of the question."""
         self._told: set[Decision] = set()
+        self._calls = dict[str, tuple[str, dict[str, Any]]]()
+        """Tool and arguments of what was asked about, by the hash."""
+        self._due = list[str]()
+        """Those that the PM has answered, and are to be made now."""
         self._document = seen.document
 
     def recall(self, lines: Iterable[Line]) -> None:
@@ -39,6 +47,10 @@ class Approvals:
             if not isinstance(line, Acted):
                 continue
             key = call_hash(line.tool_name, line.args)
+            if (
+                self.makes_calls and line.status == AWAITING and args_hash(line.args) == line.args_hash
+            ):  # no key was left out of it
+                self._calls[key] = line.tool_name, line.args
             if line.status == AWAITING:
                 self._waiting[key] = next((flag.split(" ")[1] for flag in line.policy_flags if _is_asked(flag)), "")
             elif line.policy_flags:
@@ -61,6 +73,8 @@ class Approvals:
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
         """What the PM says of this call; the keep asks when nobody has. Raises OSError: then nothing waits."""
         cell, key = self._cell, call_hash(tool, given)
+        if self.makes_calls:
+            self._calls[key] = tool, dict(given)
         try:
             told = cell.keep.question(Ask(tool, dict(given), why, cell.boot.branch, cell.head_or_boot(), self._work))
         except (Refused, ValueError) as no:  # the latter for what no JSON can hold
@@ -85,6 +99,13 @@ class Approvals:
                 )
                 return Verdict(False, words, AWAITING, (f"{ASKED} {id}",))
 
+    def makes(self) -> Completion | None:
+        """What the PM has answered is made as it was asked, in the model's name: the result is the answer."""
+        due = [self._calls[key] for key in dict.fromkeys(self._due)]
+        self._due.clear()
+        uses = (ToolUse(f"answered-{secrets.token_hex(4)}", tool, given) for tool, given in due)
+        return Completion(tuple(uses), TOOL_USE, "runner") if due else None
+
     def news(self, seen: PageSeen) -> str:
         """Words for the model on the answers to this run's questions that are new on the page."""
         self._document = seen.document
@@ -94,10 +115,15 @@ class Approvals:
             if answer is None or answer in self._told:
                 continue
             self._told.add(answer)
-            if answer.approved:
-                words.append(f"The PM approves call {id}: make it again, with the same arguments.")
-            else:
+            is_known = key in self._calls
+            if is_known:
+                self._due.append(key)
+            elif not answer.approved:
                 self._waiting.pop(key)
+            if answer.approved:
+                then = "it is made now, as it was asked" if is_known else "make it again, with the same words"
+                words.append(f"The PM approves call {id}: {then}.")
+            else:
                 words.append(f"The PM denies call {id}{': ' if answer.why else '.'}{answer.why}")
         return "\n\n".join(words)
 

@@ -52,6 +52,10 @@ _RESUMED = (
     "stands above was done. Before you continue, look at the state of the checkout and the branches, and at the end of "
     "logs/errors.log."
 )
+_ANSWERED = (
+    "The run waited for the PM's answer from {at} on, and everything that it had started has ended; it continues here, "
+    "from {branch} at {commit}. Look at the state of the checkout before you rely on it."
+)
 _TOOLS_ABOVE = """\
 What the text above says of tools holds for operations: `read_file` is `readFile`, `write_file` is `createFile`, `bash`
 is `shell`, and so on. `bootstrap` is `createFile` of `.signal/bootstrap` with the branch as its content, `rollback` is
@@ -98,16 +102,20 @@ def open_run(
     toolbox_for: Callable[[str], Toolbox],
     is_first: bool,
     reads: Callable[[str], tuple[Reads, Reads]] = lambda words: ((), ()),
+    answered: str = "",
 ) -> Opening:
     """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
-    before and behind the briefing, for work of these words. Raises GitError, OSError."""
+    before and behind the briefing, for work of these words. `answered`: the run that goes on with the PM's answer.
+    Raises GitError, OSError."""
     directory, told = os.path.join(cell.checkout, TRANSCRIPTS), ""
-    lines = cut_short(cell, directory, [work.id])
+    lines = cut_short(cell, directory, [work.id], answered)
     before = standing(lines) if lines else None
     if lines and before:
         name, acts, messages = lines[0].run_id, before.opened.acts, before.opened.request.messages
         if _CUT_SHORT not in before.words:  # in a long outage the same run is resumed many times
-            told = _RESUMED.format(at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12])
+            told = (_ANSWERED if answered else _RESUMED).format(
+                at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12]
+            )
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
         messages = _messages(cell, seen, work, toolbox_for(acts), is_first, reads)
@@ -119,9 +127,9 @@ def open_run(
     return Opening(name, work.id, request, record, before, told, acts)
 
 
-def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str]) -> list[Line] | None:
-    """The lines of the run to resume, if there is one."""
-    name = last_run(transcripts)
+def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], answered: str = "") -> list[Line] | None:
+    """The lines of the run to resume, if there is one: `answered`, or the last."""
+    name = answered or last_run(transcripts)
     if name is None or name.endswith(GAPS):
         return None
     try:
@@ -129,7 +137,8 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str]) ->
         if any(line.run_id != name for line in lines):
             raise ValueError("it is that of another run")
         run = standing(lines)
-        why_not = why_not_resumed(run, open_directives, machine_boot(), cell.boot.acts)
+        machine = run.opened.machine if answered else machine_boot()  # its record has its end, and so all before it
+        why_not = why_not_resumed(run, open_directives, machine, cell.boot.acts, bool(answered))
     except Exception as error:  # an agent may put anything there, and its next version must start
         cell.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
@@ -138,10 +147,13 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str]) ->
     return lines if why_not is None else None
 
 
-def why_not_resumed(run: Standing, open_directives: Collection[str], machine: str, acts: str) -> str | None:
+def why_not_resumed(
+    run: Standing, open_directives: Collection[str], machine: str, acts: str, is_answered: bool = False
+) -> str | None:
     """None when it can be resumed; empty when the reason is not worth a log line."""
     opened = run.opened
-    if run.end not in RESUMED or run.hands_over:
+    is_over = run.end != StopReason.AWAITING_APPROVAL.value if is_answered else run.end not in RESUMED
+    if is_over or run.hands_over:
         return ""
     if opened.machine != machine:
         return "the machine was restarted, so the end of its record may be missing"

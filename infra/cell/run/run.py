@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.context import Room
+from infra.cell.loop.context import COMPACT, Room
 from infra.cell.loop.images import with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
@@ -39,9 +39,10 @@ from infra.cell.work.directives import awaits_review
 from infra.cell.work.of_mind import WebReads, mind_context
 from infra.cell.work.word import pm_has_moved
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
-from infra.shared.boot import OPERATIONS
+from infra.shared.approvals import open_answers
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.clock import began
-from infra.shared.conversation import Completion
+from infra.shared.conversation import Completion, Request, Text
 from infra.shared.repository.git import GitError
 from infra.shared.text import first_line
 
@@ -80,7 +81,8 @@ def work_on(
             mind.preflight,
         )
 
-    start = open_run(cell, seen, work, toolbox_for, is_first, mind.reads)
+    is_answered = not open_answers(seen.document).keys().isdisjoint(before.asks)
+    start = open_run(cell, seen, work, toolbox_for, is_first, mind.reads, before.run if is_answered else "")
     position.run = start.name
     reads.began = began(start.name) or reads.began
     mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
@@ -88,6 +90,7 @@ def work_on(
     cell.status.show(WORKING, about=first_line(work.subject))
     start.write(cell)
     news = RunNews(cell, wakes, seen, work, source, approvals, start.before is not None)
+    approvals.makes_calls = start.acts == TOOLS
     approvals.recall(start.record.lines)
     refs = tips(cell)
     source.begin(work, start.name)
@@ -186,7 +189,12 @@ def _conversation(
         Task(start.request, start.acts, start.before),
         RunConfig(start.most_steps(limits), limits.run_seconds),
     )
-    return run_task(task, config, TaskContext(ask, toolbox.call, told, record, approvals.awaits, room))
+
+    def answer(request: Request) -> Completion:
+        is_summary = request.messages[-1].content[-1:] == (Text(COMPACT),)
+        return (None if is_summary else approvals.makes()) or ask(request)
+
+    return run_task(task, config, TaskContext(answer, toolbox.call, told, record, approvals.awaits, room))
 
 
 def _wait(

@@ -14,11 +14,11 @@ from infra.cell.loop.record import Acted
 from infra.cell.run.approvals import Approvals
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Verdict
-from infra.shared.conversation import Request
+from infra.shared.conversation import Request, ToolUse
 from infra.shared.policy import Policy, Rule
 from tests.cell.cell import Cell, limits, read
 from tests.cell.life.days import AGAIN, TICK, Story, lives, one_day, one_run
-from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
+from tests.cell.loop.replies import Canned, bash, calls, results, says
 
 ASKS = Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),))
 TOUCH = "touch made-$(ls | grep -c ^made-)"
@@ -72,9 +72,13 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
         cell.tell(f"Approve {id}")
         yield AGAIN
 
-    cell.model.replies += [calls(bash(TOUCH)), says("It is made.")]
+    cell.model.replies += [says("It is made.")]
     lives(cell, story(), policy=ASKS, limits=limits(work_seconds=0.05))
     assert cell.reported("It is made.")
+    before, after = cell.model.requests[1:]
+    assert after.messages[: len(before.messages)] == before.messages, "the same conversation goes on"
+    [made_now] = results(after)
+    assert (after.run, made_now.is_error) == (before.run, False)
     assert (made(cell), asked_ids(cell), cell.open()) == (1, [id], [])
     assert flags(cell) == [["rule 1", f"asked {id}"], ["rule 1", f"approved {id}"]]
 
@@ -82,9 +86,9 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
 def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
     """It is not made, and the run can end."""
     id = waits(cell)
-    cell.model.replies += [calls(bash(TOUCH)), says("Then not.")]
+    cell.model.replies += [says("Then not.")]
     one_day(cell, lambda: cell.tell(f"deny {id}: use mktemp"), policy=ASKS)
-    told = next(each for request in cell.model.requests[2:] for each in results(request) if "denies" in each.content)
+    [told] = results(cell.model.requests[2])
     assert (told.is_error, "use mktemp" in told.content) == (True, True)
     assert cell.reported("Then not.")
     assert (made(cell), cell.open()) == (0, [])
@@ -107,11 +111,11 @@ def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: b
         assert cell.reported("done: something else")
         yield TICK
 
-    cell.model.replies += [calls(bash(TOUCH)), says("I wait still."), other, calls(bash(TOUCH)), says("It is made.")]
+    cell.model.replies += [calls(bash(TOUCH)), says("I wait still."), other, says("It is made.")]
     lives(cell, story(), policy=ASKS, limits=limits(work_seconds=0.05))
     assert asked_ids(cell) == [id]
     assert (made(cell), cell.open()) == ((1, []) if answered else (0, ["make it"]))
-    assert len(cell.model.requests) == (7 if answered else 5)
+    assert len(cell.model.requests) == (6 if answered else 5)
 
 
 def test_an_answer_reaches_the_run_that_still_works(cell: Cell) -> None:
@@ -122,9 +126,9 @@ def test_an_answer_reaches_the_run_that_still_works(cell: Cell) -> None:
         return calls(bash("true"))
 
     cell.tell("make it")
-    cell.model.replies += [calls(bash(TOUCH)), answer, calls(bash(TOUCH)), says("It is made.")]
+    cell.model.replies += [calls(bash(TOUCH)), answer, says("It is made.")]
     one_day(cell, policy=ASKS)
-    assert any("approves call" in text for request in cell.model.requests for text in texts(request))
+    assert "approves call" in str(cell.model.requests[-1].messages)
     assert not cell.reported("stopped (")
     assert (made(cell), cell.open()) == (1, [])
 
@@ -137,7 +141,7 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
         return says("I give up.")
 
     cell.tell("make it")
-    cell.model.replies += [calls(bash(TOUCH)), give_up, calls(bash(TOUCH)), says("It is made.")]
+    cell.model.replies += [calls(bash(TOUCH)), give_up, says("It is made.")]
     one_day(cell, policy=ASKS)
     assert cell.reported("stopped (awaiting_approval): make it")
     assert (made(cell), cell.open()) == (1, [])
@@ -204,14 +208,37 @@ def test_each_answer_is_told_once(cell: Cell) -> None:
     ask(it, "y")
 
     seen = cell.context().page.look()
-    assert f"approves call {id}" in (it.news(seen) or "")
-    assert it.news(seen) == ""
-    assert it.awaits()
+    assert f"approves call {id}" in it.news(seen)
+    assert (it.news(seen), commands(it), commands(it)) == ("", ["x"], [])
 
     for other in asked_ids(cell):
         cell.tell(f"deny {other}: no")
-    assert (it.news(cell.context().page.look()) or "").count(": no") == 2
+    assert it.news(cell.context().page.look()).count(": no") == 2
+    assert commands(it) == ["x", "y"]
+    assert it.awaits()
+    assert {ask(it, command).status for command in "xy"} == {"denied"}
     assert not it.awaits()
+
+
+def commands(it: Approvals) -> list[str]:
+    """Of what is made now in the model's name."""
+    made = it.makes()
+    return [use.input["command"] for use in made.content if isinstance(use, ToolUse)] if made else []
+
+
+def test_to_a_model_without_tools_the_answer_is_words(cell: Cell) -> None:
+    """It makes the call itself."""
+    it = approvals(cell)
+    it.makes_calls = False
+    ask(it)
+    ask(it, "y")
+    first, second = asked_ids(cell)
+    cell.tell(f"approve {first}")
+    cell.tell(f"deny {second}: no")
+    said = it.news(cell.context().page.look())
+    assert "make it again" in said
+    assert f"The PM denies call {second}: no" in said
+    assert (it.makes(), it.asks) == (None, (first,))
 
 
 def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
@@ -268,5 +295,5 @@ def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
     it.recall(Acted.of(where, *act, 0.0) for where, act in acts.items())
     assert it.awaits()
     cell.tell(f"deny {id}")
-    assert f"denies call {id}" in (it.news(cell.context().page.look()) or "")
-    assert not it.awaits()
+    assert f"denies call {id}" in it.news(cell.context().page.look())
+    assert commands(it) == ["x"]
