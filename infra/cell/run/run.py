@@ -10,6 +10,7 @@ import time
 from msgspec.structs import replace
 
 from infra.cell.cell import TENDING_SECONDS, Cell
+from infra.cell.clones import remove_merged
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.context import COMPACT, Room
 from infra.cell.loop.images import with_images
@@ -17,7 +18,6 @@ from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Line, ModelFailed
 from infra.cell.loop.ways import news_of
-from infra.cell.merged_clones import remove_merged
 from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.tasks import TaskEvidence

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.merged_clones import QUIET_SECONDS, remove_merged
+from infra.cell.clones import QUIET_SECONDS, remove_merged
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell
