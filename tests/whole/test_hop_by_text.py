@@ -84,8 +84,8 @@ def test_a_hop_by_plain_text(owner: Owner) -> None:
     assert not list(owner.bot.rglob("never-run"))
     opening, prose, first, quotes, cut, made = talker.seen[:6]
     assert ("readFile", "logs/now.md") in [(each["type"], each.get("path")) for each in opening]
-    assert "holds no list of operations" in prose[0]["text"]
+    assert "asks for no act" in prose[0]["text"]
     assert [event["status"] for event in first] == ["ok", "failed"]
     assert "no JSON" in quotes[0]["text"]
-    assert "ends in the middle" in cut[0]["text"]
+    assert "or cut: Unterminated string" in cut[0]["text"]
     assert [event["status"] for event in made] == ["ok", "failed", "ok"]
