@@ -40,14 +40,8 @@ OPERATIONS: Final[Mapping[str, type[Args]]] = {
     "deleteFile": DeleteFile,
     "shell": Bash,
 }
-TOOLS: Final[Mapping[str, str]] = {
-    MESSAGE: MESSAGE,
-    "createFile": "write_file",
-    "readFile": "read_file",
-    "editFile": "edit_file",
-    "deleteFile": "delete_file",
-    "shell": "bash",
-}
+_TOOLS: Final = (MESSAGE, "write_file", "read_file", "edit_file", "delete_file", "bash")
+TOOLS: Final[Mapping[str, str]] = dict(zip(OPERATIONS, _TOOLS, strict=True))
 TYPES: Final[Mapping[str, str]] = {tool: kind for kind, tool in TOOLS.items()} | dict.fromkeys(HOPS, "createFile")
 """The type of operation that a tool carries out."""
 

@@ -23,18 +23,12 @@ def run(script: str, cwd: Path, seconds: float = 20.0, **more: Any) -> Ran:
 
 
 def test_output_and_status_come_back(tmp_path: Path) -> None:
-    """Both streams, and the exit status."""
-    assert run("echo one; echo two >&2; exit 3", tmp_path) == Ran(3, "one\n", "two\n")
-
-
-def test_it_runs_where_it_is_told(tmp_path: Path) -> None:
-    """The working directory is an argument."""
-    assert run("pwd", tmp_path).output == f"{tmp_path}\n"
-
-
-def test_a_signal_that_ended_it_is_told(tmp_path: Path) -> None:
-    """A negative status is the signal's number."""
+    """Both streams, from where it is told to run; a negative status is that of a signal which ended it. It has no
+    input and no terminal, and is followed to its own end when it closes its output."""
+    assert run("pwd; echo two >&2; exit 3", tmp_path) == Ran(3, f"{tmp_path}\n", "two\n")
     assert run("kill -9 $$", tmp_path).status == -signal.SIGKILL
+    assert run("read line || echo nothing; tty", tmp_path) == Ran(1, "nothing\nnot a tty\n")
+    assert run("exec >&- 2>&-; sleep 0.1; exit 5", tmp_path).status == 5
 
 
 def test_out_of_time_it_is_ended_with_what_it_started(tmp_path: Path) -> None:
@@ -105,16 +99,6 @@ def test_a_flood_from_the_background_does_not_keep_it(tmp_path: Path) -> None:
 def test_output_that_is_not_utf_8_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     """A character cut between two reads is whole; a wrong byte is shown as such."""
     assert run(r"printf '\xc3'; sleep 0.05; printf '\xa4\xff'", tmp_path).output == "ä\ufffd"
-
-
-def test_it_has_no_input_and_no_terminal(tmp_path: Path) -> None:
-    """A command that asks something gets an end of file, not a wait."""
-    assert run("read line || echo nothing; tty", tmp_path) == Ran(1, "nothing\nnot a tty\n", "")
-
-
-def test_closing_its_output_does_not_end_it(tmp_path: Path) -> None:
-    """It is followed to its own end."""
-    assert run("exec >&- 2>&-; sleep 0.1; exit 5", tmp_path).status == 5
 
 
 def test_the_beginning_of_the_output_is_kept_though_what_is_shown_is_cut(tmp_path: Path) -> None:
