@@ -5,16 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from infra.shared.branches import version
-from infra.shared.text import first_line
-
-
-def done(branch: str, commit: str, directive: str) -> str:
-    return f"{version(branch, commit)} done: {first_line(directive)}"
-
-
-def stopped(branch: str, commit: str, directive: str, why: str) -> str:
-    """A run that the model did not end itself; its directive stays open."""
-    return f"{version(branch, commit)} stopped ({why}): {first_line(directive)}"
 
 
 def validated(branch: str, commit: str, evidence: str) -> str:

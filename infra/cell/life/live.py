@@ -20,11 +20,10 @@ from infra.cell.tools.bash import environment
 from infra.cell.waits import DAY_SECONDS, MODEL, Wait, lasting, next_at, released, shown
 from infra.cell.wakes import Wakes, next_tick
 from infra.cell.work import report
-from infra.cell.work.directives import Directives, awaits_review
+from infra.cell.work.directives import Directives, awaits_review, pm_has_moved
 from infra.cell.work.duties import Duties
 from infra.cell.work.questions import Questions
 from infra.cell.work.tasks import Tasks
-from infra.cell.work.word import pm_has_moved
 from infra.cell.work.work import Work, WorkSource, next_work
 from infra.shared.clock import timestamp
 from infra.shared.conversation import EXPLORATION, TASK
@@ -80,7 +79,7 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                     return Exit.OK
                 is_well = False
             else:
-                seen = _put_right(cell, seen, is_first)
+                _put_right(cell, seen, is_first)
                 found, waiting = _next(cell, first, seen)
                 if found is None and not duties.done():
                     continue  # main moved meanwhile
@@ -118,7 +117,7 @@ def _look(cell: Cell, wakes: Wakes) -> PageSeen:
     return seen
 
 
-def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> PageSeen:
+def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> None:
     """The checkout follows main, and what the page lacks is put back. Raises GitError."""
     if not cell.boot.instead_of:
         catch_up(cell, seen.commit)
@@ -129,7 +128,6 @@ def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> PageSeen:
     if seen.missing and not cell.state.memory.unsent:  # an unsent report puts them back as well
         title = f"{cell.version()} put back into COMMS.md: {', '.join(seen.missing)}"
         cell.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
-    return seen
 
 
 def _next(

@@ -35,9 +35,8 @@ from infra.cell.tools.seed import seed_tools
 from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.waits import Wait, after, review_of
 from infra.cell.wakes import Wakes
-from infra.cell.work.directives import awaits_review
+from infra.cell.work.directives import awaits_review, pm_has_moved
 from infra.cell.work.of_mind import WebReads, mind_context
-from infra.cell.work.word import pm_has_moved
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
 from infra.shared.boot import OPERATIONS, TOOLS

@@ -14,7 +14,8 @@ from infra.cell.work.work import Over, Report, Work
 from infra.shared import comms
 from infra.shared.branches import MAIN
 from infra.shared.comms import Directive
-from infra.shared.repository.git import Git, resolve_commit
+from infra.shared.people import LOOKED_BACK, is_the_pms
+from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.text import first_line
 
 
@@ -53,3 +54,19 @@ def awaits_review(git: Git, document: str, branch: str) -> bool:
     if tip is None or git.ok("merge-base", "--is-ancestor", tip, f"refs/remotes/origin/{MAIN}"):
         return False
     return any(validated(branch, tip, "") in each.partition("\n")[0] for each in comms.reports(document))
+
+
+def pm_has_moved(git: Git, before: str, now: str) -> bool:
+    """Whether main at `now` has a commit of the PM's that it had not at `before`.
+
+    The agent's and the keep's own commits, such as reports, are no news: a runner that took them for news would ask
+    the model again after each report of its own, without end."""
+    if before == now:
+        return False
+    try:
+        emails = git(
+            "log", f"--max-count={LOOKED_BACK}", "--encoding=UTF-8", "--format=%ce", now, f"^{before}", "--"
+        ).splitlines()
+    except GitError:  # what main held before is gone: only the PM can do that
+        return True
+    return not emails or any(map(is_the_pms, emails))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 from infra.cell.cell import Cell
+from infra.cell.mind.duties import Maintenance
 from infra.cell.wakes import Wakes
 from infra.cell.work.of_mind import mind_context
-
-if TYPE_CHECKING:
-    from infra.cell.mind.duties import Maintenance
 
 QUIET_SECONDS = 3.0
 """Before duties begin. A directive that follows a report at once, as in a conversation, does not wait for one."""
@@ -20,7 +17,7 @@ QUIET_SECONDS = 3.0
 class Duties:
     def __init__(self, cell: Cell, wakes: Wakes) -> None:
         self._cell, self._wakes = cell, wakes
-        self._maintenance: Maintenance | None = None
+        self._maintenance = Maintenance(cell.heartbeat.beat)
         self._tick: float | None = None
 
     def done(self) -> bool:
@@ -29,11 +26,8 @@ class Duties:
         cell = self._cell
         if cell.boot.is_safe_mode or not os.path.isdir(f"{cell.boot.places.mind}/.git"):
             return True
-        from infra.cell.mind.duties import Maintenance  # an agent without a mind pays nothing for it
-
         tick = time.time() // cell.boot.limits.work_seconds
         ticked, self._tick = self._tick not in (None, tick), tick
-        self._maintenance = self._maintenance or Maintenance(cell.heartbeat.beat)
         try:
             mind = mind_context(cell)
             if self._maintenance.due(mind) and not self._wakes.is_quiet(QUIET_SECONDS):

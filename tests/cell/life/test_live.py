@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 
 import pytest
@@ -34,6 +33,7 @@ def asked(cell: Cell) -> int:
     return len(cell.model.requests)
 
 
+@pytest.mark.heavy
 def test_each_directive_is_a_run_a_report_and_a_tick_of_its_own(cell: Cell) -> None:
     """Also one that joins a run, which is told of it; what was open before the start is done at the start, and with
     nothing open no model is asked."""
@@ -59,22 +59,7 @@ def test_each_directive_is_a_run_a_report_and_a_tick_of_its_own(cell: Cell) -> N
     assert os.path.exists(f"{cell.checkout}/src/other.md"), "the checkout follows main"
 
 
-def test_what_is_told_during_the_last_answer_is_not_ticked_with_it(cell: Cell) -> None:
-    def last_answer(request: Request) -> Completion:
-        cell.tell("second thing")
-        return says("First done.")
-
-    def at_last(request: Request) -> Completion:
-        assert cell.open() == ["second thing"]
-        return says("Second done.")
-
-    cell.tell("first thing")
-    cell.model.replies += [last_answer, at_last]
-    one_day(cell)
-    assert cell.reported("Second done.")
-    assert cell.open() == []
-
-
+@pytest.mark.heavy
 @pytest.mark.fault("F76")
 def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:
     """A directive that names a ticket, too; neither ticks nor another life begin a fourth, any push of the PM's does.
@@ -134,6 +119,7 @@ def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell
     assert cell.reported("It is there.") is pushed
 
 
+@pytest.mark.heavy
 @pytest.mark.fault("F74")
 def test_what_only_the_pm_can_mend_is_told_at_once_and_tried_at_long_intervals(cell: Cell) -> None:
     """Told once, with what to do; all other work waits with it."""
@@ -190,6 +176,7 @@ def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell)
     assert cell.reported("Done after all.")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ["another directive", "taken back", "new code"])
 def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str) -> None:
     """A directive more is told when the model is back; one that was taken back, and new code, end the wait."""
@@ -223,6 +210,7 @@ def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str)
 REVIEWED = "waits (review of improve): improve yourself"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("decided", ["merged", "rejected"])
 def test_work_that_waits_for_a_review_stays_open_until_it_is_decided(cell: Cell, decided: str) -> None:
     """The report says so; other pushes of the PM's do not wake it, and other work goes on."""
@@ -332,6 +320,7 @@ def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
     assert "safe mode, the PM's own copy of the program, runs in its place" in told
 
 
+@pytest.mark.heavy
 def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(
     cell: Cell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -365,20 +354,6 @@ def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> N
     one_day(cell)
     assert cell.bare("log", "-1", "--format=%s", "mind").startswith("maintenance: exploration_reset ")
     assert asked(cell) == 0
-
-
-def test_a_run_begins_and_ends_with_the_mind_as_the_branch_has_it(cell: Cell) -> None:
-    """The clone is made when it is gone; what the run wrote there is one commit with the run's id."""
-    cell.git_of_mind()
-    shutil.rmtree(cell.places.mind)
-    cell.tell("do it")
-    cell.model.replies += [calls(bash(f"echo busy > {cell.places.mind}/memory/working.md"))]
-    one_day(cell)
-    subjects = cell.bare("log", "--format=%s", "mind").splitlines()
-    [(of_run, state)] = [each.split(": ") for each in subjects if each.startswith("run ")]
-    assert state == "completed"
-    assert os.listdir(f"{cell.checkout}/logs/transcripts") == [f"{of_run.split()[1]}.jsonl"]
-    assert cell.bare("show", "mind:memory/working.md") == "busy"
 
 
 @pytest.mark.heavy

@@ -54,6 +54,7 @@ def waits(cell: Cell, work: str = "make it") -> str:
     return asked_ids(cell)[-1]
 
 
+@pytest.mark.heavy
 def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> None:
     """Asked once, nothing ticked, no model call until the PM answers, whatever the clock says; then all is ticked."""
     id = waits(cell)
@@ -95,6 +96,7 @@ def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
     assert flags(cell)[-1] == ["rule 1", f"denied {id}"]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("answered", [False, True])
 def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: bool) -> None:
     """Neither does it begin again, nor is its question closed, nor its answer ticked with the other work."""
@@ -133,6 +135,7 @@ def test_an_answer_reaches_the_run_that_still_works(cell: Cell) -> None:
     assert (made(cell), cell.open()) == (1, [])
 
 
+@pytest.mark.heavy
 def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell) -> None:
     """Without waiting for the clock."""
 
@@ -183,22 +186,6 @@ def ask(it: Approvals, command: str = "x") -> Verdict:
     return it.ask("bash", {"command": command}, "rule 1")
 
 
-def test_nothing_is_asked_twice_but_by_another_unit(cell: Cell) -> None:
-    """The keep knows what was asked; when a run is done, that is over, and an answer to it too."""
-    cell.tell("do it")
-    first, second = ask(approvals(cell)), ask(approvals(cell))
-    [id] = asked_ids(cell)
-    assert (first.allowed, first.status, first.flags) == (False, "awaiting_approval", (f"asked {id}",))
-    assert second == first
-    cell.tell(f"approve {id}")
-    assert ask(approvals(cell)).flags == (f"approved {id}",)
-
-    context = cell.context()
-    context.page.report("main@0123456789ab done: it", "Done.", (context.page.look().open[0].id,))
-    assert ask(approvals(cell)).status == "awaiting_approval"
-    assert len(asked_ids(cell)) == 2
-
-
 def test_each_answer_is_told_once(cell: Cell) -> None:
     """Also when another call was asked about meanwhile."""
     it = approvals(cell)
@@ -239,17 +226,6 @@ def test_to_a_model_without_tools_the_answer_is_words(cell: Cell) -> None:
     assert "make it again" in said
     assert f"The PM denies call {second}: no" in said
     assert (it.makes(), it.asks) == (None, (first,))
-
-
-def test_an_approval_is_for_one_call_alone(cell: Cell) -> None:
-    """No other is made for it."""
-    it = approvals(cell)
-    ask(it)
-    [id] = asked_ids(cell)
-    cell.tell(f"approve {id}")
-
-    assert ask(it).allowed
-    assert ask(it, "y").status == "awaiting_approval"
 
 
 def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:

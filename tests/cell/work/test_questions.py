@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 
+import pytest
+
 from infra.cell.state import Explored
 from infra.cell.wakes import Wakes
 from infra.cell.work.questions import DAY_SECONDS, Questions, with_time
@@ -27,6 +29,7 @@ def labels(cell: Cell) -> list[str]:
     return [request.label for request in cell.model.requests]
 
 
+@pytest.mark.heavy
 def test_questions_are_explored_behind_all_work_and_answered_below(cell: Cell) -> None:
     """As runs with a label; on the page stands nothing of it. The events say what was spent."""
     mind = PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
@@ -55,6 +58,7 @@ def test_questions_are_explored_behind_all_work_and_answered_below(cell: Cell) -
     assert all(usd == 0 for label, usd in spent if label == "task")
 
 
+@pytest.mark.heavy
 def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     """The door refuses; nothing is reported for it, and a task that comes is done at once."""
     mind = PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
@@ -73,6 +77,7 @@ def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     assert mind.read(INBOX) == "# Inbox\n"
 
 
+@pytest.mark.heavy
 def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: Cell) -> None:
     """The run on a question ends as no more may be explored; the directive is work, and is done at once."""
     PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
@@ -112,6 +117,7 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     assert not may_explore(1.0)
 
 
+@pytest.mark.heavy
 def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> None:
     """The others go on in their order; what was tried is not tried again that day, nor by the next runner."""
     asked = "- Q-0001 (web): Who?\n- Q-0002 (web): Where?\n- Q-0003: How?\n- Q-0004 (tools): With what?\n"
@@ -131,6 +137,7 @@ def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> N
     assert again == []
 
 
+@pytest.mark.heavy
 def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
     """The run asks nothing anew: what it wrote of that is the PM's to see. The next one did not read the web, though
     the agent is tainted still."""

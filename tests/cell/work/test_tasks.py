@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from infra.cell.mind.tasks import TaskStatus, read_answer
 from infra.cell.work.tasks import work_on
 from infra.shared.comms import Directive
@@ -24,6 +26,7 @@ def answer(mind: PmMind, id: str, directory: str = "completed") -> str:
     return mind.read(f"tasks/{directory}/{id}.md")
 
 
+@pytest.mark.heavy
 def test_a_pushed_task_is_worked_on_at_once_and_answered_with_evidence(cell: Cell) -> None:
     """On a clock that ticks every ten minutes. Its answer has what was done from the record; it leaves the inbox. A
     task that the run itself writes there is neither pushed nor worked on."""
@@ -58,6 +61,7 @@ def test_a_pushed_task_is_worked_on_at_once_and_answered_with_evidence(cell: Cel
     assert "Nothing is being done" in mind.read(ACTIVE)
 
 
+@pytest.mark.heavy
 def test_directives_come_first_then_tasks_by_priority_and_deadline(cell: Cell) -> None:
     """What is due within a day goes up a level."""
     due = "deadline: 2020-01-01T00:00:00Z   # long ago\n"
@@ -77,6 +81,7 @@ def test_directives_come_first_then_tasks_by_priority_and_deadline(cell: Cell) -
     assert "TASK-004" in mind.read(INBOX), "what cannot be read stays"
 
 
+@pytest.mark.heavy
 def test_a_blocked_task_asks_waits_and_goes_on_with_the_answer(cell: Cell) -> None:
     """Others go on meanwhile; the directive with the answer is done with the task. An edit of it is an answer, too."""
     mind = PmMind(cell)
@@ -104,6 +109,7 @@ def test_a_blocked_task_asks_waits_and_goes_on_with_the_answer(cell: Cell) -> No
     assert len(cell.model.requests) == 4
 
 
+@pytest.mark.heavy
 def test_what_fails_again_and_again_is_given_up(cell: Cell) -> None:
     """After the usual tries: ❌, with what was done; other tasks and directives are not counted with it."""
     mind = PmMind(cell)
@@ -124,6 +130,7 @@ def test_what_fails_again_and_again_is_given_up(cell: Cell) -> None:
     assert sum("stopped (max_steps" in report for report in cell.reports()) == 2
 
 
+@pytest.mark.heavy
 def test_the_pm_may_change_and_cancel_a_task_while_it_is_worked_on(cell: Cell) -> None:
     """The model is told between two steps; what was cancelled gets no answer of the agent's."""
     mind = PmMind(cell)
