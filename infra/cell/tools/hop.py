@@ -109,7 +109,8 @@ def _tip(git: Git, branch: str) -> str:
 
 
 def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
-    """Raises ToolError unless the clone of `branch` holds exactly what is pushed as `tip`."""
+    """Raises ToolError unless the clone of `branch` holds exactly what is pushed as `tip`. Its origin is not looked at:
+    a version that cannot fetch does not prove itself."""
     import git as gitpython  # costs as much as the rest of a boot, and few runs come here
 
     checkout = boot.places.checkout(branch)
@@ -119,7 +120,7 @@ def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
         disarm(f"{checkout}/.git")
         with gitpython.Repo(checkout) as repo:
             repo.git.update_environment(**safe_environment())
-            problem = _problem_with_clone(repo, boot, branch, tip)
+            problem = _problem_with_clone(repo, branch, tip)
     except (gitpython.NoSuchPathError, gitpython.InvalidGitRepositoryError):
         how = f"git clone -b {branch} {boot.remote_url} {checkout}"
         raise ToolError(f"no clone at {checkout}; make one: {how}") from None
@@ -133,16 +134,10 @@ def uncommitted(repo: Any) -> list[str]:
     return [line[3:] for line in repo.git.status("--porcelain", *NO_SUBMODULES).splitlines()]
 
 
-def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | None:
+def _problem_with_clone(repo: Any, branch: str, tip: str) -> str | None:
     current = "no branch" if repo.head.is_detached else repo.active_branch.name
     if current != branch:
         return f"is on {current}; expected {branch}: git -C {repo.working_dir} checkout {branch}"
-    urls = [url for remote in repo.remotes if remote.name == "origin" for url in remote.urls]
-    if [_plain_url(url) for url in urls] != [_plain_url(boot.remote_url)]:
-        found = ", ".join(urls) or "nowhere"
-        return f"has origin {found}; expected {boot.remote_url}: git remote set-url origin {boot.remote_url}"
-    if not repo.head.is_valid():
-        return f"has no commit; commit and push to {branch} first"
     if files := uncommitted(repo):
         return (
             f"has uncommitted work ({', '.join(files[:5])}{', …' if len(files) > 5 else ''}); commit and push it first"
@@ -154,10 +149,6 @@ def _problem_with_clone(repo: Any, boot: Boot, branch: str, tip: str) -> str | N
             f"make them the same first: git pull --rebase && git push origin {branch}"
         )
     return None
-
-
-def _plain_url(url: str) -> str:
-    return url.removeprefix("file://").rstrip("/")
 
 
 def _published_commit(git: Git, ref: str) -> str:
