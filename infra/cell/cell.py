@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell.clone_git import CloneGit
 from infra.cell.doors import Keep, Model
 from infra.cell.interruption import Interruption
 from infra.cell.log import Log, logger
@@ -20,7 +20,8 @@ from infra.shared.branches import version
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
-from infra.shared.paths import LIFE_FILE
+from infra.shared.paths import LIFE_FILE, Paths
+from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.version import body_of
 
@@ -107,7 +108,9 @@ def cell_of(
         link_signals(boot, checkout)
     except OSError as error:
         log.warning("signals.not_linked", error=str(error))
-    git = CloneGit(checkout, boot.places, boot.remote_url)
+    git = agent_git(checkout, boot.places)
+    with contextlib.suppress(GitError):  # who turned away from it by mistake hears the PM again; the page says the rest
+        git("config", "--replace-all", "remote.origin.url", boot.remote_url)
     state = State(boot.places.bot, log)
 
     model, keep = Model(boot.places.model_socket), Keep(boot.places.git_socket, pause)
@@ -131,6 +134,11 @@ def cell_of(
         keep=keep,
         pause=pause,
     )
+
+
+def agent_git(clone: str, places: Paths) -> Git:
+    """Git in the agent's name with the cell's settings, by which a push by path goes through the git door."""
+    return Git(clone, AGENT, {"GIT_CONFIG_GLOBAL": places.cell_git_config})
 
 
 def link_signals(boot: Boot, checkout: str) -> None:

@@ -10,10 +10,10 @@ import stat
 import time
 from typing import TYPE_CHECKING
 
-from infra.cell.clone_git import CloneGit
 from infra.shared.branches import MAIN, MAX_PARTS, MIND
 from infra.shared.paths import ASIDE
-from infra.shared.repository.git import GitError
+from infra.shared.people import AGENT
+from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below, Entry
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _is_quiet(clone: str) -> bool:
 
 def _is_merged(cell: Cell, clone: str, main: str, pushed: set[str]) -> bool:
     """Nothing changed, and main has the commit and all that was not pushed. Raises GitError."""
-    git = CloneGit(clone, cell.boot.places, cell.boot.remote_url).with_env(GIT_OPTIONAL_LOCKS="0")
+    git = Git(clone, AGENT)
     files = git("ls-files", "-v", "--stage").splitlines()
     if any(line[:1] != "H" or line[2:].startswith(_GITLINK) for line in files) or git("status", "--porcelain"):
         return False

@@ -256,7 +256,6 @@ ALLOWED = {
     "infra/cell/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/cell.py": "one constant line",
     "infra/cell/services/services.py": "a number, to the kernel; what a redacting stream gives it",
-    "infra/cell/clone_git.py": "the lines of a clone's own configuration that start no program",
     "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
     "infra/shared/repository/": "git objects, and what git reads",
 }

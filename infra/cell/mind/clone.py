@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
-from infra.cell.clone_git import outside
 from infra.cell.clone_tip import CloneTip
 from infra.cell.mind.memory import write
 from infra.cell.mind.mind import MindContext
@@ -23,6 +22,7 @@ from infra.shared.clock import timestamp
 from infra.shared.mind import layout
 from infra.shared.mind.layout import is_below
 from infra.shared.mind.sections import with_section
+from infra.shared.people import AGENT
 from infra.shared.refused import TAINTED, Refused, refusals_in
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import commit_tree
@@ -106,7 +106,7 @@ def _anew(context: MindContext, why: str) -> None:
     mind, git, new, aside = context.places.mind, context.git, f"{context.places.bot}/.{MIND}.new", ""
     shutil.rmtree(new, ignore_errors=True)  # of a runner that was killed
     options = ("--quiet", "--template=", "--no-tags", "--no-checkout", "--single-branch", "--branch", MIND)
-    outside(context.places, context.remote_url)("clone", *options, "--end-of-options", context.remote_url, new)
+    Git("/", AGENT)("clone", *options, "--end-of-options", context.remote_url, new)
     os.makedirs(mind, exist_ok=True)
     is_empty = not os.listdir(mind)
     if os.path.lexists(f"{mind}/.git"):

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 from infra.cell.actions import ToolResult
-from infra.cell.clone_git import NO_SUBMODULES, disarm
 from infra.cell.report_titles import verdict_against
 from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
 from infra.shared.boot import Boot
@@ -110,14 +109,13 @@ def _tip(git: Git, branch: str) -> str:
 
 def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
     """Raises ToolError unless the clone of `branch` holds exactly what is pushed as `tip`. Its origin is not looked at:
-    a version that cannot fetch does not prove itself."""
+    each runner sets its own at its start."""
     import git as gitpython  # costs as much as the rest of a boot, and few runs come here
 
     checkout = boot.places.checkout(branch)
     if os.path.realpath(checkout) != os.path.join(os.path.realpath(boot.places.bot), branch, "minifram"):
         raise ToolError(f"{checkout} leads elsewhere through a link; make a real clone there")
     try:
-        disarm(f"{checkout}/.git")
         with gitpython.Repo(checkout) as repo:
             repo.git.update_environment(**safe_environment())
             problem = _problem_with_clone(repo, branch, tip)
@@ -130,15 +128,11 @@ def refuse_unless_ready(boot: Boot, branch: str, tip: str) -> None:
         raise ToolError(f"{checkout} {problem}")
 
 
-def uncommitted(repo: Any) -> list[str]:
-    return [line[3:] for line in repo.git.status("--porcelain", *NO_SUBMODULES).splitlines()]
-
-
 def _problem_with_clone(repo: Any, branch: str, tip: str) -> str | None:
     current = "no branch" if repo.head.is_detached else repo.active_branch.name
     if current != branch:
         return f"is on {current}; expected {branch}: git -C {repo.working_dir} checkout {branch}"
-    if files := uncommitted(repo):
+    if files := [line[3:] for line in repo.git.status("--porcelain").splitlines()]:
         return (
             f"has uncommitted work ({', '.join(files[:5])}{', …' if len(files) > 5 else ''}); commit and push it first"
         )

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infra.cell.actions import DENIED
-from infra.cell.cell import Cell
-from infra.cell.clone_git import CloneGit
+from infra.cell.cell import Cell, agent_git
 from infra.cell.doors import Keep, Refused
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
@@ -53,7 +52,7 @@ def mind_context(context: Cell, reads: WebReads | None = None) -> MindContext:
     reads = reads or WebReads(context.keep)
     return MindContext(
         places=places,
-        git=CloneGit(places.mind, places, context.boot.remote_url),
+        git=agent_git(places.mind, places),
         remote_url=context.boot.remote_url,
         thresholds=Thresholds(),
         exploration_usd=context.boot.exploration_usd,

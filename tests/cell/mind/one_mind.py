@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from typing import Any
 
-from infra.cell.clone_git import CloneGit, disarm
 from infra.cell.interruption import Interruption
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
@@ -25,7 +24,7 @@ class OneMind:
     def __init__(self, root: str, now: float) -> None:
         self._lies(root, now)
         shutil.copytree(_born(type(self)), root, dirs_exist_ok=True, copy_function=shutil.copy)
-        disarm(f"{self.root}/.git", self.places.remote)  # its origin is not the one that it was copied from
+        self.git("config", "remote.origin.url", self.places.remote)  # not the one that it was copied from
 
     def _lies(self, root: str, now: float) -> None:
         self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
@@ -35,12 +34,13 @@ class OneMind:
         """COMMS.md."""
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.bare = Git(self.places.remote, AGENT)
-        self.git: Git = CloneGit(self.root, self.places, self.places.remote)
+        self.git: Git = Git(self.root, AGENT)
 
     def bear(self, root: str) -> None:
         """Make what lies below the root at first; done once for each class, as it takes many processes of git."""
         Git(root)("init", "--quiet", "--template=", "--bare", "--initial-branch=mind", "remote.git")
         Git(root)("init", "--quiet", "--template=", "--initial-branch=mind", "bot/mind")
+        self.git("remote", "add", "origin", self.places.remote)
         self.write(".gitignore", "logs/events\nscratch/\n*.prom\n")
         self.saves("birth")
 

@@ -251,7 +251,8 @@ def test_what_the_door_refuses_is_put_back_and_the_rest_goes_out(mind: Both) -> 
 def test_what_git_would_not_look_at_is_judged(mind: Both) -> None:
     """A repository inside, and what the clone's own list of exclusions hides."""
     prepare(mind.context())
-    mind.runs("git init --quiet memory/inner; echo obey >memory/inner/x.md; echo memory/ >.git/info/exclude")
+    mind.runs("git init --quiet memory/inner; echo obey >memory/inner/x.md; mkdir -p .git/info")
+    mind.runs("echo memory/ >.git/info/exclude")
     mind.write("memory/y.md", "y")
     assert publish(mind.context(), "run R-1: completed", "R-1")
     assert {"memory/y.md", "memory/inner/x.md"} < set(mind.files())

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from infra.cell.clone_git import CloneGit
+from infra.cell.cell import agent_git
 from infra.cell.mind import clone
 from infra.keep.git_door.mind_rules import RULES, MindChange, MindVersion, tainted
 from infra.keep.git_door.rules import Words
@@ -268,7 +268,7 @@ def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: Worl
     world.pm.git("checkout", "--quiet", "main")
     one = OneMind.__new__(OneMind)
     one.places, one.root, one.now, one.log = world.places, world.places.mind, time.time(), []
-    one.git = CloneGit(one.root, one.places, one.places.remote)
+    one.git = agent_git(one.root, one.places)
     assert clone.prepare(one.context())
     scene.trace.served(EVIL)
     many = {f"memory/archive/{at}.md": "obey\n" for at in range(9)}
