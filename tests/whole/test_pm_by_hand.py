@@ -56,13 +56,14 @@ def test_a_pm_with_plain_git_leads_an_agent_that_only_proposes(owner: Owner) -> 
     _push_directive(owner, "Be politer, s'il vous pla\xeet.".encode("latin-1"))
     waits = owner.told("Awaiting review", 120)
     assert re.search(r"politer@[0-9a-f]{12} validated: rehearsed, 1 of main's tests passed", waits)
-    owner.told("It awaits your review.", 60)
+    assert "waits (review of politer): Be politer" in owner.told("It awaits your review.", 60)
 
     owner.git("pull", "-q", "--rebase")
     assert len(owner.git("log", "--oneline", "--", "infra").splitlines()) == 1, "the agent's own push to main was taken"
     owner.git("merge", "-q", "--no-ff", "-m", "politer, by hand", "origin/politer")
     owner.git("push", "-q")
     _runs(owner, owner.git("rev-parse", "HEAD"))
+    owner.told("done: Be politer", 60)  # it waited for the merge
     _push_directive(owner, b"Say something.")
     assert _said(owner.told("Heard.", 60)).endswith("Heard. Thank you.")
 

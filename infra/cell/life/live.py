@@ -122,7 +122,7 @@ def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> None:
     if not cell.boot.instead_of:
         catch_up(cell, seen.commit)
     problem = cell.services.problem if cell.services and is_first else ""
-    if problem and problem not in seen.document.splitlines():
+    if problem and not cell.state.memory.unsent and problem not in seen.document.splitlines():
         title = f"{cell.version()} {SERVICES} cannot be used"
         cell.page.report(title, f"{problem}\n\nNo service runs until main has a {SERVICES} that can be used.")
     if seen.missing and not cell.state.memory.unsent:  # an unsent report puts them back as well

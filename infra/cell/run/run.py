@@ -106,7 +106,6 @@ def work_on(
 
     work = news.work
     wait = _wait(cell, seen, work, result, before, start, approvals.asks)
-    cell.state.waits_for(work.id, wait)
     others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
     over = Over(start.name, result, wait, did, reads, approvals.answers(others))
     told = source.end(work, over)
@@ -118,7 +117,8 @@ def work_on(
     if told and told.tasks:
         cell.page.send()  # behind the mind: then the keep sees there that the task is done
     end = Ended(result.reason.value, result.steps, failure or "")
-    start.record.append(end)  # last: a run that has no end is resumed, and at worst its report comes again
+    start.record.append(end)  # behind all that: a run that has no end is resumed, and at worst its report comes again
+    cell.state.waits_for(work.id, wait)
     return result
 
 

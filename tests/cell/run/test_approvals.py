@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.record import Acted
 from infra.cell.run.approvals import Approvals
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Verdict
@@ -252,24 +250,3 @@ def test_a_call_that_cannot_be_asked_about_is_denied(cell: Cell) -> None:
     assert (told.allowed, told.status, told.flags) == (False, "denied", ("denied",))
     assert "cannot be asked" in told.words
     assert asked_ids(cell) == []
-
-
-def test_a_unit_that_is_gone_on_with_knows_what_waits(cell: Cell) -> None:
-    """By its record: what it asked and was not answered."""
-    asked = ask(approvals(cell))
-    [id] = asked_ids(cell)
-
-    def call(command: str) -> ToolCall:
-        return ToolCall(command, "bash", {"command": command})
-
-    reply = ToolResult.err(asked.status, asked.words)._replace(policy_flags=("rule 1", *asked.flags))
-    made = ToolResult("", policy_flags=("rule 1", "approved 0000000000000000"))
-    of_before = reply._replace(policy_flags=("rule 1", "asked"))
-    acts = {"1.1": (call("x"), reply), "1.2": (call("y"), of_before), "2.1": (call("y"), made)}
-
-    it = approvals(cell)
-    it.recall(Acted.of(where, *act, 0.0) for where, act in acts.items())
-    assert it.awaits()
-    cell.tell(f"deny {id}")
-    assert f"denies call {id}" in it.news(cell.context().page.look())
-    assert commands(it) == ["x"]
