@@ -16,7 +16,6 @@ from infra.cell.services.services import Services
 from infra.cell.state import State
 from infra.cell.status import LEAVING, StatusFile
 from infra.shared.boot import Boot
-from infra.shared.branches import version
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
@@ -29,7 +28,6 @@ ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
 TENDING_SECONDS = 900.0
 """For some git calls in a row (a look at the page, a report), each of which has a limit of its own."""
-SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
 class Cell(NamedTuple):
@@ -59,13 +57,6 @@ class Cell(NamedTuple):
         """The commit that the checkout is at now; this process was started from `boot.commit`."""
         return self.git("rev-parse", "--verify", "HEAD")
 
-    def head_or_boot(self) -> str:
-        """For reports, which must be made even when the agent has ruined its clone."""
-        try:
-            return self.head()
-        except GitError:
-            return self.boot.commit
-
     def is_sound(self) -> bool:
         """Whether the checkout is still a clone with a commit."""
         try:
@@ -77,9 +68,6 @@ class Cell(NamedTuple):
         """Whether main holds another version than this runner was started for. Raises GitError."""
         runs = self.boot.instead_of or self.boot.commit
         return body_of(self.git, runs) != body_of(self.git, main)
-
-    def version(self) -> str:
-        return version(self.boot.branch, self.head_or_boot())
 
     def now(self) -> str:
         return timestamp(time.time())
@@ -119,12 +107,11 @@ def cell_of(
         with interruption:
             return model.complete(request, ask_seconds(boot))
 
-    preface = SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ""
     return Cell(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, keep.report, log, pause, preface),
+        page=Page(git, state, boot, keep.report, log, pause),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,

@@ -5,7 +5,6 @@ one twice leaves it on the page once."""
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
 from collections.abc import Callable
@@ -15,10 +14,9 @@ from infra.cell.clone_tip import CloneTip, retried
 from infra.cell.doors import Refused
 from infra.cell.log import Log
 from infra.cell.report_titles import about as about_line
-from infra.cell.state import State, UnsentReport
+from infra.cell.state import State
 from infra.shared import approvals, comms
-from infra.shared.branches import MAIN, problem_with_branch
-from infra.shared.clock import timestamp
+from infra.shared.boot import Boot
 from infra.shared.comms import Directive
 from infra.shared.door import DoorAway
 from infra.shared.paths import PAGE
@@ -26,6 +24,8 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
 from infra.shared.requests import MAX_TICKS, TEXT_CHARS, TITLE_CHARS, Done, Report
 from infra.shared.secret_shapes import redacted_and_cut
+
+SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
 
 class PageSeen(NamedTuple):
@@ -53,20 +53,20 @@ class Page:
         self,
         git: Git,
         state: State,
+        boot: Boot,
         hand_over: Callable[[Report], Done],
         log: Log,
         pause: Callable[[float], None] = time.sleep,
-        preface: str = "",
-        wall_seconds: Callable[[], float] = time.time,
     ) -> None:
-        """`preface` begins the text of every report."""
-        self._git = git
-        self._state = state
-        self._hand_over = hand_over
-        self._log = log
-        self._pause = pause
-        self._preface = preface
-        self._wall_seconds = wall_seconds
+        self._git, self._state, self._boot = git, state, boot
+        self._hand_over, self._log, self._pause = hand_over, log, pause
+
+    def commit(self) -> str:
+        """Of the checkout now. Reports must be made even when the agent has ruined its clone."""
+        try:
+            return self._git("rev-parse", "--verify", "HEAD")
+        except GitError:
+            return self._boot.commit
 
     def look(self) -> PageSeen:
         """Fetch main and read its page; missing sections are filled in here and named. Raises GitError."""
@@ -76,7 +76,8 @@ class Page:
         return PageSeen(commit, comms.with_sections(document or ""), missing)
 
     def report(self, title: str, text: str, ticks: tuple[str, ...] = (), about: tuple[str, ...] = ()) -> bool:
-        """Report, and tick directives with it; True when all reports are on main. `about`: directives that stay open.
+        """Report, behind the version that runs, and tick directives with it; True when all reports are on main.
+        `about`: directives that stay open.
 
         What cannot be sent now is sent by a later `send`."""
         self.add(title, text, ticks, about=about)
@@ -91,28 +92,24 @@ class Page:
         about: tuple[str, ...] = (),
     ) -> None:
         """Put a report into the queue, on the disk; `tasks` of the inbox are done with it."""
-        unsent, at = self._state.memory.unsent, self._wall_seconds()
-        while timestamp(at) in (report.at for report in unsent):
-            at += 0.001
-        text = f"{self._preface}{text}"
+        boot = self._boot
+        text = f"{SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ''}{text}"
         if ids := (*ticks, *about):
             text = f"{about_line(ids)}\n\n{text}"
-        # A model may speak half a character, which UTF-8 cannot hold.
-        title, text = (words.encode(errors="replace").decode() for words in (title, text))
-        report = UnsentReport(timestamp(at), title, text, ticks, secrets.token_hex(16), tasks)
-        self._state.change(unsent=tuple(sorted((*unsent, report), key=lambda each: each.at)))
+        report = request_of(boot.branch, self.commit(), title, text, ticks, tasks)
+        self._state.change(unsent=(*self._state.memory.unsent, report))
 
     def send(self) -> bool:
         """Send what is unsent, oldest first; True when nothing is left."""
         self._state.save()
         for report in self._state.memory.unsent:
             try:
-                self._hand_over(request_of(report, (MAIN, self._git_head())))
-                self._log.info("report.sent", title=report.title, ticked=list(report.ticks))
+                self._hand_over(report)
+                self._log.info("report.sent", title=report.whole_title, ticked=list(report.ticks))
             except (Refused, ValueError) as no:
-                self._log.error("report.refused", reason=str(no), title=report.title, text=report.text)
+                self._log.error("report.refused", reason=str(no), title=report.whole_title, text=report.text)
             except DoorAway as error:
-                self._log.warning("report.not_sent", title=report.title, reason=str(error))
+                self._log.warning("report.not_sent", title=report.whole_title, reason=str(error))
                 return False
             self._state.change(unsent=self._state.memory.unsent[1:])
         return True
@@ -121,28 +118,17 @@ class Page:
         """Directives that are done, though main may not say so yet."""
         return {id for report in self._state.memory.unsent for id in (*report.ticks, *report.tasks)}
 
-    def _git_head(self) -> str:
-        """For a report whose title names no version; the checkout may be ruined."""
-        try:
-            return self._git("rev-parse", "--verify", "HEAD")
-        except GitError:
-            return "0" * 40
 
-
-def request_of(report: UnsentReport, at_home: tuple[str, str]) -> Report:
-    """The heading `branch@commit words` is taken apart; one without gets the branch and commit `at_home`. What is
-    longer than a request may be is cut."""
-    heading, text = report.title, report.text
-    match = _HEADING.fullmatch(heading)
-    if match and not problem_with_branch(match["branch"]):
-        at_home, heading = (match["branch"], match["commit"]), match["words"]
+def request_of(
+    branch: str, commit: str, title: str, text: str, ticks: tuple[str, ...] = (), tasks: tuple[str, ...] = ()
+) -> Report:
+    """With an id of its own. What is longer than a request may be is cut."""
+    # A model may speak half a character, which UTF-8 cannot hold.
+    title, text = (words.encode(errors="replace").decode() for words in (title, text))
     if len(text) > TEXT_CHARS:
         text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
-    title = redacted_and_cut(heading, TITLE_CHARS)
-    return Report(report.id, *at_home, title, text, report.ticks[:MAX_TICKS], report.tasks[:MAX_TICKS])
-
-
-_HEADING = re.compile(r"(?P<branch>\S+)@(?P<commit>[0-9a-f]{7,64}) (?P<words>.*)", re.DOTALL)
+    title = redacted_and_cut(title, TITLE_CHARS)
+    return Report(secrets.token_hex(16), branch, commit, title, text, ticks[:MAX_TICKS], tasks[:MAX_TICKS])
 
 
 def _missing_sections(document: str) -> list[str]:

@@ -1,22 +1,10 @@
-"""Titles of a runner's reports."""
+"""What a report says of a version and of directives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from infra.shared.branches import version
-
-
-def validated(branch: str, commit: str, evidence: str) -> str:
-    return f"{version(branch, commit)} validated: {evidence}"
-
-
-def not_validated(branch: str, commit: str, why: str) -> str:
-    return f"{version(branch, commit)} not validated: {why}"
-
-
-def merged(branch: str, commit: str, into: str) -> str:
-    return f"{version(branch, commit)} merged into main as {into[:12]}"
 
 
 def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | None:

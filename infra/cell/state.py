@@ -15,25 +15,12 @@ from msgspec.structs import replace
 from infra.cell.log import Log
 from infra.cell.waits import Wait
 from infra.shared.redacted_file import RedactedFile
+from infra.shared.requests import Report
 from infra.shared.safe_files import whole_file
 
 STATE_FILE = ".runner.json"
 MOST_BYTES = 16 << 20
 MOST_WAITS = 200
-
-
-class UnsentReport(msgspec.Struct, frozen=True):
-    """A report that may not be on main yet, and the directives that are done with it."""
-
-    at: str
-    """Its time, as `clock.timestamp` writes it, and its place in the queue: no two have the same."""
-    title: str
-    text: str
-    ticks: tuple[str, ...]
-    id: str
-    """32 hex digits, by which the keep knows a report that it already has."""
-    tasks: tuple[str, ...] = ()
-    """Tasks of the inbox that are done with it."""
 
 
 class Explored(msgspec.Struct, frozen=True):
@@ -45,8 +32,8 @@ class Explored(msgspec.Struct, frozen=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    unsent: tuple[UnsentReport, ...] = ()
-    """Oldest first."""
+    unsent: tuple[Report, ...] = ()
+    """Reports that may not be on main yet, oldest first; the keep knows by its id one that it already has."""
     main: str = ""
     """Where main was at the last look: what the PM has pushed since is news."""
     waits: dict[str, Wait] = {}

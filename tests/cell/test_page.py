@@ -15,15 +15,13 @@ from typing import Any
 import pytest
 
 from infra.cell.life import hop
-from infra.cell.page import Page
 from infra.cell.state import STATE_FILE
 from infra.keep.repository.page_text import USUAL
 from infra.shared import comms
-from infra.shared.clock import timestamp
+from infra.shared.branches import version
 from infra.shared.paths import PAGE
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
-from infra.shared.requests import Done, Report
 from tests.cell.cell import PROJECT, Cell, read, write
 
 
@@ -40,13 +38,13 @@ def test_a_report_and_its_ticks_are_one_commit_on_main(cell: Cell) -> None:
     page = cell.context().page
     before, seen = cell.main(), page.look()
 
-    assert page.report("main@0123456789ab a title", "some text", (seen.open[0].id,))
+    assert page.report("a title", "some text", (seen.open[0].id,))
 
     assert cell.bare("rev-list", "--count", f"{before}..main") == "1"
     assert not changes_beyond_page(cell.bare, before, "main")
     assert cell.open() == ["two"]
     [report] = cell.reports()
-    assert report.split("\n")[0].endswith("Z main@000000000000 a title"), "no such commit was pushed"
+    assert report.split("\n")[0].endswith(f"Z {version('main', page.commit())} a title")
     assert report.endswith(f"\n\nDirective: {seen.open[0].id}\n\nsome text")
     assert kept(cell) == []
     assert Git(cell.checkout)("status", "--porcelain") == ""
@@ -186,24 +184,6 @@ def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
     assert page.send()
     assert len(cell.reports()) == 1
     assert kept(cell) == []
-
-
-def test_dates_follow_a_clock_that_was_wrong_for_a_while(cell: Cell) -> None:
-    """A report of a wrong clock has its date; those after it have the clock's again, and no two have the same."""
-    context = cell.context()
-    right, wrong = 1_800_000_000.0, 2_180_000_000.0
-    clock = iter([wrong, right, right, right])
-    page = Page(context.git, context.state, _never, context.log, wall_seconds=lambda: next(clock))
-
-    for number in range(4):
-        page.add(f"report {number}", "text")
-
-    told = sorted(context.state.memory.unsent, key=lambda report: report.title)
-    assert [report.at for report in told] == [timestamp(wrong), *(timestamp(right + each / 1000) for each in range(3))]
-
-
-def _never(report: Report) -> Done:
-    raise AssertionError(report)
 
 
 @pytest.mark.parametrize("content", ['{"at": "2026', "[]", '{"schema": 7}', "\0"])

@@ -12,7 +12,6 @@ import pytest
 import structlog
 
 from infra.cell.page import request_of
-from infra.cell.state import UnsentReport
 from infra.keep.boot_files import last_words
 from infra.keep.git_door.ask import _text
 from infra.keep.git_door.context import DoorContext
@@ -30,7 +29,7 @@ from infra.shared.conversation import Usage
 from infra.shared.paths import ERROR_LOG, Paths
 from infra.shared.safe_files import Below
 from infra.shared.web import Fetch
-from tests.shared.leaks import AT, Place, counters_stay, examine, question
+from tests.shared.leaks import Place, counters_stay, examine, question
 
 
 class Keep:
@@ -58,7 +57,7 @@ class Keep:
         }
 
     def report(self, words: str, given: Mapping[str, Any]) -> str:
-        made = request_of(UnsentReport(AT, words, words, (), "a" * 32, ()), ("main", "b" * 40))
+        made = request_of("main", "b" * 40, words, words)
         entry = _entry(self.door, made, "", "")
         return f"{entry.title}\n{entry.text}"
 

@@ -25,9 +25,10 @@ from infra.cell.life.start import failed
 from infra.cell.log import logger
 from infra.cell.loop.record import Acted, Entered, Line, RunRecord, Told
 from infra.cell.mind.record import Recorder
+from infra.cell.page import request_of
 from infra.cell.run_states import RunState
 from infra.cell.services.services import ServiceLog
-from infra.cell.state import STATE_FILE, State, UnsentReport
+from infra.cell.state import STATE_FILE, State
 from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
 from infra.cell.tools.tool import Position
@@ -101,7 +102,7 @@ class Cell:
         return text
 
     def unsent(self, words: str, given: Mapping[str, Any]) -> str:
-        report = UnsentReport("2026-01-31T10:42:12.345Z", words, words, (), "a" * 32)
+        report = request_of("main", "b" * 40, words, words)
         assert self.state.change(unsent=(report,))
         return (self.path / STATE_FILE).read_text()
 

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from infra.cell.page import request_of
-from infra.cell.state import UnsentReport
 from infra.keep.git_door.app import Requests
 from infra.shared.door import DoorRequest, Health
 from infra.shared.requests import Ask, AskTaint, Examine, Record, Report, Tips
@@ -79,14 +78,8 @@ def test_a_key_of_a_later_day_is_passed_over() -> None:
     assert read(msgspec.json.encode(REPORT)[:-1] + b',"at":"noon"}') == REPORT
 
 
-def test_a_heading_gives_branch_and_commit() -> None:
-    """A heading in the form `branch@commit words` is taken apart; any other stands behind the sender's own version."""
-    home = ("main", "f" * 40)
-    at = "2026-01-31T10:42:12.345Z"
-    found = request_of(UnsentReport(at, "a/b@0123456789ab done: x", "", (), "0" * 32, ()), home)
-    assert (found.branch, found.commit, found.title) == ("a/b", "0123456789ab", "done: x")
-    assert found.whole_title == "a/b@0123456789ab done: x"
-    long = request_of(UnsentReport(at, "watcher: rolled back", "x" * 20_000, (), "0" * 32, ()), home)
-    assert long.whole_title == "main@ffffffffffff watcher: rolled back"
+def test_a_report_that_is_too_long_is_cut() -> None:
+    long = request_of("main", "f" * 40, "rolled back", "x" * 20_000)
+    assert long.whole_title == "main@ffffffffffff rolled back"
     assert long.text.endswith("is not in any report.")
     assert read(msgspec.json.encode(long)) == long

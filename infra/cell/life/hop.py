@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from infra.cell import report_titles
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clone_tip import CloneTip, refused, retried, words_of
 from infra.cell.doors import Refused
@@ -44,17 +43,15 @@ class MainMoved(Exception):
 
 def prove_and_hand_over(cell: Cell) -> Exit:
     """Raises Interrupted, and nothing else: the signal to main is written in every other case."""
-    branch = cell.boot.branch
-    cell.status.show(VALIDATING, about=branch)
+    cell.status.show(VALIDATING, about=cell.boot.branch)
     cell.heartbeat.beat("validating", TENDING_SECONDS)
     try:
         title, text = prove(cell)
     except NotValidated as problem:
-        title, text = report_titles.not_validated(branch, cell.head_or_boot(), str(problem)), problem.text
+        title, text = f"not validated: {problem}", problem.text
     except Exception as error:
         cell.log.exception("hop.crashed")
-        why, text = f"{type(error).__name__} in the runner", f"{error}\n\nSee logs/errors.log."
-        title = report_titles.not_validated(branch, cell.head_or_boot(), why)
+        title, text = f"not validated: {type(error).__name__} in the runner", f"{error}\n\nSee logs/errors.log."
     cell.log.info("hop.judged", verdict=title)
     cell.heartbeat.beat("reporting", TENDING_SECONDS)
     try:
@@ -70,8 +67,7 @@ def prove(cell: Cell) -> tuple[str, str]:
         main = bring_in_main(cell)
         head = cell.head()
         if cell.git.ok("merge-base", "--is-ancestor", head, main):
-            title = report_titles.validated(cell.boot.branch, head, "main already holds it")
-            return title, "There is nothing to merge, and so nothing to examine."
+            return "validated: main already holds it", "There is nothing to merge, and so nothing to examine."
         examined = examination(cell, head)
         cell.heartbeat.beat("validating", TENDING_SECONDS)
         if not examined.passed:
@@ -142,7 +138,7 @@ def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monot
 def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
     """Merge what was examined together with `main`, or leave it to the PM; gives the report. Raises MainMoved."""
     branch, head, autonomy = cell.boot.branch, cell.head(), cell.boot.autonomy
-    validated, review = report_titles.validated(branch, head, examined.words), f"'minifram review {branch}'"
+    validated, review = f"validated: {examined.words}", f"'minifram review {branch}'"
     if examined.needs_word:
         listed = "\n".join(f"- {each}" for each in examined.needs_word)
         return validated, f"Awaiting review: this needs the PM's word ({review}):\n\n{listed}"
@@ -163,9 +159,7 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
             raise
         return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
     before = cell.git("rev-parse", f"{into}^1")[:12]
-    return report_titles.merged(
-        branch, head, into
-    ), f"The keep examined it: {examined.words}. Main was at {before} before."
+    return f"merged into main as {into[:12]}", f"The keep examined it: {examined.words}. Main was at {before} before."
 
 
 def signal_main(cell: Cell, why: str) -> bool:

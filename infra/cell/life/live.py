@@ -123,10 +123,10 @@ def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> None:
         catch_up(cell, seen.commit)
     problem = cell.services.problem if cell.services and is_first else ""
     if problem and not cell.state.memory.unsent and problem not in seen.document.splitlines():
-        title = f"{cell.version()} {SERVICES} cannot be used"
+        title = f"{SERVICES} cannot be used"
         cell.page.report(title, f"{problem}\n\nNo service runs until main has a {SERVICES} that can be used.")
     if seen.missing and not cell.state.memory.unsent:  # an unsent report puts them back as well
-        title = f"{cell.version()} put back into COMMS.md: {', '.join(seen.missing)}"
+        title = f"put back into COMMS.md: {', '.join(seen.missing)}"
         cell.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
 
 
@@ -155,7 +155,7 @@ def _note_failure(cell: Cell, seen: PageSeen, work: Work, result: RunResult) -> 
         cell.status.change(last_error=str(failure))
         told = report.without_model(cell, failure, seen, work, tries)
         if told:
-            cell.page.report(f"{cell.version()} {told.title}", told.text, about=told.about)
+            cell.page.report(told.title, told.text, about=told.about)
 
 
 def _sleep(cell: Cell, wakes: Wakes, waits: str, is_well: bool) -> None:

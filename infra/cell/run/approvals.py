@@ -76,7 +76,7 @@ class Approvals:
         if self.makes_calls:
             self._calls[key] = tool, dict(given)
         try:
-            told = cell.keep.question(Ask(tool, dict(given), why, cell.boot.branch, cell.head_or_boot(), self._work))
+            told = cell.keep.question(Ask(tool, dict(given), why, cell.boot.branch, cell.page.commit(), self._work))
         except (Refused, ValueError) as no:  # the latter for what no JSON can hold
             return Verdict(False, f"the PM cannot be asked about this call: {no}. {INSTEAD}", DENIED, (DENIED,))
         except DoorAway as error:

@@ -110,7 +110,7 @@ def work_on(
     over = Over(start.name, result, wait, did, reads, approvals.answers(others))
     told = source.end(work, over)
     if told:
-        cell.page.add(f"{cell.version()} {told.title}", *told[1:])
+        cell.page.add(told.title, *told[1:])
     if told and not told.tasks:
         cell.page.send()
     mind.end(result)

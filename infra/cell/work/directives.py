@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from infra.cell.cell import Cell
 from infra.cell.page import PageSeen
-from infra.cell.report_titles import validated
 from infra.cell.tools.hop import fetch_all
 from infra.cell.work import report
 from infra.cell.work.tasks import Tasks
 from infra.cell.work.work import Over, Report, Work
 from infra.shared import comms
-from infra.shared.branches import MAIN
+from infra.shared.branches import MAIN, version
 from infra.shared.comms import Directive
 from infra.shared.people import LOOKED_BACK, is_the_pms
 from infra.shared.repository.git import Git, GitError, resolve_commit
@@ -53,7 +52,7 @@ def awaits_review(git: Git, document: str, branch: str) -> bool:
     tip = resolve_commit(git, f"refs/remotes/origin/{branch}")
     if tip is None or git.ok("merge-base", "--is-ancestor", tip, f"refs/remotes/origin/{MAIN}"):
         return False
-    return any(validated(branch, tip, "") in each.partition("\n")[0] for each in comms.reports(document))
+    return any(f"{version(branch, tip)} validated: " in each.partition("\n")[0] for each in comms.reports(document))
 
 
 def pm_has_moved(git: Git, before: str, now: str) -> bool:

@@ -177,7 +177,7 @@ class Tasks:
         if text:
             more = len(problems) - MOST_PROBLEMS
             text += f"\n- and {more} more" if more > 0 else ""
-            title = f"{self._cell.version()} {INBOX} has what cannot be read"
+            title = f"{INBOX} has what cannot be read"
             page.report(title, f"{text}\n\nAll other tasks are worked on. Edit {INBOX} on the branch mind.")
 
     def _inbox_if_readable(self) -> str | Problem | None:

@@ -151,7 +151,7 @@ def test_what_needs_the_pms_word_is_not_merged(cell: Cell) -> None:
 
     title, text = hop.settle(at_home(cell, "improve"), replace(FIT, needs_word=("tests/a.py is removed",)), before)
 
-    assert " validated: " in title
+    assert title.startswith("validated: ")
     assert "needs the PM's word" in text
     assert "- tests/a.py is removed" in text
     assert cell.main() == before
@@ -234,13 +234,13 @@ def test_a_branch_that_moved_on_origin_is_not_validated(cell: Cell) -> None:
 
 def test_what_the_agent_may_not_merge_awaits_review(cell: Cell) -> None:
     """Validated, reported, and left to the PM."""
-    clone = change(cell)
+    change(cell)
     before = cell.main()
 
     for autonomy in ("propose", "frozen"):
         title, text = hop.settle(at_home(cell, "improve", autonomy=autonomy), FIT, before)
 
-        assert title == f"improve@{clone('rev-parse', 'HEAD')[:12]} validated: {FIT.words}"
+        assert title == f"validated: {FIT.words}"
         assert "Awaiting review" in text
         assert "minifram review improve" in text
         assert cell.main() == before
@@ -256,7 +256,7 @@ def test_a_door_that_refuses_the_merge_is_quoted(cell: Cell) -> None:
 
     title, text = hop.settle(at_home(cell, "improve"), FIT, cell.main())
 
-    assert " validated: " in title
+    assert title.startswith("validated: ")
     assert "Awaiting review" in text
     assert "main is closed on Fridays" in text
 
@@ -292,7 +292,7 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
 
     title, text = hop.prove(context)
 
-    assert " validated: " in title
+    assert title.startswith("validated: ")
     assert "nothing to merge" in text
 
 

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from infra.cell.page import Page
+from infra.cell.page import Page, request_of
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE
@@ -220,7 +220,7 @@ def test_work_that_waits_for_a_review_stays_open_until_it_is_decided(cell: Cell,
     cell.model.replies += [calls(ToolUse("1", "bootstrap", {"branch": "improve"}))]
     ended, context = lives(cell, iter(()), autonomy="propose")
     assert (ended, cell.signal(), cell.open()) == (Exit.OK, "improve", ["improve yourself"])
-    context.page.report(f"improve@{tip[:12]} validated: all is well", "Awaiting review.")
+    context.keep.report(request_of("improve", tip, "validated: all is well", "Awaiting review."))
 
     def other_pushes() -> Story:
         assert cell.reported(REVIEWED)

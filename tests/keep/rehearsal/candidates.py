@@ -148,8 +148,8 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "reports and never ticks": (
         "infra/cell/page.py",
-        "report.ticks[:MAX_TICKS]",
-        "()",
+        "ticks[:MAX_TICKS], tasks",
+        "(), tasks",
         "report",
         "is not ticked",
     ),
