@@ -64,9 +64,12 @@ def test_each_directive_is_a_run_a_report_and_a_tick_of_its_own(cell: Cell) -> N
 def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell) -> None:
     """A directive that names a ticket, too; neither ticks nor another life begin a fourth, any push of the PM's does.
     Other directives do not wait for it."""
-    cell.model.at_last = lambda request: (
-        NO if "## Your work\n\n- 3c9f406e" in results(request)[0].content else says("Done.")
-    )
+
+    def answer(request: Request) -> Completion:
+        own = results(request)[0].content.partition("## Your work")[2].partition("\n## ")[0]
+        return NO if "PROJ-17" in own else says("Done.")
+
+    cell.model.at_last = answer
     cell.tell("Task PROJ-17: do it")
     cell.tell("another thing")
 
