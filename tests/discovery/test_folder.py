@@ -24,13 +24,6 @@ def test_the_layout_is_the_customers() -> None:
     ]  # fmt: skip
 
 
-def test_all_files_are_utf_8_with_unix_line_ends() -> None:
-    for path in (*SCRIPTS, *(DISCOVERY / name for name in LAYOUT)):
-        content = path.read_bytes()
-        assert b"\r" not in content, path
-        assert content.decode("utf-8").endswith("\n"), path
-
-
 def test_nothing_is_imported_but_the_standard_library_and_what_lies_beside() -> None:
     assert len(SCRIPTS) == 8
     for path in SCRIPTS:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from infra.keep.egress import proof
-from infra.keep.egress.rules import rules_text
 from tests.egress import wire
 from tests.egress.attempts import REACHED
 from tests.egress.far_end import PUBLIC4, PUBLIC6
 from tests.egress.namespaces import Nets
-from tests.egress.near_end import EXITS
 from tests.egress.peer import PeerError
 
 pytestmark = pytest.mark.heavy
@@ -127,18 +125,6 @@ def test_what_nft_refuses_is_said(bare_nets: Nets) -> None:
         nets.counted()
     with pytest.raises(PeerError, match=r"RulesError: nowhere-nft -f - failed .*nftables and iproute2 are needed"):
         nets.near.ask("load_by", nft="nowhere-nft")
-
-
-def test_the_rules_need_no_list_of_protocols(bare_nets: Nets) -> None:
-    """A small image has no /etc/protocols and no /etc/services: nft must not have to look a name up."""
-    nets = bare_nets
-    path = nets.folder / "rules.nft"
-    path.write_text(rules_text(EXITS._replace(mode="door")))
-    hide = "for file in /etc/protocols /etc/services; do [ ! -e $file ] || mount --bind /dev/null $file; done"
-    for check, good in (('nft --check --file "$0"', True), ("! grep -q . /etc/protocols", True), ("false", False)):
-        command = ["unshare", "--mount", "sh", "-c", f"{hide} && {check}", str(path)]
-        status, told = nets.near.ask("run", command=command)
-        assert (status == 0) == good, told
 
 
 @pytest.mark.attack("S42")

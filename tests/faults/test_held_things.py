@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 
 from infra.shared.signals import SignalName
 from tests.faults.grown import MakeAgent, behave, grown
-from tests.keep.supervision.agents import PYTHON, within
+from tests.keep.supervision.agents import within
 
 pytestmark = pytest.mark.heavy
 
@@ -70,33 +69,6 @@ def test_locks_that_a_runner_holds(make_agent: MakeAgent) -> None:
     agent.told("a signal was refused")
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better", but=held.active.boot_id)
-
-
-MANY = 20_000
-LITTER = f"""import os, sys
-for number in range({MANY}):
-    os.close(os.open(f"{{sys.argv[1]}}/x{{number}}", os.O_CREAT))
-"""
-
-
-@pytest.mark.fault("F21")
-@pytest.mark.attack("S28")
-def test_thousands_of_files_beside_the_signals(make_agent: MakeAgent) -> None:
-    """Fault: 20,000 files in the directory of signals; expected: a signal is carried out while they come, the watcher's
-    memory hardly grows."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    watcher = psutil.Process(agent.start().pid)
-    first = agent.serving()
-    before = watcher.memory_info().rss
-    with subprocess.Popen([PYTHON, "-c", LITTER, agent.places.signals]) as litter:
-        within(30.0, lambda: len(os.listdir(agent.places.signals)) > 2000, "files")
-        agent.ask(SignalName.BOOTSTRAP, "better")
-        better = agent.serving("better", but=first.active.boot_id)
-        assert litter.wait(60) == 0
-    assert watcher.memory_info().rss - before < 20 << 20
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    agent.serving(but=better.active.boot_id)
 
 
 GROUPS = Path("/sys/fs/cgroup/memory")

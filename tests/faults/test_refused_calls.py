@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from infra.keep.services.processes import is_alive
 from infra.shared.signals import SignalName
 from tests.faults.grown import MakeAgent, grown, kill_runner
 from tests.faults.refused_calls import FORKS, injected, injecting
@@ -45,23 +44,6 @@ def test_the_watcher_gets_no_file_events(make_agent: MakeAgent) -> None:
     agent.ask(SignalName.BOOTSTRAP, "better")
     agent.serving("better")
     assert agent.log().count("watch.unavailable") == 1
-
-
-@pytest.mark.fault("F42")
-def test_the_disk_answers_with_errors(make_agent: MakeAgent) -> None:
-    """Fault: each fsync of the watcher fails with EIO, and then its runner is killed; expected: nothing is led that
-    could not be noted, the watcher lives, and main serves when the disk does again."""
-    agent, _ = grown(make_agent)
-    assert agent.watcher
-    with injecting(agent.watcher.pid, "fsync,fdatasync", "error=EIO"):
-        first = kill_runner(agent)
-        within(30.0, lambda: "memory.not_saved" in agent.log(), "a memory that is not saved")
-        assert "Input/output error" in agent.log()
-        within(30.0, lambda: not is_alive(first.active.pid), "its end")
-        assert agent.watcher.poll() is None
-        assert agent.state().active.boot_id == first.active.boot_id
-    second = agent.serving(but=first.active.boot_id, seconds=60.0)
-    assert (second.active.level, second.pins) == ("main", ())
 
 
 @pytest.mark.fault("F63")

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,43 +102,6 @@ def test_a_push_is_killed(server: Server, pushes: int) -> None:
     assert landed < pushes, "the control: some were cut short"
     world.agent.push("main")
     assert world.main == world.agent.head
-
-
-@pytest.mark.fault("F44")
-@pytest.mark.parametrize("rounds", [5, pytest.param(15, marks=pytest.mark.long)])
-def test_a_fetch_meets_maintenance(server: Server, rounds: int) -> None:
-    """Fault: the repository is packed anew and pruned, again and again, while agent and PM fetch and clone; expected:
-    each fetch is whole. A clone by path copies files: git says when one goes meanwhile, and the next try is whole."""
-    world, stop = server.world, threading.Event()
-    for number in range(2 * rounds):
-        world.pm.commit({f"src/{number}.py": f"{number}\n"})
-        world.pm.push("HEAD:main")
-    failures: list[str] = []
-
-    def maintain() -> None:
-        git = Git(world.places.remote)
-        while not stop.is_set():
-            git("repack", "-a", "-d", "-q")
-            git("prune", "--expire=now")
-            git("pack-refs", "--all")
-
-    worker = threading.Thread(target=maintain)
-    worker.start()
-    try:
-        for number in range(rounds):
-            for clone, url in ((world.agent, server.url), (world.pm, world.places.remote)):
-                for _ in range(5):
-                    done = clone.run("clone", "--quiet", url, f"{world.root}/fetched{number}")
-                    if not any(words in done.stderr for words in ("failed to copy file", "hardlink different")):
-                        break
-                failures += [done.stderr] if done.returncode else []
-                if not done.returncode:
-                    fsck(f"{world.root}/fetched{number}")
-                shutil.rmtree(f"{world.root}/fetched{number}", ignore_errors=True)
-    finally:
-        stop.set()
-        worker.join(20)
-    assert failures == []
 
 
 def _refused(agent: Agent) -> None:

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
-from tests.faults.grown import MakeAgent, behave, grown
-from tests.keep.supervision.agents import Agent, within
+from tests.faults.grown import MakeAgent
+from tests.keep.supervision.agents import Agent
 
 pytestmark = pytest.mark.heavy
 YEAR = 365 * 86400.0
@@ -36,20 +36,6 @@ def test_the_watcher_is_stopped_while_a_runner_serves(make_agent: MakeAgent) -> 
         runner.wait(4.0)
     assert agent.serving().active.boot_id == first.active.boot_id
     assert agent.state().failures == 0
-
-
-@pytest.mark.fault("F60")
-def test_the_watcher_is_stopped_while_a_runner_boots(make_agent: MakeAgent) -> None:
-    """Fault: the watcher is stopped during a boot, for longer than the boot may take; expected: a runner that said
-    SUCCESS meanwhile is asked and serves, and is not ended for its watcher's absence."""
-    agent, _ = grown(make_agent)
-    launched = agent.log().count("runner.launched")
-    behave(agent, 'say("BOOTSTRAPPING"); time.sleep(1.0); say("SUCCESS")\nwhile True: time.sleep(60)')
-    within(30.0, lambda: agent.log().count("runner.launched") > launched, "a launch")
-    _pause(agent, 6.0)
-    state = agent.serving(but=agent.state().boots[-2].boot_id if len(agent.state().boots) > 1 else "")
-    assert agent.log().count("runner.launched") == launched + 1
-    assert (state.failures, state.strikes) == (0, ())
 
 
 @pytest.mark.fault("F05")

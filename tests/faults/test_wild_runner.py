@@ -31,12 +31,6 @@ for _ in range(3):
         os._exit(0)
 serve()
 """
-ELSEWHERE = """if os.fork():
-    os._exit(0)
-os.setsid()
-open("logs/daemons", "a").write(f"{os.getpid()}\\n")
-serve()
-"""
 ENDLESS = """say("BOOTSTRAPPING")
 say("SUCCESS")
 while True:
@@ -60,19 +54,6 @@ def test_a_runner_that_hears_nothing(make_agent: MakeAgent) -> None:
     assert not is_alive(deaf.active.pid)
     assert [pid for pid in pids if psutil.pid_exists(pid)] == []
     assert [boot.outcome for boot in state.boots if boot.boot_id == deaf.active.boot_id] == ["left"]
-
-
-def test_a_runner_that_goes_on_as_another_process(make_agent: MakeAgent) -> None:
-    """Fault: a runner forks, its parent ends with status 0, and its child says SUCCESS from a session of its own;
-    expected: the child does not count as the runner, is ended, and the last good main serves."""
-    agent, good = grown(make_agent)
-    first = agent.serving()
-    behave(agent, ELSEWHERE)
-    state = agent.serving(but=first.active.boot_id)
-    assert (state.active.level, state.active.commit) == ("last good", good)
-    pids = _daemons(agent.places.main_checkout, 2)
-    assert [pid for pid in pids if psutil.pid_exists(pid)] == []
-    assert "exit status 0" in agent.told("is pinned, last good is active")
 
 
 @pytest.mark.fault("F57", "F58")

@@ -160,8 +160,14 @@ class ContainerDesk:
         """What the stand-in saw inside."""
         return dict(json.loads(Path(self.home.state, "seen.json").read_text()))
 
-    def clear(self) -> None:
+    def put_away(self) -> None:
+        """The container goes; project and settings are as at the beginning."""
         self.podman("rm", "--force", "--time=0", "--ignore", self.container)
+        self.project = self.workshop.project
+        self.behave("works")
+
+    def clear(self) -> None:
+        self.put_away()
         home = self.home
         places = [home.data, home.state, os.path.dirname(home.settings), home.run]
         self.user.podman("unshare", "rm", "-rf", *places)

@@ -20,19 +20,17 @@ KEY = "sk-ant-not-a-real-key"
 EXAMINER = (HERE / "container_examiner.py").read_text()
 
 
-@pytest.fixture
-def desk(workshop: Workshop) -> Iterator[ContainerDesk]:
-    with a_desk(workshop) as ready:
-        yield ready
-
-
 @pytest.fixture(scope="module")
-def looked_at(workshop: Workshop) -> Iterator[ContainerDesk]:
-    """One that is up with a key, for tests that only look."""
-    with a_desk(workshop) as ready:
-        ready.settings("sandbox: podman\nmodel: {provider: anthropic}\n")
-        ready.done("up", ANTHROPIC_API_KEY=KEY)
-        yield ready
+def made(workshop: Workshop) -> Iterator[ContainerDesk]:
+    with a_desk(workshop) as made:
+        yield made
+
+
+@pytest.fixture
+def desk(made: ContainerDesk) -> ContainerDesk:
+    """One that several tests have in turn, without a container."""
+    made.put_away()
+    return made
 
 
 def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) -> None:
@@ -40,6 +38,7 @@ def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) ->
     desk.user.run("git", "-C", desk.home.remote, "pack-refs", "--all")
     up = desk.done("up", "--json").json
 
+    assert desk.seen()["pid"] == 1
     assert "refs/heads/main" in desk.seen()["refs"]  # which git moved out of refs/
     assert (up["sandbox"], up["branch"]) == ("podman", "main")
     assert up["pid"] == desk.inspected()["State"]["Pid"]
@@ -58,59 +57,6 @@ def test_an_agent_lives_in_its_container_from_up_to_down(desk: ContainerDesk) ->
     assert Path(desk.home.state, "seen.json").exists()
     assert desk.call("down").code == 3
     desk.done("up")
-
-
-@pytest.mark.fault("F67")
-@pytest.mark.attack("S15")
-def test_inside_it_is_as_tight_as_it_looks_from_outside(looked_at: ContainerDesk) -> None:
-    """Seen by its own first process: rights, mounts, limits, environment; what must be writable is."""
-    seen = looked_at.seen()
-    status = dict(line.split(":\t", 1) for line in seen["status"].splitlines() if ":\t" in line)
-
-    assert seen["pid"] == 1
-    rights = 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 12  # kill, setgid, setuid, setpcap, net_admin
-    assert {int(status[name], 16) for name in ("CapPrm", "CapEff", "CapBnd")} == {rights}
-    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-    assert set(seen["environ"]) <= {"PATH", "LANG", "HOME", "HOSTNAME", "container", "TERM", "PWD", "LC_CTYPE"}
-    assert seen["words"][:2] == ["--settings=/etc/minifram/minifram.yaml", "--upstream=10.0.2.3"]
-    assert all(word.startswith("--host=") for word in seen["words"][2:]), "a machine may stand in public networks"
-    places = {path: (place["mode"], place["uid"]) for path, place in seen["places"].items()}
-    assert places["/mnt/remote"] == (0o700, 0)
-    assert places["/run/minifram"] == places["/code"] == (0o711, 0)
-    assert places["/run/minifram/secrets/anthropic_api_key"] == (0o400, 0)
-    assert places["/bot"] == (0o755, 1000)
-    assert (places["/tmp"], places["/var/lib/minifram"][1]) == ((0o1777, 0), 0)
-    written = seen["written"]
-    assert {path for path, problem in written.items() if problem == "Read-only file system"} == {
-        *("/x", "/etc/x", "/run/x", "/opt/x"),
-        *("/mnt/remote/config", "/mnt/remote/HEAD", "/etc/minifram/minifram.yaml"),
-    }
-    assert [written[path] for path in ("/mnt/remote/objects/x", "/mnt/remote/refs/x", "/run/minifram/x")] == [""] * 3
-    assert seen["key"] == len(KEY)
-    assert seen["interfaces"] == ["lo"]
-    mounts = {row[1]: row[3].split(",") for row in map(str.split, seen["mounts"].splitlines())}
-    for path in ("/mnt/remote", "/mnt/remote/objects", "/mnt/remote/refs", "/run/minifram", "/var/tmp"):
-        assert {"nosuid", "nodev", "noexec"} <= set(mounts[path]), path
-    for path in ("/bot", "/code", "/tmp", "/examination", "/var/lib/minifram"):
-        assert {"nosuid", "nodev"} <= set(mounts[path]), path
-        assert "noexec" not in mounts[path], path
-    limits = {line[:26].strip(): line[26:].split()[:2] for line in seen["limits"].splitlines()}
-    assert limits["Max core file size"] == ["0", "0"]
-    assert limits["Max processes"] == ["1280", "1280"]
-
-    # The cell's user has its own tree, which the PM can read, and nothing else.
-    assert seen["as_agent"] == {
-        "/bot/from-inside": "",
-        "/mnt/remote/objects/x": "Permission denied",
-        "/var/lib/minifram/x": "Permission denied",
-        "read /mnt/remote/HEAD": "denied",
-        "read /run/minifram/secrets/anthropic_api_key": "denied",
-        "read /etc/minifram/minifram.yaml": "denied",
-        "read /etc/passwd": "",
-    }
-    made = Path(looked_at.home.places.bot, "from-inside")
-    assert looked_at.podman("unshare", "stat", "--format=%u", str(made)) == "1000"
-    assert looked_at.user.run("test", "-r", str(made.parent)).returncode == 0
 
 
 def test_the_key_is_a_file_in_memory_while_the_agent_is_up(desk: ContainerDesk) -> None:
@@ -197,8 +143,10 @@ def test_up_works_over_what_a_broken_start_left(desk: ContainerDesk) -> None:
     desk.done("up")
 
 
-def test_a_new_version_of_the_project_is_a_new_image_and_keeps_the_agent_s_files(desk: ContainerDesk) -> None:
-    """Restart builds before it stops; what is unchanged is found again and nothing is built."""
+@pytest.mark.attack("S47")
+def test_a_new_version_of_the_project_is_a_new_image_which_is_always_the_same(desk: ContainerDesk) -> None:
+    """Restart builds before it stops; what is unchanged is found again and nothing is built. Same inputs, same id:
+    nothing in an image depends on when, where or how often it was built."""
     first = desk.done("up")
     assert "building" not in desk.done("restart").err
     image = desk.inspected()["ImageName"]
@@ -210,7 +158,11 @@ def test_a_new_version_of_the_project_is_a_new_image_and_keeps_the_agent_s_files
     assert "building the image" in restarted.err, first
     newer = desk.inspected()["ImageName"]
     assert newer != image
-    assert Path(desk.home.places.bot, "from-inside").exists()
+    built = desk.podman("image", "inspect", "--format={{.Id}}", newer)
+    desk.done("down")
+    desk.podman("rmi", newer)
+    assert "building the image" in desk.done("up").err
+    assert desk.podman("image", "inspect", "--format={{.Id}}", newer) == built
     desk.done("down")
     desk.podman("rmi", newer)
 
@@ -218,7 +170,7 @@ def test_a_new_version_of_the_project_is_a_new_image_and_keeps_the_agent_s_files
 def test_nothing_is_stopped_for_an_image_that_cannot_be_built(desk: ContainerDesk) -> None:
     """The running agent goes on; the reason is podman's own."""
     pid = desk.done("up", "--json").json["pid"]
-    desk.project = desk.user.directory(f"broken-{desk.agent}")
+    desk.project = desk.user.directory(f"unbuilt-{desk.agent}")
     write_project(desk.project)
     with (desk.project / "Containerfile").open("a") as recipe:
         recipe.write("RUN echo no such luck >&2; exit 3\n")
@@ -342,22 +294,3 @@ def test_the_project_s_own_image(desk: ContainerDesk) -> None:
     assert (seen["agent"][:2], seen["resolver"], seen["web"]) == ([1000, 1000], [990, 990], [970, 970])
     assert seen["hosts"].splitlines()[0].startswith("127.0.0.1 localhost")
     assert seen["modes"] == {"/mnt/remote": 0o700, "/run/minifram": 0o711, "/bot": 0o755, "/tmp": 0o1777}
-
-
-@pytest.mark.attack("S47")
-def test_an_image_that_is_built_again_is_the_same_to_the_byte(desk: ContainerDesk) -> None:
-    """Same inputs, same id: nothing in it depends on when, where or how often it was built."""
-    desk.project = desk.user.directory(f"twice-{desk.agent}")
-    write_project(desk.project, **{"twice.py": f"AGENT = {desk.agent!r}\n"})
-    desk.done("up")
-    image = desk.inspected()["ImageName"]
-    first = desk.podman("image", "inspect", "--format={{.Id}}", image)
-    desk.done("down")
-    desk.podman("rmi", image)
-
-    again = desk.done("up")
-
-    assert "building the image" in again.err
-    assert desk.podman("image", "inspect", "--format={{.Id}}", image) == first
-    desk.done("down")
-    desk.podman("rmi", image)

@@ -46,13 +46,6 @@ def test_without_a_home_directory_the_trouble_names_it() -> None:
     assert caught.value.code == Exit.USAGE
 
 
-@given(st.from_regex(r"[a-z0-9][a-z0-9_-]{0,40}", fullmatch=True))
-def test_good_names_are_good(name: str) -> None:
-    """Lower-case letters, digits, '-' and '_', beginning with a letter or digit, up to 41 characters."""
-    assert problem_with_agent_name(name) is None
-    assert paths_of(name, HOME, 1).data.endswith(f"/minifram/{name}")
-
-
 @given(st.text())
 def test_a_name_is_good_only_as_one_plain_directory(name: str) -> None:
     """No accepted name leaves its directory, hides itself or looks like an option."""

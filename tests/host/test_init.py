@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -72,22 +71,6 @@ def test_the_repository_is_ours_bare_and_strict(desk: Desk) -> None:
     for path in (desk.home().remote, desk.home().data, desk.home().state, desk.home().run):
         assert os.stat(path).st_mode & 0o777 == 0o700
     assert sorted(os.listdir(f"{desk.home().remote}/hooks")) == ["reference-transaction"]
-
-
-def test_the_pm_can_clone_edit_and_push_by_hand(desk: Desk, tmp_path: Path) -> None:
-    """What the command does with git, plain git does as well."""
-
-    def git(*words: str) -> None:
-        subprocess.run(["git", "-c", "user.name=PM", "-c", "user.email=pm@x", *words], check=True, cwd=tmp_path)
-
-    git("clone", "--quiet", desk.home().remote, "work")
-    page = tmp_path / "work" / "COMMS.md"
-    page.write_text(page.read_text().replace("## Directives\n", "## Directives\n\n- [ ] by hand\n"))
-    git("-C", "work", "commit", "--quiet", "-am", "a directive")
-    git("-C", "work", "push", "--quiet", "origin", "main")
-
-    assert desk.run("status", "--json").json["open_directives"] == 1
-    assert "- [ ] by hand" in desk.page()
 
 
 def test_the_options_stand_in_the_settings(bare_desk: Desk) -> None:

@@ -14,7 +14,7 @@ import pytest
 from host.home import AgentPaths
 from host.notify import Fact, deliver, facts, follow, letter, look
 from host.status import Status, read_status
-from host.talk import Report
+from host.talk import Asking, Report
 from infra.keep.ledger.budgets import Spent
 from infra.keep.settings.check import read_settings
 from infra.keep.watcher_file import BootRecord, Trouble
@@ -23,6 +23,7 @@ from tests.host.desk import Desk, wait_for
 AT = "2026-01-31T10:42:12.345Z"
 VERSION = f"main@{'0' * 12}"
 SPENT = Spent("2026-01-31", 1.0, 9, 0.0, 10.0, 1, False, {})
+ASKED = Asking("ab12", "bash", AT, "{}", VERSION, "rule 1")
 BOOT = BootRecord(boot_id="b", branch="main", commit="0" * 40, reason="up", started_at=AT)
 
 
@@ -55,6 +56,7 @@ def configure(desk: Desk, **notify: object) -> AgentPaths:
         ({"running": True, "failures": 3, "phase": "waiting"}, "", ["stopped"]),
         ({"troubles": (Trouble(at=AT, text="not sealed, not started: why"),)}, "", ["seal"]),
         ({"troubles": (Trouble(at=AT, text="another"),)}, "", []),
+        ({"awaiting_approval": (ASKED,)}, "", ["approval"]),
         ({}, f"{VERSION} done: it", ["done"]),
         ({}, f"{VERSION} stopped (max_steps): it", ["stopped"]),
         ({}, f"{VERSION} stopped (awaiting_approval): it", []),

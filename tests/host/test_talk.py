@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -59,15 +58,6 @@ def test_words_that_cannot_be_a_directive_are_refused(desk: Desk) -> None:
     assert desk.main() == before
 
 
-def test_strange_words_are_one_open_directive(desk: Desk) -> None:
-    """Whatever the PM writes becomes one item and no section, comment or option; bytes that are no UTF-8 survive."""
-    words = ["## a heading", "- [x] done?", "--help me", "<!-- note --> then", "```\ncode\n```", "漢字", "a\r\nb"]
-    for number, text in enumerate([*words, os.fsdecode(b"caf\xe9")], 1):
-        desk.done("tell", "--", text)
-        assert len(_open(desk)) == number, text
-    assert comms.reports(desk.page()) == []
-
-
 def test_the_same_words_are_one_directive_while_it_is_open(desk: Desk) -> None:
     """For an agent that is down it waits, and that is said."""
     assert "the agent is not running" in desk.done("tell", "again").err
@@ -77,15 +67,6 @@ def test_the_same_words_are_one_directive_while_it_is_open(desk: Desk) -> None:
     desk.write_page(comms.tick(desk.page(), tuple(item.id for item in comms.open_directives(desk.page()))))
     desk.done("tell", "again")
     assert _open(desk) == ["again"]
-
-
-def test_missing_sections_are_put_back_and_nothing_is_lost(desk: Desk) -> None:
-    """By the same commit."""
-    for page in ("", "# COMMS\nwords\n", "## Reports\n\n### t x\n\nold\n", "## Directives\n- [ ] old\n"):
-        desk.write_page(page)
-        desk.done("tell", "new")
-        assert "new" in _open(desk)
-        assert {*page.split("\n"), "## Directives", "## Reports"} <= set(desk.page().split("\n"))
 
 
 @pytest.mark.fault("F39")

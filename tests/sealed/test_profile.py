@@ -83,7 +83,13 @@ def test_clone_makes_no_namespace(flags: int) -> None:
     assert allows("clone", flags, 0, 0, 0, 0) == (flags & 0x7E02_0000 == 0)
 
 
-@given(family=INTS, kind=INTS, protocol=INTS, high=st.tuples(HIGH, HIGH, HIGH))
+@pytest.mark.attack("S11")
+@given(
+    family=INTS | st.integers(0, 50),
+    kind=INTS | st.integers(0, 10),
+    protocol=INTS | st.integers(0, 262),
+    high=st.tuples(HIGH, HIGH, HIGH),
+)
 def test_few_families_of_sockets_are_open(family: int, kind: int, protocol: int, high: tuple[int, int, int]) -> None:
     """Unix, TCP, UDP, ping, and two netlinks. The upper halves of the registers change nothing."""
     match family, kind & 0xF, protocol:
@@ -95,14 +101,7 @@ def test_few_families_of_sockets_are_open(family: int, kind: int, protocol: int,
     assert allows("socket", *registers) == expected
 
 
-@pytest.mark.attack("S11")
-@given(family=st.integers(0, 50), kind=st.integers(0, 10), protocol=st.integers(0, 262))
-def test_few_small_families_of_sockets_are_open(family: int, kind: int, protocol: int) -> None:
-    """The same where the families are."""
-    test_few_families_of_sockets_are_open.hypothesis.inner_test(family, kind, protocol, (0, 1 << 32, 0))  # type: ignore[attr-defined]
-
-
-@given(request=INTS, high=HIGH)
+@given(request=INTS | st.integers(0x5400, 0x54FF), high=HIGH)
 @example(request=0x5412, high=1 << 32)
 @example(request=0x541C, high=0)
 @example(request=0x5401, high=0xFFFF_FFFF << 32)
@@ -112,12 +111,6 @@ def test_a_terminal_is_asked_for_what_is_listed(request: int, high: int) -> None
     of_a_terminal = request >> 8 & 0xFF == ord("T")
     assert allows("ioctl", 0, request | high, 0) == (not of_a_terminal or request in profile.TERMINAL_REQUESTS)
     assert not {0x5412, 0x541C, 0x5423} & set(profile.TERMINAL_REQUESTS)
-
-
-@given(request=st.integers(0x5400, 0x54FF), high=HIGH)
-def test_a_terminals_requests_one_by_one(request: int, high: int) -> None:
-    """The same among the terminals' own."""
-    assert allows("ioctl", 0, request | high, 0) == (request in profile.TERMINAL_REQUESTS)
 
 
 @pytest.mark.attack("S11")

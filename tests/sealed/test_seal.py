@@ -216,7 +216,7 @@ print(door.makefile().readline())
 """
 
 
-@pytest.mark.attack("S43")
+@pytest.mark.attack("S43", "S53")
 def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
     With the doors alone it asks for no name and sends no packet: it reads a page by the web door, as pip asks there."""

@@ -2,7 +2,7 @@
 
 python3.11 -m inside.attempts --keep 1 --keep 7     as the agent, against these processes of the keep
 python3.11 -m inside.attempts --open                as root of a container without fences: the positive control
-python3.11 -m inside.attempts --only S06 S07        these lines alone
+python3.11 -m inside.attempts --only S06 S08        these lines alone
 """
 
 from __future__ import annotations

@@ -59,21 +59,6 @@ def _inotify() -> Iterator[object]:
         yield _check(_libc.inotify_init1(os.O_CLOEXEC))
 
 
-def _terminals() -> Iterator[object]:
-    while True:
-        yield os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
-
-
-def _sockets() -> Iterator[object]:
-    while True:
-        yield socket.socketpair()
-
-
-def _timers() -> Iterator[object]:
-    while True:
-        yield _check(_libc.timer_create(0, None, ctypes.byref(ctypes.c_void_p())))
-
-
 def _space(folder: str) -> Callable[[], Iterator[object]]:
     def fill() -> Iterator[object]:
         with open(f"{folder}/fill", "wb", buffering=0) as file:
@@ -92,20 +77,10 @@ def _shared_memory() -> Iterator[object]:
         yield _libc.shmctl(segment, 0, None)  # gone when the last process is: so that the test leaves nothing
 
 
-def _queues() -> Iterator[object]:
-    number = 0
-    while True:
-        yield _check(_libc.mq_open(b"/%d" % (number := number + 1), os.O_CREAT | os.O_RDWR, 0o600, None))
-
-
 SHORTAGES: dict[str, Callable[[], Iterator[object]]] = {
     "processes": _processes,
     "descriptors": _descriptors,
     "inotify instances": _inotify,
-    "terminals": _terminals,
-    "unix sockets": _sockets,
-    "timers": _timers,
-    "message queues": _queues,
     "System V shared memory": _shared_memory,
     "space in /tmp": _space("/tmp"),
     "space in /dev/shm": _space("/dev/shm"),

@@ -1,10 +1,7 @@
 """A stand-in for the keep: process 1 and one more, both uid 0, with a secret each; and in the end, how they fared.
 
 It does what the seal does, gives up NET_ADMIN and SETPCAP, has the agent try its attempts, then tries them itself, and
-prints one JSON object: `{"seal": …, "cell": …, "agent": …, "keep": …, "fared": "well"}`.
-
-    python3.11 -m inside.keep              all of it
-    python3.11 -m inside.keep S06 S07      only the agent's attempts, of these lines
+prints one JSON object: `{"cell": …, "agent": …, "keep": …, "fared": "well"}`.
 """
 
 from __future__ import annotations
@@ -18,12 +15,11 @@ import subprocess
 import sys
 
 from .calls import state
-from .on_network import add_table
 
 AGENT = 1000
 KEPT = (5, 6, 7)  # KILL, SETGID, SETUID
 # Lines that speak of the container and not of the agent's uid: the keep's own root must be held by them too.
-LINES_FOR_THE_KEEP = ("S04", "S06", "S07", "S08", "S09", "S10", "S11", "S14", "S40", "S46")
+LINES_FOR_THE_KEEP = ("S04", "S06", "S08", "S10", "S11", "S14", "S40")
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -58,17 +54,12 @@ def main() -> None:
     for number in set(signal.Signals) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}:
         signal.signal(number, lambda number, _: received.append(number))
     seen: dict[str, object] = {}
-    lines = sys.argv[1:]
-    if not lines:
-        seen["seal"] = _rows("inside.work", "seal", as_agent=False)
-    add_table()  # so that there is something to flush
     _give_up()
     door = subprocess.Popen(["sleep", "600"], env={"SECRET": "sk-of-the-keep"}, start_new_session=True)
     keep = [f"--keep={pid}" for pid in (1, door.pid)]
-    seen["agent"] = _rows("inside.attempts", *keep, *(("--only", *lines) if lines else ()), as_agent=True)
-    if not lines:
-        seen["keep"] = _rows("inside.attempts", *keep, "--only", *LINES_FOR_THE_KEEP, as_agent=False)
-        seen["cell"] = _rows("inside.work", "cell", as_agent=True)
+    seen["agent"] = _rows("inside.attempts", *keep, as_agent=True)
+    seen["keep"] = _rows("inside.attempts", *keep, "--only", *LINES_FOR_THE_KEEP, as_agent=False)
+    seen["cell"] = _rows("inside.work", as_agent=True)
     seen["fared"] = "well" if state(door.pid) == "S" and not received else f"door {state(door.pid)}, signals {received}"
     json.dump(seen, sys.stdout)
 
