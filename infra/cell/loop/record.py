@@ -11,13 +11,12 @@ import json
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
-from infra.cell.log import Log
 from infra.cell.loop.progress import Progress, words_on
 from infra.cell.loop.ways import WAYS, News
 from infra.cell.run_states import RunState, StopReason
@@ -25,6 +24,9 @@ from infra.shared.boot import TOOLS
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Message, Request
 from infra.shared.redacted_file import RedactedFile
+
+if TYPE_CHECKING:
+    from infra.cell.log import Log
 
 SCHEMA = "minifram.transcript/3"
 SUFFIX, GAPS = ".jsonl", ".gaps"
