@@ -20,7 +20,7 @@ from host.running import another_code, holder, keys_in_use, known_state
 from host.screen import Say, Shown, bad, counted, faint, good, one_line, since, strong
 from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
-from infra.cell.mind.duties import DUTIES, record_of
+from infra.cell.mind.duties import DUTIES, why_failed
 from infra.cell.mind.history import History
 from infra.cell.status import RunnerStatus, read_runner_status
 from infra.keep.ledger.budgets import Spent, spent_today
@@ -176,7 +176,7 @@ def _failed_duties(home: AgentPaths, now: float) -> tuple[str, ...]:
     """Standing duties of the mind, by the last weeks' events. Raises OSError."""
     history = History(timestamp(now - DUTIES_SECONDS)[:10])
     history.read(Below(home.places.events))
-    failed = ((each.name, record_of(history, each.name).why) for each in DUTIES)
+    failed = ((each.name, why_failed(history, each.name)) for each in DUTIES)
     return tuple(f"{name} failed: {why}" for name, why in failed if why)
 
 

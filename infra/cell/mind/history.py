@@ -79,12 +79,12 @@ class Drafted(_Entry, frozen=True):
 
 
 class DutyStep(_Entry, frozen=True):
-    """A standing duty began, was done, or failed, for one period."""
+    """A standing duty was done, or failed, for one period."""
 
     name: str
     period: str
     """`2026-01-31` or `2026-W05`."""
-    state: Literal["began", "done", "failed"]
+    state: Literal["done", "failed"]
     words: str = ""
 
 

@@ -1,5 +1,5 @@
 """Learning: what the notes of runs become in memory, by thresholds alone. After a run that noted something, and each
-day and each week as duties; the model is asked about pairs that may contradict each other, and about nothing else.
+day and each week as duties; the model is asked once a week about pairs that may contradict each other.
 
 A pass reads the events, decides, and then changes the files; done again, it changes nothing more. A summary that
 cannot be written ends its pass before memory is touched; the events stay as they are."""
@@ -15,7 +15,7 @@ import msgspec
 
 from infra.cell.actions import OK, ToolCall
 from infra.cell.mind import memory
-from infra.cell.mind.coherence import MOST_JUDGED_AT_ONCE, make_coherent, report
+from infra.cell.mind.coherence import make_coherent, report, without_gone
 from infra.cell.mind.history import NoteTold, Promoted, history_of
 from infra.cell.mind.memory import PATHS, Fact, Facts, Kind, Source
 from infra.cell.mind.mind import MindContext
@@ -63,34 +63,29 @@ class Noted(NamedTuple):
         return self.origin in ("check", "directive")
 
 
-class _Group(NamedTuple):
-    """Notes of one statement, in the order of events."""
+class _Weight(NamedTuple):
+    """Notes of one statement, in the order of events: of how many sources it is validated, and of how many it counts at
+    all. The larger is the better borne out."""
 
-    noted: Sequence[Noted]
-
-    @property
-    def counting(self) -> list[Noted]:
-        """A page may have put its words into anybody's mouth: then only what is validated counts."""
-        has_page = any(each.origin == "page" for each in self.noted)
-        return [each for each in self.noted if each.validates or (each.origin == "act" and not has_page)]
-
-    @property
-    def weight(self) -> tuple[int, int]:
-        """Of how many sources it is validated, and of how many it counts at all."""
-        valid = {each.source for each in self.noted if each.validates}
-        return len(valid), len({each.source for each in self.counting})
-
-    @property
-    def validated_at(self) -> str:
-        """Empty for never."""
-        return max((each.at for each in self.noted if each.validates), default="")
+    valid: int
+    independent: int
 
     def becomes(self, settings: Thresholds) -> str:
         """The letter of its id; empty for nothing."""
-        valid, independent = self.weight
-        if valid >= BELIEF_VALIDATIONS or independent >= settings.belief_runs:
+        if self.valid >= BELIEF_VALIDATIONS or self.independent >= settings.belief_runs:
             return "B"
-        return "L" if valid or independent >= settings.independent_runs else ""
+        return "L" if self.valid or self.independent >= settings.independent_runs else ""
+
+
+def _counting(noted: Sequence[Noted]) -> list[Noted]:
+    """A page may have put its words into anybody's mouth: then only what is validated counts."""
+    has_page = any(each.origin == "page" for each in noted)
+    return [each for each in noted if each.validates or (each.origin == "act" and not has_page)]
+
+
+def _weight(noted: Sequence[Noted]) -> _Weight:
+    valid = {each.source for each in noted if each.validates}
+    return _Weight(len(valid), len({each.source for each in _counting(noted)}))
 
 
 def noted_in(notes: Collection[NoteTold], facts: Facts, said_by: Callable[[str], str]) -> tuple[Noted, ...]:
@@ -117,39 +112,39 @@ def promote(
 ) -> tuple[Facts, list[Promoted]]:
     """With what became of them. Pure; done again, it promotes nothing new. `told`: what learning did before, with its
     times."""
-    grouped, today, new = dict[str, list[Noted]](), timestamp(now)[:10], list[Promoted]()
+    facts, grouped, today, new = without_gone(facts), dict[str, list[Noted]](), timestamp(now)[:10], list[Promoted]()
     for each in noted:
         grouped.setdefault(each.key, []).append(each)
     room = settings.promotions_per_day - sum(each.what in PROMOTIONS and at[:10] == today for at, each in told)
-    used, last = [each.id for _, each in told], {(each.what, each.key): each.seq for _, each in told}
+    # What the PM took out comes back by later notes alone.
+    gone = {each.key: each.seq for _, each in told if each.what in PROMOTIONS and not facts.find(each.id)}
     # What is best borne out comes first, then what has waited longest.
-    groups = sorted(map(_Group, grouped.values()), key=lambda each: (each.weight, -each.noted[0].seq), reverse=True)
-    for group in groups:
-        key = group.noted[0].key
-        held = {each.id[0]: each for each in facts.every if each.key == key}
-        for fact in held.values():
-            if group.validated_at > fact.last_validated:  # what nothing contradicts any more is contested no more
-                status = fact.status if fact.status == "deprecated" or fact.contradictions else "active"
-                facts = facts.with_fact(replace(fact, last_validated=group.validated_at, status=status))
+    for key, every in sorted(grouped.items(), key=lambda each: (_weight(each[1]), -each[1][0].seq), reverse=True):
+        held = [each for each in facts.every if each.key == key]
+        validated_at = max((each.at for each in every if each.validates), default="")
+        for fact in held:
+            if validated_at > fact.last_validated:  # what still contradicts it is judged again
+                status = "active" if fact.status == "contested" else fact.status
+                status = "contested" if fact.contradictions else status
+                facts = facts.with_fact(replace(fact, last_validated=validated_at, status=status))
                 new.append(Promoted("validated", key, fact.id))
-        # What the PM took out comes back by later notes alone.
-        gone = max(last.get(("belief", key), 0), 0 if "L" in held else last.get(("item", key), 0))
-        fresh = _Group([each for each in group.noted if each.seq > gone])
-        letter = fresh.becomes(settings)
-        if letter and letter not in held and "B" not in held and room > 0:
+        fresh = [each for each in every if each.seq > gone.get(key, 0)]
+        letter, letters = _weight(fresh).becomes(settings), {each.id[0] for each in held}
+        if letter and letters.isdisjoint({letter, "B"}) and room > 0:
             with contextlib.suppress(ValueError):  # what cannot be written is none
-                fact = _fact(facts.next_id(letter, used), fresh, today)
+                fact = _fact(facts.next_id(letter, [each.id for _, each in told]), fresh, today)
                 facts, room = facts.with_fact(fact), room - 1
-                new.append(Promoted("belief" if letter == "B" else "item", key, fact.id, group.noted[-1].seq))
+                new.append(Promoted("belief" if letter == "B" else "item", key, fact.id, every[-1].seq))
     return facts, new
 
 
-def _fact(id: str, group: _Group, today: str) -> Fact:
+def _fact(id: str, noted: Sequence[Noted], today: str) -> Fact:
     """Raises ValueError."""
-    first, origins, (valid, independent) = group.counting[0], {each.origin for each in group.counting}, group.weight
+    counting, (valid, independent) = _counting(noted), _weight(noted)
+    first, origins = counting[0], {each.origin for each in counting}
     kind: Kind = "observed" if "check" in origins else "external" if "directive" in origins else "inferred"
     # Validating ones first: they carry it.
-    evidence = sorted(group.counting, key=lambda each: (not each.validates, each.seq))[:MOST_EVIDENCE]
+    evidence = sorted(counting, key=lambda each: (not each.validates, each.seq))[:MOST_EVIDENCE]
     return Fact(
         id=id,
         claim=first.statement,
@@ -160,7 +155,7 @@ def _fact(id: str, group: _Group, today: str) -> Fact:
             Source(f"event {each.place}", f"{each.origin}, run {each.run} step {each.step}") for each in evidence
         ),
         added=today,
-        last_validated=group.validated_at,
+        last_validated=max((each.at for each in noted if each.validates), default=""),
     )
 
 
@@ -203,15 +198,15 @@ def make_daily(context: MindContext, day: str) -> str:
 
 
 def make_weekly(context: MindContext, week: str) -> str:
-    """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError: then
-    memory is as it was."""
+    """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError, ModelFailure:
+    then memory is as it was."""
     begun, days, mind = _begun(context), days_of(week), context.places.mind
     became = _became(begun.told, days, begun.before)
-    became += [f"contested: {each.id}: {each.claim}" for each in begun.before.every if each.status == "contested"]
     memory.write(mind, f"{WEEKLY}/{week}.md", summary(week, _events_of(context, days), (), became))
     if waits := _waits(context):
         return waits
-    found = make_coherent(begun.before, _compatible(begun.told), context.ask)
+    compatible = {each.key for _, each in begun.told if each.what in ("compatible", "conditions")}
+    found = make_coherent(begun.before, compatible, context.ask)
     _save(context, begun.before, found.facts, found.told)
     memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, context.now()))
     return f"{len(found.settled)} pairs judged, {found.left} left"
@@ -279,18 +274,10 @@ def _check_of(context: MindContext, fact: Fact) -> str:
 
 
 def _apply(context: MindContext, begun: _Pass) -> str:
-    """Into the files, and what is contested by it. Gives words about that; raises OSError, Interrupted."""
+    """Into the files. Gives words about that; raises OSError."""
     _save(context, begun.before, begun.after, begun.new)
-    ids, count = {each.id for each in begun.new}, sum(each.what in PROMOTIONS for each in begun.new)
-    found = make_coherent(begun.after, _compatible(begun.told), context.ask, ids, MOST_JUDGED_AT_ONCE)
-    _save(context, begun.after, found.facts, found.told)
-    words = [f"{pair[0].id}/{pair[1].id} {what}: {words}" for pair, what, words in found.settled]
-    return "; ".join((f"promoted {count}, validated anew {len(begun.new) - count}", *words))
-
-
-def _compatible(told: Sequence[tuple[str, Promoted]]) -> frozenset[str]:
-    """Pairs that were judged to be no contradiction, as they are now."""
-    return frozenset(each.key for _, each in told if each.what in ("compatible", "conditions"))
+    count = sum(each.what in PROMOTIONS for each in begun.new)
+    return f"promoted {count}, validated anew {len(begun.new) - count}"
 
 
 def _waits(context: MindContext) -> str:

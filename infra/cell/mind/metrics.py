@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple, get_args
 
 from infra.cell.mind import memory
-from infra.cell.mind.duties import DUTIES, record_of
+from infra.cell.mind.duties import DUTIES, why_failed
 from infra.cell.mind.history import History, history_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skills import STATES
@@ -69,7 +69,7 @@ def _values(history: History, root: str, now: float) -> dict[str, dict[str, floa
         "agent_skills": {state: _folders(f"{root}/skills/{state}") for state in STATES},
         "agent_beliefs": {status: statuses[status] for status in get_args(memory.Status)},
         "agent_last_tick_timestamp_seconds": {"": round(now, 3)},
-        "agent_duty_failed": {each.name: bool(record_of(history, each.name).why) for each in DUTIES},
+        "agent_duty_failed": {each.name: bool(why_failed(history, each.name)) for each in DUTIES},
     }
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import NotRecorded, RunResult
 from infra.cell.loop.record import Acted, Entered
-from infra.cell.mind.duties import Maintenance, record_of
+from infra.cell.mind.duties import Maintenance, why_failed
 from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall import recall
@@ -198,7 +198,7 @@ class Life:
     def failed(self) -> dict[str, str]:
         history = history_of(self.mind.places.events)
         names = {told.fact.name for told in history.entries(DutyStep)}
-        return {name: why for name in names if (why := record_of(history, name).why)}
+        return {name: why for name in names if (why := why_failed(history, name))}
 
     def texts(self) -> str:
         """Memory, but candidates."""
@@ -221,5 +221,6 @@ class Life:
 def _judge(request: Request) -> Completion:
     """Statements about one subject with different values contradict each other."""
     asked = json.loads(next(block.text for block in request.messages[0].content if isinstance(block, Text)))
-    same = asked["one"]["subject"] == asked["other"]["subject"]
-    return Completion((Text(json.dumps({"verdict": "contradict" if same else "compatible"})),), "end_turn", "played")
+    same = (each["one"]["subject"] == each["other"]["subject"] for each in asked)
+    answer = [{"verdict": "contradict" if each else "compatible"} for each in same]
+    return Completion((Text(json.dumps(answer)),), "end_turn", "played")

@@ -2,40 +2,46 @@
 
 from __future__ import annotations
 
-import datetime
 import shutil
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from msgspec import structs
 
 from infra.cell.interruption import Interrupted
-from infra.cell.mind.duties import DUTIES, Duty, DutyRecord, Maintenance, due, record_of
-from infra.cell.mind.history import DutyStep, history_of
+from infra.cell.mind.duties import DUTIES, Duty, Maintenance, period_due, why_failed
+from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.record import tell
-from infra.shared.clock import moment
+from infra.shared.clock import moment, timestamp
+from infra.shared.mind.event import EventLine, EventMetadata, name_of
 from infra.shared.mind.layout import FAILURES
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
+from tests.shared.mind.events import event_of
 from tests.shared.rows import each_row
 
 NOW = moment("2026-01-31T10:00:00")  # a Saturday, in the week 2026-W05
-TODAY, LONG_AGO = datetime.date(2026, 1, 31), datetime.date(2000, 1, 1)
 DAY = 86_400.0
 DAILY, WEEKLY = DUTIES[2], DUTIES[-1]
-CLOCKS = st.lists(st.integers(0, 400).map(lambda more: TODAY + datetime.timedelta(more)), min_size=1, max_size=12)
 
 
-def over(*periods: str) -> DutyRecord:
-    return DutyRecord(periods)
+def history(*steps: tuple[str, str, float]) -> History:
+    """Of the daily summary and the weekly review alike: period, state, and when it was told; born long ago."""
+    found = History()
+    for seq, (period, state, at) in enumerate((("1999-12-31", "done", 946_684_800.0), *steps), 1):
+        for name in (DAILY.name, WEEKLY.name):
+            details = {"entry": "dutystep", "name": name, "period": period, "state": state, "words": "no space left"}
+            event = structs.replace(event_of(at=timestamp(at)), metadata=EventMetadata(details=details))
+            found.add(EventLine(name_of(timestamp(at)), seq, event))
+    found.first_day = "2000-01-01.jsonl"
+    return found
 
 
 def test_the_first_time_each_duty_is_due_for_one_period() -> None:
-    assert [f"{duty.name} {period}" for duty in DUTIES for period in due(duty, DutyRecord(), TODAY, LONG_AGO)] == [
+    assert [f"{duty.name} {period_due(duty, history(), NOW)}" for duty in DUTIES] == [
         "exploration_reset 2026-01-31",
         "health_check 2026-01-31",
         "daily_summary 2026-01-30",
@@ -48,32 +54,21 @@ def test_the_first_time_each_duty_is_due_for_one_period() -> None:
 
 
 @each_row(
-    "duty, done, born, found",
+    "duty, steps, period",
     [
-        (DAILY, ["2025-11-01"], "2000-01-01", [f"2026-01-{day}" for day in range(24, 31)]),
-        (WEEKLY, ["2025-W44"], "2000-01-01", ["2026-W04"]),
-        (DAILY, ["9999-12-31"], "2000-01-01", ["2026-01-30"]),  # told by a clock that was wrong
-        (DAILY, ["2026-01-30"], "2000-01-01", []),
-        (DAILY, [], "2026-01-31", []),
-        (WEEKLY, [], "2026-01-30", []),
+        (DAILY, [("2026-01-20", "done", NOW - 10 * DAY)], "2026-01-30"),  # days that were missed stay so
+        (DAILY, [("9999-12-31", "done", NOW - DAY)], "2026-01-30"),  # told by a clock that was wrong
+        (DAILY, [("2026-01-30", "done", NOW + 400 * DAY)], ""),
+        (DAILY, [("2026-01-30", "done", NOW), ("2026-01-31", "done", NOW + DAY)], ""),  # it was set back
+        (DAILY, [("2026-01-30", "failed", NOW - 3599)], ""),
+        (DAILY, [("2026-01-30", "failed", NOW - 3600)], "2026-01-30"),
+        (DAILY, [("2026-01-29", "failed", NOW - 60)], "2026-01-30"),
+        (WEEKLY, [("2026-W04", "done", NOW)], ""),
+        (WEEKLY, [("2026-W03", "done", NOW)], "2026-W04"),
     ],
 )
-def test_what_is_due(duty: Duty, done: list[str], born: str, found: list[str]) -> None:
-    assert due(duty, over(*done), TODAY, datetime.date.fromisoformat(born)) == found
-
-
-@given(CLOCKS)
-def test_nothing_is_done_twice_and_no_recent_day_is_left_out(clocks: list[datetime.date]) -> None:
-    """The first whatever the clock does, the second as long as it goes forward."""
-    for days in (clocks, sorted(clocks)):
-        done = set[str]()
-        for today in days:
-            found = due(DAILY, over(*done), today, LONG_AGO)
-            assert not done & set(found)
-            done.update(found)
-            assert due(DAILY, over(*done), today, LONG_AGO) == []
-    week = [max(clocks) - datetime.timedelta(back) for back in range(1, 8)]
-    assert {str(day) for day in week if day >= min(clocks) - datetime.timedelta(1)} <= done
+def test_what_is_due(duty: Duty, steps: list[tuple[str, str, float]], period: str) -> None:
+    assert period_due(duty, history(*steps), NOW) == period
 
 
 class Played:
@@ -109,10 +104,6 @@ def mind(tmp_path: Path) -> OneMind:
     return mind
 
 
-def told(mind: OneMind, duty: Duty) -> DutyRecord:
-    return record_of(history_of(mind.places.events), duty.name)
-
-
 def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> None:
     played = Played()
     maintenance = played.maintenance()
@@ -140,28 +131,28 @@ def test_what_comes_before_a_duty(mind: OneMind) -> None:
     assert len(played.did) == 1
 
 
-@pytest.mark.heavy
-def test_a_duty_that_fails_is_tried_at_ticks_three_times_and_told(mind: OneMind) -> None:
-    tries = list[str]()
-
+def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: OneMind) -> None:
     def fails(context: MindContext, period: str) -> str:
         tries.append(period)
         raise OSError("no space  left")
 
-    played = Played(daily_summary=fails)
-    maintenance = played.maintenance()
-    for ticked in (False, False, True, False, True, True, True):
-        assert maintenance.tend(mind.context(), ticked, never)
-    assert tries == ["2026-01-30"] * 3
-    assert played.did == ["weekly_review 2026-W04"], "the others go on"
+    tries, hangs = list[str](), lambda context, period: time.sleep(60)
+    maintenance = Played(daily_summary=fails, weekly_review=hangs).maintenance(0.05)
+    for hours in (0, 0, 1):
+        mind.now += hours * 3600
+        assert maintenance.tend(mind.context(), True, never)
+    assert tries == ["2026-01-30"] * 2
     failures = mind.read(FAILURES)
     assert failures.count("## Duty daily_summary 2026-01-30") == 1
     assert "It failed: no space left" in failures
-    assert "not tried again" in failures
-    assert told(mind, DAILY).why == "no space left"
+    found = history_of(mind.places.events)
+    assert why_failed(found, DAILY.name) == "no space left"
+    assert why_failed(found, WEEKLY.name) == "it had not ended after 0.05 s"
     mind.now += DAY
+    played = Played()
     played.maintenance().tend(mind.context(), False, never)
-    assert tries[3:] == ["2026-01-31"], "the next period is another matter"
+    assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"], "of the days the newest alone"
+    assert why_failed(history_of(mind.places.events), DAILY.name) == ""
 
 
 @pytest.mark.fault("F88")
@@ -180,25 +171,6 @@ def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
     assert len(played.did) == 2
 
 
-@pytest.mark.heavy
-def test_a_duty_that_ends_the_process_is_begun_three_times_and_one_that_hangs_is_ended(mind: OneMind) -> None:
-    """A command of a skill's self-test may kill the runner, whose successor begins with what is due."""
-    begun = list[str]()
-
-    def kills(context: MindContext, period: str) -> str:
-        begun.append(period)
-        raise SystemExit
-
-    played = Played(daily_summary=kills, weekly_review=lambda context, period: time.sleep(60))
-    for _ in range(3):
-        with pytest.raises(SystemExit):
-            played.maintenance().tend(mind.context(), False, never)
-    assert played.maintenance(0.05).tend(mind.context(), False, never)
-    assert begun == ["2026-01-30"] * 3
-    assert told(mind, DAILY).why == "it began, and its end was not told"
-    assert told(mind, WEEKLY).why == "it had not ended after 0.05 s"
-
-
 def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
     """The door takes no summary and no memory of it, so neither is made and told as done."""
     played = Played()
@@ -206,7 +178,7 @@ def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
     assert played.maintenance().tend(mind.context()._replace(is_tainted=lambda: True), False, never)
     assert played.did == ["exploration_reset 2026-02-01"]
     assert played.maintenance().tend(mind.context(), False, never)
-    assert played.did[1:] == ["daily_summary 2026-01-30", "daily_summary 2026-01-31", "weekly_review 2026-W04"]
+    assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"]
 
 
 def test_a_new_mind_owes_no_summary_of_the_day_before(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interruption
 from infra.cell.mind import learn, memory
-from infra.cell.mind.coherence import Judgement, judged
+from infra.cell.mind.coherence import judged
 from infra.cell.mind.memory import Fact
 from infra.cell.mind.mind import MindContext
 from infra.cell.tools.bash import bash_tool
@@ -71,9 +71,6 @@ def _toolbox(directory: str) -> Toolbox:
 
 def _away(events: Sequence[dict[str, Any]]) -> Recorded:
     raise OSError("the keep is away")
-
-
-CONTRADICT, COMPATIBLE = '{"verdict": "contradict"}', '{"verdict": "compatible"}'
 
 
 def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belief(mind: Learning) -> None:
@@ -138,36 +135,43 @@ def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> No
     assert not mind.facts
 
 
+WEEK_LATER = "2026-W02"
+
+
 def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Learning) -> None:
-    """At once, when the later one comes to memory; and back, when the earlier one is validated again."""
-    mind.say(Said("r1", "it is 80", how="check"))
-    learn.after_run(mind.live)
-    mind.now += 60
-    mind.say(Said("r2", "it is 90", how="check"))
-    mind.answers = [CONTRADICT]
-    assert "L-000002 was validated last" in learn.after_run(mind.live)
-    assert {each.claim: each.status for each in mind.facts} == {"it is 80": "deprecated", "it is 90": "active"}
-    mind.now += DAY
-    mind.say(Said("r3", "it is 80", how="check"))
-    learn.after_run(mind.live)
-    assert {(each.claim, each.status) for each in mind.facts} == {("it is 80", "active"), ("it is 90", "deprecated")}
+    """And back, when the earlier one is validated again. A week has one question, and none when the model is away."""
+    for run, statement in (("r1", "it is 80"), ("r2", "it is 90"), ("r3", "it is 80")):
+        mind.now += DAY
+        mind.say(Said(run, statement, how="check"))
+        learn.after_run(mind.live)
+        assert not mind.asked or run == "r3"
+        if run != "r1":
+            pairs = 2 if run == "r3" else 1  # it is a belief by then, too
+            verdicts = ", ".join(['{"verdict": "contradict"}'] * pairs)
+            mind.answers = [ModelFailure("unavailable", "no answer"), f"[{verdicts}]"]
+            before = mind.facts
+            with pytest.raises(ModelFailure):
+                learn.make_weekly(mind.live, WEEK_LATER)
+            assert mind.facts == before
+            assert learn.make_weekly(mind.live, WEEK_LATER) == "1 pairs judged, 0 left"
+            won = {each.claim for each in mind.facts if each.status == "active"}
+            assert won == {statement}
+            assert {each.claim for each in mind.facts if each.status == "deprecated"} == {"it is 80", "it is 90"} - won
+    assert "was validated last" in mind.read("logs/health/coherence-2026-W02.md")
 
 
-def test_without_a_model_both_are_contested_and_it_is_said(mind: Learning) -> None:
+def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> None:
     """Until one of them is gone: no contradiction points to what is not there."""
     mind.say(*(Said(run, text) for text in ("it is 80", "it is 90") for run in "ab"))
-    mind.answers = [ModelFailure("unavailable", "no answer")]
-    assert "the model is not available" in learn.after_run(mind.live)
-    assert [(each.status, each.contradictions) for each in mind.facts] == [
-        ("contested", ("L-000002",)),
-        ("contested", ("L-000001",)),
-    ]
-    mind.answers = [CONTRADICT]
-    mind.now += 7 * DAY
-    learn.make_weekly(mind.live, "2026-W02")
-    report = mind.read("logs/health/coherence-2026-W02.md")
-    assert "1 pairs judged" in report
-    assert "neither is validated" in report
+    learn.after_run(mind.live)
+    for answer, why in (("[]", "not in the form"), ('[{"verdict": "contradict"}]', "neither is validated")):
+        mind.answers = [answer]
+        assert learn.make_weekly(mind.live, WEEK_LATER) == "1 pairs judged, 0 left"
+        assert why in mind.read("logs/health/coherence-2026-W02.md")
+        assert [(each.status, each.contradictions) for each in mind.facts] == [
+            ("contested", ("L-000002",)),
+            ("contested", ("L-000001",)),
+        ]
     assert mind.read("logs/weekly/2026-W02.md").startswith("# 2026-W02\n\n")
     mind.write(LONG_TERM, mind.read(LONG_TERM).partition("## L-000002")[0])
     learn.after_run(mind.live)
@@ -177,19 +181,19 @@ def test_without_a_model_both_are_contested_and_it_is_said(mind: Learning) -> No
 @pytest.mark.parametrize(
     ("answer", "claims"),
     [
-        (COMPATIBLE, ["it is 80", "it is open 24 h"]),
+        ('[{"verdict": "compatible"}]', ["it is 80", "it is open 24 h"]),
         (
-            '{"verdict": "conditions", "one": "if plain", "other": "if sealed"}',
+            '[{"verdict": "conditions", "one": "if plain", "other": "if sealed"}]',
             ["if plain: it is 80", "if sealed: it is open 24 h"],
         ),
     ],
 )
 def test_a_pair_is_judged_once(mind: Learning, answer: str, claims: list[str]) -> None:
     mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is open 24 h", how="check"))
+    learn.after_run(mind.live)
     mind.answers = [answer]
-    learn.after_run(mind.live)
-    learn.make_weekly(mind.live, "2026-W02")
-    learn.after_run(mind.live)
+    learn.make_weekly(mind.live, WEEK_LATER)
+    learn.make_weekly(mind.live, WEEK_LATER)
     assert len(mind.asked) == 1
     assert [(each.claim, each.status) for each in mind.facts] == [(claim, "active") for claim in claims]
 
@@ -218,19 +222,19 @@ def test_a_check_is_run_again_when_its_fact_is_placed_and_old(mind: Learning, fi
 @each_row(
     "answer, verdict",
     [
-        (CONTRADICT, "contradict"),
-        (COMPATIBLE, "compatible"),
-        ("contradict", ""),
-        ('{"verdict": "contradict", "one": "x"}', ""),
-        ('{"verdict": "conditions", "one": "", "other": "x"}', ""),
+        ('[{"verdict": "contradict"}]', "contradict"),
+        ('[{"verdict": "contradict"}, {"verdict": "contradict"}]', ""),
+        ('{"verdict": "contradict"}', ""),
+        ('[{"verdict": "contradict", "one": "x"}]', ""),
+        ('[{"verdict": "conditions", "one": "", "other": "x"}]', ""),
         ("[" * 100_000, ""),
         ("\ud800", ""),
     ],
 )
-def test_only_the_line_that_was_asked_for_is_an_answer(answer: str, verdict: str) -> None:
+def test_only_the_list_that_was_asked_for_is_an_answer(answer: str, verdict: str) -> None:
     fact = Fact(id="L-000001", claim="x")
-    found = judged(lambda _: Completion((Text(answer),), "end_turn", "scripted"), fact, fact)
-    assert (found.verdict if isinstance(found, Judgement) else "") == verdict
+    [found] = judged(lambda _: Completion((Text(answer),), "end_turn", "scripted"), [(fact, fact)])
+    assert (found.verdict if found else "") == verdict
 
 
 def test_memory_that_is_no_text_is_left_as_it_is(mind: Learning) -> None:

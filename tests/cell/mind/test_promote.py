@@ -109,8 +109,11 @@ def test_what_is_held_is_validated_anew_and_not_promoted() -> None:
     facts, told = promoted(said, EMPTY.with_fact(held))
     assert [(each.what, each.id, facts.every[0].status) for each in told] == [("validated", "B-000001", "active")]
     assert not promoted(said, facts)[1]
-    other = msgspec.structs.replace(held, contradictions=("B-000002",))
-    assert promoted(said, EMPTY.with_fact(other))[0].every[0].status == "contested"
+    other = EMPTY.with_fact(Fact(id="B-000002", claim="It is 81", subject="port"))
+    lost = msgspec.structs.replace(held, contradictions=("B-000002",), status="deprecated")
+    assert promoted(said, other.with_fact(lost))[0].every[1].status == "contested"
+    by_the_pm = msgspec.structs.replace(held, status="deprecated")
+    assert promoted(said, other.with_fact(by_the_pm))[0].every[1].status == "deprecated"
 
 
 SAID = st.builds(
