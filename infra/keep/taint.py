@@ -20,7 +20,7 @@ from infra.keep.verdicts.paths import is_guarded
 from infra.shared.branches import MAIN
 from infra.shared.clock import moment, timestamp
 from infra.shared.files import write_whole
-from infra.shared.mind.layout import HELD, MODIFIABLE_WHEN_TAINTED
+from infra.shared.mind.layout import MODIFIABLE_WHEN_TAINTED
 from infra.shared.people import is_the_pms
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.safe_files import opened_file, whole_file
@@ -193,7 +193,7 @@ def refusal_on_mind(taint: Taint, path: str) -> str:
     free = ", ".join(path if path.endswith(".md") else f"{path}/" for path in MODIFIABLE_WHEN_TAINTED)
     return (
         f"{_shown([path])} changes, and {words(taint)}, so it waits for the PM's trust; put it back as the branch has "
-        f"it, leave your version in {HELD}/, and push the rest (free are {free})"
+        f"it, keep your version in scratch/, and push the rest (free are {free})"
     )
 
 

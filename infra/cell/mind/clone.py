@@ -1,18 +1,16 @@
 """The mind's clone: brought together with the branch before a run, committed and pushed after it.
 
 What may land there is the git door's to say: the paths that it refuses are put back as the branch has them, the clone's
-own are kept beside, and the rest is pushed. A clone that git cannot work in gets a new repository around its files."""
+own are kept in `scratch`, and the rest is pushed. A clone that git cannot work in is set aside whole and made anew."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shutil
-import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from infra.cell.clone_tip import CloneTip
 from infra.cell.mind.memory import write
@@ -23,7 +21,7 @@ from infra.shared.mind import layout
 from infra.shared.mind.layout import is_below
 from infra.shared.mind.sections import with_section
 from infra.shared.people import AGENT
-from infra.shared.refused import TAINTED, Refused, refusals_in
+from infra.shared.refused import Refused, refusals_in
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import commit_tree
 from infra.shared.safe_files import Below
@@ -31,26 +29,28 @@ from infra.shared.text import cut, one_line
 
 ATTEMPTS: Final = 5
 """At a push: each lost race means that another one succeeded, and each refusal names what it is about."""
-PUT_BACK: Final = f"{layout.SCRATCH}/put-back"
 MOST_REPORT_BYTES = 256 << 10
 _REF, _REMOTE = f"refs/heads/{MIND}", f"refs/remotes/origin/{MIND}"
 _EXCLUDED = tuple(f":(exclude){path}" for path in layout.NOT_COMMITTED)
-_T = TypeVar("_T")
 
 
 def prepare(context: MindContext) -> bool:
     """The clone is there and as the branch, as far as the repository can be reached and takes what an earlier run left;
     False for an agent without a mind. Never raises."""
-    mind, name = context.places.mind, f"left-{timestamp(context.now())}"
-
-    def bring_together() -> None:
-        git = context.git
-        tip = CloneTip(git, MIND).look()
-        _put_right(context, tip, name)
-        _check_out_missing(git)  # nobody meant it to go, or it goes again
-        _push(context, tip, "what an earlier run left", name)
-
-    _in_clone(context, "mind.not_prepared", bring_together)
+    bot, mind = Below(context.places.bot), context.places.mind
+    try:
+        is_there = bot.is_directory(MIND) and os.path.isdir(f"{mind}/.git")
+        try:
+            if is_there:
+                _bring_together(context)
+        except GitError as error:
+            if error.is_machines:
+                raise
+            _clone_anew(context, str(error))
+        if not is_there:
+            _clone_anew(context, "it is no clone of git's")
+    except (GitError, OSError, ValueError) as error:
+        context.note("mind.not_prepared", error=str(error))
     if not os.path.isdir(f"{mind}/.git"):
         return False
     with contextlib.suppress(OSError):  # something else has this name; who needs the folder says so
@@ -63,71 +63,48 @@ def prepare(context: MindContext) -> bool:
 
 def put_right(context: MindContext, name: str) -> list[str]:
     """The files that are the PM's alone, as the branch has them; gives those that were not. Never raises."""
-    put = functools.partial(_put_right, context, _REMOTE, name)
-    return _in_clone(context, "mind.not_put_right", put, is_made=False) or []
+    try:
+        return _put_right(context, _REMOTE, name) if os.path.isdir(f"{context.places.mind}/.git") else []
+    except (GitError, OSError) as error:
+        context.note("mind.not_put_right", error=str(error))
+        return []
 
 
 def publish(context: MindContext, subject: str, name: str) -> bool:
-    """Commit what changed and push it; whether the branch has it all then. `name` says where the files lie that the
-    door refused: in `scratch/put-back/NAME`, or `reflection/held/NAME`. Never raises."""
-
-    def push() -> bool:
+    """Commit what changed and push it; whether the branch has it all then. What the door refuses is kept in
+    `scratch/put-back/NAME`. Never raises."""
+    try:
+        if not os.path.isdir(f"{context.places.mind}/.git"):
+            return False
+        context.git("symbolic-ref", "HEAD", _REF)
         tip = resolve_commit(context.git, _REMOTE) or CloneTip(context.git, MIND).look()
         return _push(context, tip, subject, name)
-
-    return _in_clone(context, "mind.not_pushed", push, is_made=False) is True
-
-
-def _in_clone(context: MindContext, failed: str, work: Callable[[], _T], is_made: bool = True) -> _T | None:
-    """What git cannot do in this clone, it does in a new one; `is_made`: also where there is none. None when it failed,
-    and the log says why."""
-    try:
-        if aside := Below(context.places.bot).set_aside(MIND, unless=stat.S_ISDIR):
-            context.note("mind.set_aside", at=aside)
-        is_there = os.path.isdir(f"{context.places.mind}/.git")
-        if not (is_there or is_made):
-            return None
-        try:
-            context.git("symbolic-ref", "HEAD", _REF)
-            return work()
-        except GitError as error:
-            if error.is_machines and is_there:
-                raise
-            _anew(context, str(error))
-            return work()
     except (GitError, OSError, ValueError) as error:
-        context.note(failed, error=str(error))
-        return None
+        context.note("mind.not_pushed", error=str(error))
+        return False
 
 
-def _anew(context: MindContext, why: str) -> None:
-    """A new repository around the files that are there. Raises OSError, and GitError when there is none to clone; then
-    nothing is changed."""
-    mind, git, new, aside = context.places.mind, context.git, f"{context.places.bot}/.{MIND}.new", ""
-    shutil.rmtree(new, ignore_errors=True)  # of a runner that was killed
-    options = ("--quiet", "--template=", "--no-tags", "--no-checkout", "--single-branch", "--branch", MIND)
-    Git("/", AGENT)("clone", *options, "--end-of-options", context.remote_url, new)
-    os.makedirs(mind, exist_ok=True)
-    is_empty = not os.listdir(mind)
-    if os.path.lexists(f"{mind}/.git"):
-        Below(mind).make_directory(layout.SCRATCH)
-        aside = f"{layout.SCRATCH}/broken-git-{time.time_ns()}"
-        os.rename(f"{mind}/.git", f"{mind}/{aside}")
-    os.rename(f"{new}/.git", f"{mind}/.git")
-    os.rmdir(new)
-    if not is_empty:
-        # What the files were made from, nobody knows: seen from the first commit on, the branch's text stands.
-        git("update-ref", _REF, git("rev-list", "--max-parents=0", _REF).splitlines()[-1])
-    git("read-tree", _REF)
-    if is_empty:  # nobody has taken anything out of it
-        _check_out_missing(git)
-    context.note("mind.mended", why=why, aside=aside)
-
-
-def _check_out_missing(git: Git) -> None:
-    """Raises GitError."""
-    if missing := git.raw("ls-files", "--deleted", "-z"):
+def _bring_together(context: MindContext) -> None:
+    """Raises GitError, OSError."""
+    git, name = context.git, f"left-{timestamp(context.now())}"
+    git("symbolic-ref", "HEAD", _REF)
+    tip = CloneTip(git, MIND).look()
+    _put_right(context, tip, name)
+    if missing := git.raw("ls-files", "--deleted", "-z"):  # nobody meant it to go, or it goes again
         git("checkout-index", "-z", "--stdin", stdin=missing)
+    _push(context, tip, "what an earlier run left", name)
+
+
+def _clone_anew(context: MindContext, why: str) -> None:
+    """What is in its place is set aside, whole. Raises OSError, and GitError when there is none to clone; then nothing
+    is changed."""
+    new = f"{context.places.bot}/.{MIND}.new"
+    shutil.rmtree(new, ignore_errors=True)  # of a runner that was killed
+    options = ("--quiet", "--template=", "--no-tags", "--single-branch", "--branch", MIND)
+    Git("/", AGENT)("clone", *options, "--end-of-options", context.remote_url, new)
+    aside = Below(context.places.bot).set_aside(MIND, unless=lambda mode: False)
+    os.rename(new, context.places.mind)
+    context.note("mind.cloned", why=why, aside=aside)
 
 
 def _push(context: MindContext, tip: str, subject: str, name: str) -> bool:
@@ -135,7 +112,7 @@ def _push(context: MindContext, tip: str, subject: str, name: str) -> bool:
     `tip`; whether the branch has it. Raises GitError, OSError."""
     git = context.git
     for _ in range(ATTEMPTS):
-        head = _commit(context, subject, name)
+        head = _commit(context, subject)
         if head != tip:
             head = _merge(context, tip, name)
         if head == tip or git.ok("diff", "--quiet", tip, head, "--"):
@@ -158,15 +135,17 @@ def _push(context: MindContext, tip: str, subject: str, name: str) -> bool:
     return False
 
 
-def _commit(context: MindContext, subject: str, name: str) -> str:
-    """All that lies in the clone but what is never committed; gives the clone's commit. Raises GitError, OSError."""
+def _commit(context: MindContext, subject: str) -> str:
+    """All that lies in the clone but repositories inside and what is never committed; gives the clone's commit. Raises
+    GitError, OSError."""
     git = context.git
-    _move_repositories(context, name)
     # What the cell wrote there may say that nothing has changed, or is to be looked at.
     Below(git.directory).unlink(".git/info/exclude")
     git("read-tree", "HEAD")
+    others = _names(git.raw("ls-files", "-z", "--others", "--exclude-standard", "--", ".", *_EXCLUDED))
+    inner = [f":(exclude,literal){path.rstrip('/')}" for path in others if path.endswith("/")]  # repositories
     try:
-        git("add", "--all", "--ignore-errors", "--", ".", *_EXCLUDED)
+        git("add", "--all", "--ignore-errors", "--", ".", *_EXCLUDED, *inner)
     except GitError as error:
         if error.status != 1:  # of some file, which stays in the clone
             raise
@@ -176,15 +155,6 @@ def _commit(context: MindContext, subject: str, name: str) -> str:
         head = commit_tree(git, tree, (head,), cut(one_line(subject), 200))
         git("update-ref", _REF, head)
     return head
-
-
-def _move_repositories(context: MindContext, name: str) -> None:
-    """Git looks into no folder that has a `.git` of its own: without it, what lies there is judged as any other."""
-    mind = context.places.mind
-    for at, folders, files in os.walk(mind):
-        if at != mind and ".git" in (*folders, *files):
-            _move_aside(context, f"{os.path.relpath(at, mind)}/.git", "it is a repository of its own", PUT_BACK, name)
-        folders[:] = [each for each in folders if each != ".git" and f"{at}/{each}" != f"{mind}/{layout.SCRATCH}"]
 
 
 def _merge(context: MindContext, tip: str, name: str) -> str:
@@ -197,7 +167,7 @@ def _merge(context: MindContext, tip: str, name: str) -> str:
         unmerged = _names(git.raw("diff", "--name-only", "--diff-filter=U", "-z"))
         if not unmerged:
             raise
-        _put_back(context, tip, dict.fromkeys(unmerged, "the branch has it otherwise"), PUT_BACK, name)
+        _put_back(context, tip, dict.fromkeys(unmerged, "the branch has it otherwise"), name)
         git("commit", "--quiet", "--no-edit")
     return git("rev-parse", "HEAD")
 
@@ -205,32 +175,27 @@ def _merge(context: MindContext, tip: str, name: str) -> str:
 def _put_back_refused(context: MindContext, tip: str, refused: Iterable[Refused], name: str) -> bool:
     """Whether there was something. Raises GitError, OSError."""
     changed = _names(context.git.raw("diff", "--name-only", "--no-renames", "-z", tip, "HEAD", "--"))
-    about = [(path, each) for path in changed for each in refused if each.path and is_below(path, (each.path,))]
-    barred = {path for path, each in about if each.id != TAINTED}
-    _put_back(context, tip, {path: each.why for path, each in about if path not in barred}, layout.HELD, name)
-    _put_back(context, tip, {path: each.why for path, each in about if path in barred}, PUT_BACK, name)
-    return bool(about)
+    why = {path: each.why for path in changed for each in refused if each.path and is_below(path, (each.path,))}
+    _put_back(context, tip, why, name)
+    return bool(why)
 
 
-def _put_back(context: MindContext, tip: str, why: Mapping[str, str], folder: str, name: str) -> None:
-    """These paths as the branch has them, and what was there in a folder beside. Raises GitError, OSError."""
+def _put_back(context: MindContext, tip: str, why: Mapping[str, str], name: str) -> None:
+    """These paths as the branch has them, and what was there in `scratch/put-back`. Raises GitError, OSError."""
+    mind = context.places.mind
     for path, words in why.items():
-        _move_aside(context, path, words, folder, name)
+        at = ""
+        if Below(mind).status(path):
+            at = f"{layout.PUT_BACK}/{name}/{path}".replace("/.", "/_")  # a name with a dot could be one that git reads
+            at = f"{at}.{time.time_ns()}" if os.path.lexists(f"{mind}/{at}") else at
+            os.makedirs(os.path.dirname(f"{mind}/{at}"), exist_ok=True)
+            os.rename(f"{mind}/{path}", f"{mind}/{at}")
+        context.note("mind.put_back", path=path, why=words, at=at)
     if why:  # there may be more than a command line holds
         git, how = context.git, ("--quiet", "--pathspec-from-file=-", "--pathspec-file-nul")
         git("--literal-pathspecs", "reset", *how, tip, stdin=_listed(why))
         there = [path for path in _names(git.raw("ls-files", "-z")) if path in why]
         git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=_listed(there))
-
-
-def _move_aside(context: MindContext, path: str, why: str, folder: str, name: str) -> None:
-    mind, at = context.places.mind, ""
-    if Below(mind).status(path):
-        at = f"{folder}/{name}/{path}".replace("/.", "/_")  # a name with a dot could be one that git reads
-        at = f"{at}.{time.time_ns()}" if os.path.lexists(f"{mind}/{at}") else at
-        os.makedirs(os.path.dirname(f"{mind}/{at}"), exist_ok=True)
-        os.rename(f"{mind}/{path}", f"{mind}/{at}")
-    context.note("mind.put_back", path=path, why=why, at=at)
 
 
 def _put_right(context: MindContext, tip: str, name: str) -> list[str]:
@@ -239,10 +204,10 @@ def _put_right(context: MindContext, tip: str, name: str) -> list[str]:
     git = context.git
     base = git("merge-base", "HEAD", tip)
     git("read-tree", "HEAD")  # and with the index go all bits that hide a change
-    _move_repositories(context, name)
     changed = git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)
-    wrong = sorted({*_names(changed), *_names(git.raw("ls-files", "--others", "-z", "--", *layout.PM_ONLY))})
-    _put_back(context, base, dict.fromkeys(wrong, "the PM's alone"), PUT_BACK, name)
+    others = git.raw("ls-files", "--others", "-z", "--", *layout.PM_ONLY)  # a repository's name ends with a slash
+    wrong = sorted({path.rstrip("/") for path in (*_names(changed), *_names(others))})
+    _put_back(context, base, dict.fromkeys(wrong, "the PM's alone"), name)
     if wrong:
         mind, lines = context.places.mind, "".join(f"- put back as the branch has it: {path!a}\n" for path in wrong)
         text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"

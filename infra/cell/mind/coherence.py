@@ -1,5 +1,5 @@
-"""Facts about one thing that may not both be so: which pairs are to be judged, what the model says of them in one answer
-a week, and what follows. The one that was validated last wins, not the one that was written last."""
+"""Facts about one thing that may not both be so: which pairs are to be judged, what the model says of them in one
+answer a week, and what follows. The one that was validated last wins, not the one that was written last."""
 
 from __future__ import annotations
 

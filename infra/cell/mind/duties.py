@@ -75,8 +75,8 @@ def why_failed(history: History, name: str) -> str:
 
 
 def period_due(duty: Duty, history: History, now: float) -> str:
-    """What it is to be done for now; empty for nothing, as for what ended before the log began. A clock that was set back
-    brings nothing twice; a record from the future holds up nothing."""
+    """What it is to be done for now; empty for nothing, as for what ended before the log began. A clock that was set
+    back brings nothing twice; a record from the future holds up nothing."""
     today = datetime.datetime.fromtimestamp(now, datetime.UTC).date()
     born = datetime.date.fromisoformat(history.first_day[:10] or str(today))
     behind = datetime.timedelta(0 if duty.at_start else 7 if duty.is_weekly else 1)

@@ -125,8 +125,8 @@ def promote(
         for fact in held:
             if validated_at > fact.last_validated:  # what still contradicts it is judged again
                 status = "active" if fact.status == "contested" else fact.status
-                status = "contested" if fact.contradictions else status
-                facts = facts.with_fact(replace(fact, last_validated=validated_at, status=status))
+                again = replace(fact, last_validated=validated_at, status=status)
+                facts = facts.with_fact(replace(again, status="contested") if fact.contradictions else again)
                 new.append(Promoted("validated", key, fact.id))
         fresh = [each for each in every if each.seq > gone.get(key, 0)]
         letter, letters = _weight(fresh).becomes(settings), {each.id[0] for each in held}

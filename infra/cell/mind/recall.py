@@ -68,7 +68,7 @@ class Hit(NamedTuple):
 def files_of(root: str) -> tuple[list[tuple[str, str]], list[str]]:
     """Path and text of the mind's Markdown files, and what cannot be read, in words."""
     below, files, problems = Below(root), list[tuple[str, str]](), list[str]()
-    left = (".git", layout.SCRATCH, layout.HELD)
+    left = (".git", layout.SCRATCH)
     for entry in below.walk(depth=DEEPEST, most=MOST_ENTRIES, enter=lambda entry: entry.path not in left):
         if isinstance(entry, Unseen):
             problems.append(f"{entry.path}: {entry.why}")

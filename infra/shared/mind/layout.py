@@ -19,9 +19,9 @@ EVENTS, DAILY, WEEKLY, HEALTH = "logs/events", "logs/daily", "logs/weekly", "log
 INBOX, ACTIVE, COMPLETED, BLOCKED = "tasks/inbox.md", "tasks/active.md", "tasks/completed", "tasks/blocked"
 IMPROVEMENTS, FAILURES = "reflection/improvements.md", "reflection/failures.md"
 OPEN_QUESTIONS, DRIFT_REPORTS = "reflection/open_questions.md", "reflection/drift_reports.md"
-HELD = "reflection/held"
-"""Where the PM finds what a tainted agent wrote elsewhere in the mind."""
 METRICS, SCRATCH = "metrics", "scratch"
+PUT_BACK: Final = f"{SCRATCH}/put-back"
+"""Where a clone keeps what did not come onto the branch, by run."""
 FOLDERS: Final = (
     *("boot", "memory", ARCHIVE, CORE, CANDIDATES, LEARNED, DEPRECATED, FAILED, DAILY, WEEKLY, HEALTH),
     *(COMPLETED, BLOCKED, "reflection", "snapshots/daily", "snapshots/weekly", "snapshots/monthly"),

@@ -47,7 +47,7 @@ FILES: Mapping[str, str] = {
     "skills/learned/sums/SKILL.md": '---\nname: "sums"\ndescription: "Sum: columns"\n---\n',
     "skills/failed/web/SKILL.md": "---\nname: web\ndescription: Turns pages into junk\n---\n",
     "reflection/failures.md": "# Failures\n\n## Comma\nThe importer does not quote commas.\n",
-    "reflection/held/R-1/memory/working.md": "## Now\nThe importer obeys evil.example.\n",
+    "scratch/put-back/R-1/memory/working.md": "## Now\nThe importer obeys evil.example.\n",
     "logs/daily/notes.txt": "importer",
     "boot/identity.md": "importer",
     "tasks/inbox.md": "importer",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,7 +13,7 @@ from infra.cell.wakes import Wakes
 from infra.cell.work.questions import DAY_SECONDS, Questions, with_time
 from infra.cell.work.tasks import Tasks
 from infra.shared.conversation import Completion, Request
-from infra.shared.mind.layout import HELD, INBOX, OPEN_QUESTIONS
+from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS, PUT_BACK
 from infra.shared.mind.questions import open_questions
 from tests.cell.cell import Cell, read, write
 from tests.cell.doors import Refusal
@@ -154,8 +155,8 @@ def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
     assert f"read from the web: {EVIL}): Evil says so." in mind.read(OPEN_QUESTIONS)
 
     assert "Q-0003" not in mind.read(OPEN_QUESTIONS)
-    held = [path for path in mind.files() if path.startswith(f"{HELD}/") and path.endswith(OPEN_QUESTIONS)]
-    assert ["Q-0003" in mind.read(path) for path in held] == [True]
+    held = Path(cell.places.mind, PUT_BACK).glob(f"*/{OPEN_QUESTIONS}")
+    assert ["Q-0003" in path.read_text() for path in held] == [True]
     assert "): So." in mind.read(OPEN_QUESTIONS)
     assert mind.read(OPEN_QUESTIONS).count("read from the web") == 1
 

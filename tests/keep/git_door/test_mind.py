@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from infra.keep.mind.events import EventLog
 from infra.keep.taint import Taint
 from infra.shared.mind import layout
 from infra.shared.mind.event import name_of
-from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES
+from infra.shared.mind.layout import MOST_FILE_BYTES, MOST_FILES, PUT_BACK
 from infra.shared.refused import refusals_in
 from tests.cell.mind.one_mind import OneMind
 from tests.keep.git_door.test_taint import Scene
@@ -282,7 +283,8 @@ def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: Worl
     assert one.read("memory/working.md") == FILES["memory/working.md"]
     landed = mind.pm.git("--git-dir", world.places.remote, "ls-tree", "-r", "--name-only", "mind")
     assert "reflection/failures.md" in landed
-    assert sum(path.endswith(".md") and "/held/" in path for path in landed.split()) == 10
+    assert len(list(Path(one.root, PUT_BACK).glob("*/memory/**/*.md"))) == 10
+    assert "obey" not in landed
     assert "improvements" not in landed
     assert "boot/identity.md" in one.read("reflection/drift_reports.md")
     assert one.notes("mind.not_prepared") == []
