@@ -102,10 +102,8 @@ class Row(NamedTuple):
     @property
     def id(self) -> str:
         port = f":{self.words['port']}" if "port" in self.words else ""
-        spelled = f" as {self.words['name']}" if "name" in self.words else ""
         note = f" ({self.note})" if self.note else ""
-        kind = "tcp" if self.how == "named" else self.how
-        return f"{self.attack} {kind} to {self.wire}{port}{spelled} by {self.who}{note}"
+        return f"{self.attack} {self.how} to {self.wire}{port} by {self.who}{note}"
 
 
 class Result(NamedTuple):
@@ -144,7 +142,7 @@ class Table(NamedTuple):
 
 
 def rows() -> list[Row]:
-    every = (_ranges, _next_to_ranges, _host, _spelled, _names, _ways, _crafted, _let_through)
+    every = (_ranges, _next_to_ranges, _host, _names, _ways, _crafted, _let_through)
     return list({row.id: row for each in every for row in each()}.values())
 
 
@@ -288,27 +286,6 @@ def _host() -> Iterator[Row]:
         yield _row("S31", "agent", "tcp", address, 80, "private", cloud)
     yield _row("S31", "agent", "tcp", "192.0.0.192", 80, "special", cloud)
     yield _row("S31", "keep", "tcp", "169.254.169.254", 80, "link_local", cloud)
-
-
-def _spelled() -> Iterator[Row]:
-    """Ways to write an address that a filter of text would miss."""
-    for name, address, rule in (
-        ("167838211", "10.1.2.3", "private"),
-        ("0x0a010203", "10.1.2.3", "private"),
-        ("0x0a.1.2.3", "10.1.2.3", "private"),
-        ("012.1.2.3", "10.1.2.3", "private"),
-        ("10.66051", "10.1.2.3", "private"),
-        ("0300.0250.1", "192.168.0.1", "private"),
-        ("2852039166", "169.254.169.254", "link_local"),
-        ("0xa9fea9fe", "169.254.169.254", "link_local"),
-        ("0251.0376.0251.0376", "169.254.169.254", "link_local"),
-        ("::ffff:a9fe:a9fe", "169.254.169.254", "link_local"),
-        ("::ffff:169.254.169.254", "169.254.169.254", "link_local"),
-        ("::ffff:10.1.2.3", "10.1.2.3", "private"),
-        ("0:0:0:0:0:ffff:c0a8:0101", "192.168.1.1", "private"),
-    ):
-        yield Row("S35", "agent", "named", {"name": name, "port": 80}, address, rule)
-    yield Row("S35", "agent", "named", {"name": "1572395042", "port": 80}, PUBLIC4, "cell_out")
 
 
 def _names() -> Iterator[Row]:

@@ -13,10 +13,10 @@ import pytest
 from host import running as watching
 from tests.host.container_desk import Workshop
 from tests.host.desk import Desk, wait_for
-from tests.sealed.fixtures import user
-from tests.sealed.support.rootless import Rootless
+from tests.sealed.fixtures import project, user
+from tests.sealed.support.project import Project
 
-__all__ = ["user"]
+__all__ = ["project", "user"]
 
 
 @pytest.fixture
@@ -46,9 +46,9 @@ def desk(bare_desk: Desk, born: Desk) -> Desk:
 
 
 @pytest.fixture(scope="session")
-def workshop(user: Rootless) -> Workshop:
+def workshop(project: Project) -> Workshop:
     """What all tests with containers share."""
-    return Workshop(user)
+    return Workshop(project)
 
 
 def _end(lock: str) -> None:

@@ -1,16 +1,13 @@
 """A desk of an ordinary user of this machine, whose agents live in real containers with a stand-in for the seal.
 
-The code is copied to where that user can read it. Nothing here touches a network: containers have none, and podman
-knows no registry."""
+Nothing here touches a network: containers have none, and podman knows no registry."""
 
 from __future__ import annotations
 
-import compileall
 import contextlib
 import json
 import os
 import secrets
-import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,10 +15,9 @@ from typing import Any
 
 from host.container.words import container_name
 from host.home import AgentPaths, paths_of
-from host.project import image_files
 from tests.host.desk import FILES, HERE, PROJECT
 from tests.host.ready import Ended, Ready
-from tests.sealed.support.rootless import Rootless
+from tests.sealed.support.project import Project
 
 ENTRYPOINT = "podman/entrypoint"
 CONTAINERFILE = """\
@@ -38,40 +34,20 @@ WAIT_SECONDS = 300
 
 
 class Workshop:
-    """What all desks of a test run share: a user, a copy of the command, a project with a stand-in entrypoint."""
+    """What all desks of a test run share: a user, the command, a project with a stand-in entrypoint."""
 
-    def __init__(self, user: Rootless) -> None:
-        self.user = user
-        self.place = user.scratch / "workshop"
-        self.code = self.place / "code"
-        self.project = self.place / "project"
-        self.empty = user.put("registries.conf", "unqualified-search-registries = []\n")
-        self.python, self.path = str(user.python()), str(self.code)
+    def __init__(self, code: Project) -> None:
+        self.user = user = code.user
+        self.project = user.scratch / "workshop"
+        self.empty, self.path = code.no_registry, str(code.root)
+        self.python, self.launcher = str(user.python()), str(code.root / "tests/host/launcher.py")
         user.once("workshop", self._make)
-        command = [self.python, "-s", str(self.code / "tests/host/launcher.py"), "--serve"]
+        command = [self.python, "-s", self.launcher, "--serve"]
         self.ready = Ready(command, user.environ | {"PYTHONPATH": self.path}, user.uid, user.gid, "/")
 
     def _make(self) -> None:
-        for name in ("host", "infra"):
-            shutil.copytree(PROJECT / name, self.code / name)
-            assert compileall.compile_dir(self.code / name, quiet=1)  # once, not at each command
-        (self.code / "tests/host").mkdir(parents=True)
-        shutil.copy(HERE / "launcher.py", self.code / "tests/host/launcher.py")
-        (self.code / "podman").mkdir()
-        shutil.copy(PROJECT / "podman/containers.conf", self.code / "podman/containers.conf")
         write_project(self.project)
-        self._give(self.place)
-
-    def copy_project(self, place: Path) -> None:
-        """The real project at `place`, as much of it as goes into the image."""
-        needed = [source.path for source in image_files(str(PROJECT))]
-        for name in (*needed, "Containerfile"):
-            (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(PROJECT / name, place / name)
-        self._give(place)
-
-    def _give(self, place: Path) -> None:
-        for path in [place, *place.rglob("*")]:
+        for path in [self.project, *self.project.rglob("*")]:
             os.chown(path, self.user.uid, self.user.gid, follow_symlinks=False)
 
 
@@ -114,10 +90,9 @@ class ContainerDesk:
         return paths_of(self.agent, self.environ, self.user.uid)
 
     def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
-        launcher = str(self.workshop.code / "tests/host/launcher.py")
         me = os.geteuid() == self.user.uid
         return subprocess.Popen(
-            [self.workshop.python, "-s", launcher, str(self.project), "no-watcher-of-this-kind", *words],
+            [self.workshop.python, "-s", self.workshop.launcher, str(self.project), "no-watcher-of-this-kind", *words],
             env=self.environ | environ,
             cwd="/",
             stdin=subprocess.DEVNULL,

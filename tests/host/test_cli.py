@@ -62,12 +62,6 @@ def test_an_agent_is_named_before_or_after_the_verb_or_by_the_environment(desk: 
     assert "MINIFRAM_AGENT" in wrong.err
 
 
-def test_every_reading_verb_has_json_with_its_schema(desk: Desk) -> None:
-    """One object on stdout that names its schema; nothing else there."""
-    for verb in ("status", "reports", "review", "config", "doctor"):
-        assert desk.run(verb, "--json").json["schema"] == f"minifram.{verb}/1"
-
-
 def _on_a_terminal(desk: Desk, *words: str, **environ: str) -> str:
     """What the command writes to stdout when that is a terminal."""
     leader, follower = pty.openpty()

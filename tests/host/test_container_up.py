@@ -12,12 +12,11 @@ import pytest
 
 from infra.keep.settings.models import KEYS
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
-from tests.host.desk import HERE, wait_for
+from tests.host.desk import wait_for
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(WAIT_SECONDS)]
 
 KEY = "sk-ant-not-a-real-key"
-EXAMINER = (HERE / "container_examiner.py").read_text()
 
 
 @pytest.fixture(scope="module")
@@ -271,26 +270,3 @@ def test_a_tree_of_the_other_sandbox_is_refused(desk: ContainerDesk) -> None:
     assert (sealed.code, "podman unshare chown -R 1000:1000" in sealed.err) == (6, True)
     desk.podman("unshare", "chown", "-R", "1000:1000", desk.home.places.bot)
     desk.done("up")
-
-
-def test_the_project_s_own_image(desk: ContainerDesk) -> None:
-    """What runs as root in it, its users, its code, its rights and its size are right. `tests.sealed.prepare` has built
-    it as `up` would; where nobody has, `up` does."""
-    desk.project = desk.user.directory(f"whole-{desk.agent}")
-    desk.workshop.copy_project(desk.project)
-
-    desk.call("up", "--timeout", "1")
-
-    image = str(desk.inspected()["ImageName"])
-    inside = ("run", "--rm", "--network=none", "--no-hosts", "--pull=never")
-    size = desk.podman(
-        *inside, "--entrypoint=du", image, "-x", "--summarize", "--apparent-size", "--block-size=MB", "/"
-    )
-    assert int(size.partition("MB")[0]) < 400
-    seen = json.loads(desk.podman(*inside, "--entrypoint=python", image, "-c", EXAMINER))
-    for what in ("raising", "writable", "left", "missing", "uncompiled"):
-        assert seen[what] == [], what
-    assert seen["prefix"] == "/opt/minifram/.venv"
-    assert (seen["agent"][:2], seen["resolver"], seen["web"]) == ([1000, 1000], [990, 990], [970, 970])
-    assert seen["hosts"].splitlines()[0].startswith("127.0.0.1 localhost")
-    assert seen["modes"] == {"/mnt/remote": 0o700, "/run/minifram": 0o711, "/bot": 0o755, "/tmp": 0o1777}

@@ -11,7 +11,7 @@ import pytest
 from host.project import first_files, mind_files
 from infra.cell.mind.context import policy_of
 from infra.cell.mind.memory import memory_of
-from infra.cell.mind.skills import skills_of
+from infra.cell.mind.skills import index_of, skills_of
 from infra.keep.repository import bare_config
 from infra.keep.settings.check import read_settings
 from infra.shared.mind import layout
@@ -194,6 +194,7 @@ def test_the_mind_of_this_very_project_is_whole() -> None:
     assert (read.every, read.problems) == ((), ())
     core = skills_of({path: text.encode() for path, text in files.items() if path.endswith("/SKILL.md")})
     assert (core.problems, core.graph_problems()) == ((), ())
+    assert files[layout.SKILLS_INDEX] == index_of(core, lambda skill: 1.0)
     assert policy_of(files[layout.CONTEXT_POLICY])[1] == ""
     assert inbox_of(files[layout.INBOX]) == ((), ())
     tops = {path.split("/")[0] for path in files}

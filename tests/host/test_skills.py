@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from infra.cell.mind.skills import index_of, skills_of
 from infra.shared.mind.layout import SKILLS_INDEX
 from tests.cell.mind.test_skills import PATH, SKILL
 from tests.host.desk import Desk
@@ -80,12 +77,3 @@ def test_what_cannot_be_done_is_said(skilled: Desk) -> None:
     assert len(problems) == 2
     assert "bad/SKILL.md:1: expected fields between" in problems[0]
     assert skilled.run("skills", "promote", "bad").code == 4
-
-
-def test_the_birth_index_and_core_skills_are_read() -> None:
-    root = Path(__file__).parents[2] / "bot-template/mind"
-    files = {str(path.relative_to(root)): path.read_bytes() for path in root.glob("skills/*/*/SKILL.md")}
-    skills = skills_of(files)
-    assert len(skills.found) == len(files) > 0
-    assert skills.graph_problems() == skills.problems == ()
-    assert (root / "skills/index.md").read_text() == index_of(skills, lambda skill: 1.0)

@@ -149,6 +149,22 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     assert agent.as_agent("touch /bot/x && echo made").endswith("made")
 
 
+def test_the_image_holds_no_more_than_is_needed(at_work: SealedAgent) -> None:
+    """Nothing in it runs as its owner, may be written by others than root, or was left by its making; and Python has
+    compiled it already."""
+
+    def found(look: str) -> str:
+        return at_work.podman("exec", at_work.container, "sh", "-c", f"{look} 2>/dev/null; true")
+
+    assert found("find / -xdev -type f -perm /6000") == ""
+    assert found(r"find /opt/minifram ! -type l \( -perm /022 -o ! -uid 0 \)") == ""
+    assert found("find /var/lib/apt/lists /root/.cache /mnt/wheels -type f") == ""
+    compiled = [found(f"find /opt/minifram/infra -name '*{end}' | wc -l") for end in (".py", ".cpython-311.pyc")]
+    assert compiled[0] == compiled[1] != "0"
+    size = found("du -x --summarize --apparent-size --block-size=MB /")
+    assert 50 < int(size.partition("MB")[0]) < 400
+
+
 @pytest.mark.fault("F11", "F17", "F66")
 @pytest.mark.attack("S41", "S42")
 def test_the_rules_stand_before_the_first_line_however_it_was_started(at_work: SealedAgent) -> None:
@@ -328,51 +344,32 @@ def test_what_forks_and_leaves_without_rest_ends_with_its_runner(at_work: Sealed
     assert beats() == after
 
 
-LOOSER: dict[str, tuple[str, str, str]] = {
-    # What of the words is replaced, by what, and what the PM then reads.
-    "no nft": ("", "--volume=/dev/null:/usr/sbin/nft:ro", "nft"),
-    "rules that reject nothing": ("", "--volume={empty}:/opt/minifram/nftables/egress.nft:ro", "are not proved"),
-    "a root that can be written": ("--read-only", "--read-only=false", "root file system can be written"),
-    "a capability more": ("", "--cap-add=SYS_ADMIN", "capabilities that it must not have"),
-    "a HEAD that can be written": ("HEAD,ro=true", "HEAD,ro=false", "HEAD can be written"),
-}
-
-
 @pytest.mark.fault("F67")
 @pytest.mark.attack("S47")
-def test_a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -> None:
+def test_a_container_that_is_looser_does_not_run_the_agent(at_work: SealedAgent) -> None:
     """Whoever made it so: made again by the very words of `up` but for one, it ends before the agent's first line, and
     the PM reads why. The control: by the same words it serves."""
-    agent.probe()
-    agent.settings("model: {provider: anthropic}\n")
-    agent.minifram("up", ANTHROPIC_API_KEY=KEY)
-    until(lambda: agent.serves(1), "it serves")
-    words = agent.created_by()
-    files = {
-        "empty": agent.user.put("empty.nft", "table inet minifram { }\n"),
+    agent, lived, words = at_work, len(at_work.starts()), at_work.created_by()
+    empty = agent.user.put("empty.nft", "table inet minifram { }\n")
+    looser = {
+        "are not proved": [words[0], f"--volume={empty}:/opt/minifram/nftables/egress.nft:ro", *words[1:]],
+        "capabilities that it must not have": [words[0], "--cap-add=SYS_ADMIN", *words[1:]],
+        "HEAD can be written": [word.replace("HEAD,ro=true", "HEAD,ro=false") for word in words],
     }
-    for what, (old, new, told) in LOOSER.items():
-        looser = new.format(**files)
-        changed = _changed(words, old, looser) if old else [words[0], looser, *words[1:]]
-        assert changed != words, what
+    for told, changed in looser.items():
+        assert changed != words, told
         agent.podman("rm", "--force", "--time=20", agent.container)
         before = agent.page()
         agent.podman(*changed)
         agent.podman("start", agent.container)
-        assert agent.exit_code() == Exit.DENIED, what
+        assert agent.exit_code() == Exit.DENIED, told
         said = agent.page().removeprefix(before)
-        assert told in said, (what, said, agent.podman("logs", agent.container))
-    assert len(agent.starts()) == 1
+        assert told in said, (told, said, agent.podman("logs", agent.container))
+    assert len(agent.starts()) == lived
     agent.podman("rm", agent.container)
     agent.podman(*words)
     agent.podman("start", agent.container)
-    until(lambda: agent.serves(2), "it serves again")
-
-
-def _changed(words: list[str], old: str, new: str) -> list[str]:
-    """A part of a word is replaced, or a whole option."""
-    whole = old.startswith("--")
-    return [(new if word == old else word) if whole else word.replace(old, new) for word in words]
+    until(lambda: agent.serves(lived + 1), "it serves again")
 
 
 def _flush(agent: SealedAgent) -> None:
