@@ -1,20 +1,8 @@
-"""What a report says of a version and of directives."""
+"""What a report says of directives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from infra.shared.branches import version
-
-
-def verdict_against(reports: Sequence[str], branch: str, commit: str) -> str | None:
-    """The heading of the newest report of a failure of exactly this commit; None when there is none."""
-    name = version(branch, commit)
-    for report in reversed(reports):
-        heading = report.partition("\n")[0]
-        if f" {name} not validated: " in heading or (f" watcher: {branch} failed" in heading and name in report):
-            return heading.removeprefix("### ")
-    return None
 
 
 def about(ids: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.tools.hop import hop_tools
 from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import Boot, Limits
-from infra.shared.branches import version
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
@@ -127,12 +126,10 @@ HOLDS_BACK = (
 MORE = (
     ("touch new.py", "uncommitted work (new.py)"),
     ("git reset -q --hard HEAD~1", "but origin's hop is at"),
-    ("rm -rf .git", "no clone at"),
+    ("rm -rf .git", "is no clone"),
     ("git checkout -q -b other", "is on other; expected hop"),
-    ('mv "$PWD" ../../elsewhere && ln -s ../elsewhere "$PWD"', "leads elsewhere"),
     ("echo garbage >.git/HEAD", ""),
     ("printf 'f%.0s' $(seq 40) >.git/HEAD", ""),
-    (": >.git/HEAD", ""),
     ("echo garbage >.git/index", ""),
 )
 
@@ -168,25 +165,6 @@ def test_a_name_that_may_not_be_started_is_refused(clones: Clones) -> None:
     refused(clones, clones.bootstrap("main"), "is the running branch")
     assert clones.bootstrap("main", branch="hop").hands_over
     assert clones.signal("bootstrap") == "main\n"
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    "report",
-    [
-        "{at} {name} not validated: 1 failed",
-        "{at} watcher: hop failed, main is active again\n\n{name} died after SUCCESS: SIGKILL.",
-    ],
-)
-def test_a_commit_that_has_failed_is_refused_until_the_branch_moves(clones: Clones, report: str) -> None:
-    """What main's page says has failed is not tried again; a newer commit of the branch is, and so is another's."""
-    name = version("hop", clones.tip)
-    page = f"# COMMS\n\n## Directives\n\n## Reports\n\n### {report.format(at='2026-01-31T00:00:00.000Z', name=name)}\n"
-    Path(clones.main.directory, "COMMS.md").write_text(page)
-    clones.commit(clones.main, "main", "a report")
-    refused(clones, clones.bootstrap("hop"), "has already failed", "commit, push, and bootstrap it again")
-    clones.commit(clones.hop, "hop", "mended")
-    assert clones.bootstrap("hop").ok
 
 
 def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
