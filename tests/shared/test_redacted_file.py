@@ -256,6 +256,7 @@ ALLOWED = {
     "infra/shared/signals.py": "the name of a branch or commit",
     "infra/cell/log.py": "one rendered line, which `log.LAST` has redacted",
     "infra/cell/cell.py": "one constant line",
+    "infra/cell/tools/files.py": "what the model writes, byte for byte",
     "infra/cell/services/services.py": "a number, to the kernel; what a redacting stream gives it",
     "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
     "infra/shared/repository/": "git objects, and what git reads",

@@ -1,33 +1,34 @@
 """The tools for files: `read_file`, `write_file`, `edit_file`, `delete_file`.
 
 What is read is bounded and says when it is not the whole; what is written is there whole or not at all. An edit is
-protected by `old`, which is literal; that the file has changed since this run saw it is told."""
+protected by `old`, which is literal: one that needs a guess is asked for again. That the file has changed since this
+run saw it is told."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import os
 import re
 import stat
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta
 
 from infra.cell.actions import ToolResult
 from infra.cell.clip import clip
-from infra.cell.tools.edits import edited, is_elided
 from infra.cell.tools.spill import Spill, is_image
 from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
 from infra.shared.conversation import MOST_IMAGE_BYTES
-from infra.shared.safe_files import Below
+from infra.shared.files import write_whole
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
 TIMEOUT_MS = 60_000
 """Only regular files of bounded size are touched, so nothing here waits for anybody: the disk alone takes its time."""
 CHANGED = "the file has changed since this run read it; the rest of it may be other than you think"
-ELIDED = "the content holds a line that stands for lines left out; it was written as it is"
+MOST_LINES, MOST_LINE_CHARS = 2000, 200
+"""Of a file, when the nearest line is looked for."""
 
 # A path in quotes or with a mark of a list around it is none. `$` alone would let a newline at the end through.
 _PATH = r"^[^\s`*#\"'<\x00-\x1f](?:[^\x00-\x1f]*[^\s`*\"':,>\x00-\x1f])?$(?!\n)"
@@ -66,20 +67,16 @@ class DeleteFile(Args):
     path: Path
 
 
-def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> tuple[Tool, ...]:
-    """With `roots`, a file must lie below one of them."""
+def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
     spill = Spill(checkout)
     seen: dict[str, bytes] = {}
     """Digests of files as this run has seen them last."""
 
     def located(path: str) -> str:
-        """Without links. Raises ToolError for what names no file, or one out of the roots."""
-        if not path or "\0" in path or path.startswith("~"):
+        """Without links. Raises ToolError for what a shell would take for another path."""
+        if path.startswith("~"):
             raise ToolError(f"path {path!r} names no file", "Give one such as src/notes.md")
-        real = os.path.realpath(os.path.join(checkout, path))
-        if roots and not any(f"{real}/".startswith(f"{os.path.realpath(root)}/") for root in roots):
-            raise ToolError(f"{path!r} lies outside of the workspace", f"The workspace is {', '.join(roots)}")
-        return real
+        return os.path.realpath(os.path.join(checkout, path))
 
     def read(given: ReadFile, seconds: float) -> ToolResult:
         real = located(given.path)
@@ -94,8 +91,7 @@ def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> t
             raise ToolError(f"{path} exists", 'Edit a part of it, or set "replace" to true')
         _write(real, path, content)
         seen[real] = _digest(content)
-        warning = ELIDED if is_elided(given.content) else ""
-        return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)}, warning)
+        return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)})
 
     def edit(given: EditFile, seconds: float) -> ToolResult:
         path = given.path
@@ -104,20 +100,19 @@ def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> t
         if size > len(raw):
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
         made = edited(raw, given.old, given.new, given.count)
-        changed = CHANGED if seen.get(real, _digest(raw)) != _digest(raw) else ""
-        if made.content != raw:
-            _write(real, path, made.content)
-        seen[real] = _digest(made.content)
-        warning = "; ".join(filter(None, (made.warning, changed)))
-        return _changed(f"replaced {made.replaced} in {path}", path, {"replaced": made.replaced}, warning)
+        facts: dict[str, Any] = {"replaced": given.count}
+        if seen.get(real, _digest(raw)) != _digest(raw):
+            facts["warning"] = CHANGED
+        _write(real, path, made)
+        seen[real] = _digest(made)
+        return _changed(f"replaced {given.count} in {path}", path, facts)
 
     def delete(given: DeleteFile, seconds: float) -> ToolResult:
-        located(given.path)
         entry = os.path.join(checkout, given.path)
         if not os.path.islink(entry):  # which goes itself
             _refuse_unless_regular(entry, given.path)
         os.unlink(entry)
-        return _changed(f"deleted {given.path}", given.path, {}, "")
+        return _changed(f"deleted {given.path}", given.path, {})
 
     return (
         Tool("read_file", ReadFile, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
@@ -125,6 +120,28 @@ def file_tools(checkout: str, output_chars: int, roots: Sequence[str] = ()) -> t
         Tool("edit_file", EditFile, edit, TIMEOUT_MS, SideEffect.WRITE),
         Tool("delete_file", DeleteFile, delete, TIMEOUT_MS, SideEffect.WRITE),
     )
+
+
+def edited(content: bytes, old: str, new: str, count: int) -> bytes:
+    """With `new` in place of each `old`. Raises ToolError unless `old` occurs exactly `count` times."""
+    if not old or old == new:
+        raise ToolError("old is empty, or new equals it; expected text that the file holds, and another for it")
+    found = content.count(old.encode())
+    if found == count:
+        return content.replace(old.encode(), new.encode())
+    if found:
+        words = f"old occurs {found} times; expected {count}"
+        raise ToolError(words, "Make old longer, so that it is found once, or set count")
+    near = _nearest(content.decode(errors="replace"), old)
+    raise ToolError(f"old does not occur; expected it {count} times{near}", "Read the file, and copy old from it")
+
+
+def _nearest(text: str, old: str) -> str:
+    """Words for the line that is most like the first one of `old`; empty when none is."""
+    first = next((line for line in old.split("\n") if line.strip()), "")[:MOST_LINE_CHARS]
+    lines = [line[:MOST_LINE_CHARS] for line in text.split("\n")[:MOST_LINES]]
+    near = difflib.get_close_matches(first, lines, 1)
+    return f". The nearest line is {lines.index(near[0]) + 1}: {near[0]}" if near else ""
 
 
 def _image(path: str, content: bytes, size: int, spill: Spill) -> ToolResult:
@@ -176,24 +193,22 @@ def _refuse_unless_regular(real: str, path: str) -> os.stat_result:
 def _content(real: str, path: str) -> tuple[bytes, int]:
     """At most READ_BYTES of a file, and its size."""
     status = _refuse_unless_regular(real, path)
-    with Below(os.path.dirname(real)).opened(os.path.basename(real)) as file:
+    with open(real, "rb") as file:
         content = file.read(READ_BYTES)
         return content, max(len(content), status.st_size)
 
 
 def _write(real: str, path: str, content: bytes) -> None:
     """In one step; the file keeps its mode, and missing directories are made."""
-    directory, name = os.path.split(real)
     mode = stat.S_IMODE(_refuse_unless_regular(real, path).st_mode) if os.path.lexists(real) else None
-    os.makedirs(directory, exist_ok=True)
-    Below(directory).write(name, content, 0o666 if mode is None else mode, durable=False)
+    os.makedirs(os.path.dirname(real), exist_ok=True)
+    write_whole(real, content, 0o666 if mode is None else mode, durable=False)
     if mode is not None:
         os.chmod(real, mode)  # also what the umask takes from a new file
 
 
-def _changed(words: str, path: str, facts: dict[str, Any], warning: str) -> ToolResult:
-    told = {"warning": warning} if warning else {}
-    return ToolResult(words, artifacts=(path,), facts={"path": path, **facts, **told})
+def _changed(words: str, path: str, facts: dict[str, Any]) -> ToolResult:
+    return ToolResult(words, artifacts=(path,), facts={"path": path, **facts})
 
 
 def _digest(content: bytes) -> bytes:

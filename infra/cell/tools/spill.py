@@ -16,8 +16,8 @@ from infra.shared.secret_shapes import redacted_bytes
 MOST_BYTES = 1 << 19
 """Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
 TORN_BYTES = 1 << 12
-MOST_FILES, MOST_TOGETHER = 400, 40 * MOST_BYTES
-"""Of all outputs, and how many bytes they take together; of more, the oldest go."""
+MOST_TOGETHER = 40 * MOST_BYTES
+"""Of all outputs; of more, the oldest go."""
 IMAGE = "image"
 """The fact of a result that an image belongs to it."""
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
@@ -32,13 +32,9 @@ def digest_of(content: bytes) -> str:
 
 
 def as_kept(output: bytes) -> bytes:
-    """What is kept of an output: redacted, then cut. The last word of one that was cut before is left out, as it may be
-    a part of a key."""
-    if len(output) >= MOST_BYTES:
-        output = output[:MOST_BYTES]
-        end = max(output.rfind(b"\n"), output.rfind(b" "), MOST_BYTES - TORN_BYTES - 1)
-        output = output[: end + 1]
-    return redacted_bytes(output)[:MOST_BYTES]
+    """What is kept of an output: redacted, and the end of one that was cut left out, as it may be a part of a key."""
+    kept = redacted_bytes(output[:MOST_BYTES])
+    return kept if len(output) < MOST_BYTES else kept[:-TORN_BYTES]
 
 
 class Spill:
@@ -46,20 +42,10 @@ class Spill:
 
     def __init__(self, checkout: str) -> None:
         self._checkout = checkout
-        self._directory = os.path.join(checkout, OUTPUTS)
 
     def keep(self, output: bytes) -> str:
-        """Write it down, unless it is there; gives the path from the checkout. Raises OSError."""
-        os.makedirs(self._directory, exist_ok=True)
-        kept = as_kept(output)
-        path = f"{OUTPUTS}/{digest_of(kept)[:16]}.txt"
-        whole = os.path.join(self._checkout, path)
-        if os.path.isfile(whole):
-            os.utime(whole)
-        else:
-            self._make_room(len(kept))
-            RedactedFile(whole).replace(kept)
-        return path
+        """Write it down; gives the path from the checkout. Raises OSError."""
+        return self._put(as_kept(output), "txt")
 
     def noted(self, output: bytes, what: str) -> tuple[tuple[str, ...], str]:
         """The same, with words for it; a full disk costs no result."""
@@ -71,22 +57,22 @@ class Spill:
 
     def keep_image(self, content: bytes) -> dict[str, Any]:
         """The same of an image, which is not cut; gives what is known of it. Raises OSError."""
-        os.makedirs(self._directory, exist_ok=True)
         media_type = media_type_of(content)
-        path = f"{OUTPUTS}/{digest_of(content)[:16]}.{ENDINGS[media_type]}"
+        return {"media_type": media_type, "path": self._put(content, ENDINGS[media_type])}
+
+    def _put(self, content: bytes, ending: str) -> str:
+        path = f"{OUTPUTS}/{digest_of(content)[:16]}.{ending}"
+        os.makedirs(os.path.join(self._checkout, OUTPUTS), exist_ok=True)
         self._make_room(len(content))
         RedactedFile(os.path.join(self._checkout, path)).replace(content)
-        return {"media_type": media_type, "path": path}
+        return path
 
     def _make_room(self, wanted: int) -> None:
-        """The oldest go."""
-        with os.scandir(self._directory) as entries:
-            found = [entry for entry in entries if not entry.is_dir(follow_symlinks=False)]
-            stats = [(entry.stat(follow_symlinks=False), entry.path) for entry in found]
-        files = sorted((stat.st_mtime_ns, stat.st_size, path) for stat, path in stats)
-        count, together = len(files), wanted + sum(size for _, size, _ in files)
-        for _, size, path in files:
-            if count < MOST_FILES and together <= MOST_TOGETHER:
+        with os.scandir(os.path.join(self._checkout, OUTPUTS)) as entries:
+            found = [(entry.stat(), entry.path) for entry in entries if entry.is_file(follow_symlinks=False)]
+        together = wanted + sum(stat.st_size for stat, _ in found)
+        for stat, path in sorted(found, key=lambda each: each[0].st_mtime_ns):
+            if together <= MOST_TOGETHER:
                 return
             os.unlink(path)
-            count, together = count - 1, together - size
+            together -= stat.st_size

@@ -81,7 +81,7 @@ def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path:
     way = ByOperations()
     (tmp_path / "dot.png").write_bytes(PNG)
     use = ToolCall("1", "read_file", {"path": "dot.png"})
-    result = Toolbox(file_tools(str(tmp_path), LIMIT, (str(tmp_path),))).call(use)
+    result = Toolbox(file_tools(str(tmp_path), LIMIT)).call(use)
     words, image = sent(tmp_path, told(way, use, result)).messages[-1].content
     assert isinstance(words, Text)
     (event,) = json.loads(words.text)["events"]

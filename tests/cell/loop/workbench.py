@@ -38,9 +38,8 @@ class Workbench:
         self.agent = directory / "agent"
         for made in (self.clone, self.beside, self.agent):
             made.mkdir(parents=True)
-        workspace = (str(self.clone), str(self.bot), str(self.agent))
         self.tools = (
-            *file_tools(str(self.clone), shown, workspace),
+            *file_tools(str(self.clone), shown),
             bash_tool(str(self.clone), 10, shown, Interruption()),
         )
         self.toolbox = Toolbox(self.tools, gate)

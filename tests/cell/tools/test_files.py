@@ -6,7 +6,6 @@ import os
 import socket
 import stat
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,21 +32,11 @@ def write(box: Toolbox, path: str, content: str) -> ToolResult:
 
 
 def test_a_file_is_read_as_it_is(box: Toolbox, tmp_path: Path) -> None:
-    """By a path from the checkout or an absolute one, to the byte."""
+    """By a path from the checkout or an absolute one, to the byte; of long text both ends, and how much is missing."""
     (tmp_path / "a").write_text("one\r\n\ttwo\n")
-
-    assert read(box, "a").shown == "one\r\n\ttwo\n"
-    assert read(box, str(tmp_path / "a")).shown == "one\r\n\ttwo\n"
-
-
-def test_long_text_is_cut_and_says_so(box: Toolbox, tmp_path: Path) -> None:
-    """The model sees both ends and how much is missing."""
+    assert read(box, "a").shown == read(box, str(tmp_path / "a")).shown == "one\r\n\ttwo\n"
     (tmp_path / "a").write_text("x" * 1000)
-
-    reply = read(box, "a")
-
-    assert reply.ok
-    assert f"{1000 - LIMIT} of 1000 characters left out" in reply.shown
+    assert f"{1000 - LIMIT} of 1000 characters left out" in read(box, "a").shown
 
 
 @pytest.mark.parametrize(
@@ -111,6 +100,7 @@ def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) 
         "dir/nothing": "does not exist",
         "": "matching regex",
         "a\0b": "matching regex",
+        "~/a": "names no file",
     }.items():
         reply = read(box, path)
         assert not reply.ok, path
@@ -156,7 +146,7 @@ def test_what_cannot_be_written_is_refused_and_stays(box: Toolbox, tmp_path: Pat
 
 
 def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
-    """The same code as that of the operation; what to do next stands in the result."""
+    """What to do next stands in the result; a file that has changed since it was read is told of, and edited."""
     (tmp_path / "a").write_text("one\ntwo\n")
 
     def edit(**more: object) -> ToolResult:
@@ -166,7 +156,6 @@ def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
     refused = edit(old="three", new="3")
     assert not refused.ok
     assert refused.shown.endswith("Read the file, and copy old from it")
-    assert not edit(old="x", new="x").ok
     assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")
     assert "[warning: the file has changed since" in edit(old="1", new="2").shown
@@ -186,41 +175,6 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
     assert "is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}
     assert "does not exist" in delete("a").payload
-
-
-OUT = (
-    ("../../../beside/secret", "lies outside of the workspace"),
-    ("{beside}/secret", "lies outside of the workspace"),
-    ("out/secret", "lies outside of the workspace"),
-    ("leaf", "lies outside of the workspace"),
-    ("~/secret", "names no file"),
-    ("a\0b", "matching regex"),
-    ("src", "is a directory"),
-    (".", "is a directory"),
-    ("plain/x", "plain"),
-)
-
-
-@pytest.mark.parametrize(("path", "words"), OUT)
-def test_paths_out_of_the_workspace_and_no_files(tmp_path: Path, path: str, words: str) -> None:
-    """Refused by every tool, where there is a workspace, and nothing outside is touched; links within are followed."""
-    clone, beside = tmp_path / "bot/main/minifram", tmp_path / "beside"
-    for made in (clone / "src", beside):
-        made.mkdir(parents=True)
-    (beside / "secret").write_text("key")
-    (clone / "plain").write_text("x")
-    for link, to in {"out": str(beside), "leaf": str(beside / "secret"), "to": "plain"}.items():
-        (clone / link).symlink_to(to)
-    box = Toolbox(file_tools(str(clone), LIMIT, (str(clone), str(tmp_path / "bot"))))
-    given: dict[str, Any] = {"path": path.format(beside=beside)}
-    for name, more in {"write_file": {"content": "new"}, "edit_file": {"old": "key", "new": "new"}}.items():
-        assert words in box.call(ToolCall("", name, given | more)).payload
-    for name in ("read_file", "delete_file"):
-        assert words in box.call(ToolCall("", name, given)).payload
-    assert (beside / "secret").read_text() == "key"
-    assert box.call(ToolCall("", "write_file", {"path": f"{tmp_path}/bot/fix/it/a.py", "content": "x"})).ok
-    assert write(box, "to", "y").ok
-    assert ((clone / "to").is_symlink(), (clone / "plain").read_text()) == (True, "y")
 
 
 def test_the_gate_looks_where_a_path_leads(tmp_path: Path) -> None:
