@@ -162,7 +162,7 @@ def note_tool(
             seconds=seconds,
             output_chars=2000,
             interruption=interruption,
-            end_session=True,
+            end_group=True,
         )
         details.exit_status = ran.status
         words, ended_with = _becomes(details), {} if ran.status is None else {"exit": ran.status}

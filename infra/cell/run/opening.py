@@ -99,14 +99,13 @@ def open_run(
     cell: Cell,
     seen: PageSeen,
     work: Work,
-    toolbox_for: Callable[[str], Toolbox],
+    toolbox: Toolbox,
     is_first: bool,
     reads: Callable[[str], tuple[Reads, Reads]] = lambda words: ((), ()),
     answered: str = "",
 ) -> Opening:
-    """`toolbox_for` gives the tools of one way to ask for acts, `reads` what is placed before a new run as read,
-    before and behind the briefing, for work of these words. `answered`: the run that goes on with the PM's answer.
-    Raises GitError, OSError."""
+    """`toolbox` is the run's; `reads` gives what is placed before a new run as read, before and behind the briefing,
+    for work of these words. `answered`: the run that goes on with the PM's answer. Raises GitError, OSError."""
     directory, told = os.path.join(cell.checkout, TRANSCRIPTS), ""
     lines = cut_short(cell, directory, [work.id], answered)
     before = standing(lines) if lines else None
@@ -118,10 +117,10 @@ def open_run(
             )
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
-        messages = _messages(cell, seen, work, toolbox_for(acts), is_first, reads)
+        messages = _messages(cell, seen, work, toolbox, is_first, reads)
     prompt = _base_prompt(cell)
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
-    tools = toolbox_for(acts).tools if acts == TOOLS else ()
+    tools = toolbox.tools if acts == TOOLS else ()
     request = Request((system, seen.document), messages, tools, name, label=work.label)
     record = RunRecord(os.path.join(directory, name + SUFFIX), name, cell.log, lines or ())
     return Opening(name, work.id, request, record, before, told, acts)

@@ -39,7 +39,7 @@ from infra.cell.work.directives import awaits_review, pm_has_moved
 from infra.cell.work.of_mind import WebReads, mind_context
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
-from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.boot import TOOLS
 from infra.shared.clock import began
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.repository.git import GitError
@@ -67,21 +67,11 @@ def work_on(
     mind.prepare()
     remove_merged(cell, seen.commit)
 
-    def toolbox_for(acts: str) -> Toolbox:
-        how = (cell.boot, cell.checkout, cell.git, cell.interruption)
-        return seed_tools(
-            *how,
-            on_bug,
-            gate,
-            lambda began: end_what_is_left(cell, began),
-            acts == OPERATIONS,
-            position,
-            mind.tools(),
-            mind.preflight,
-        )
+    how = (cell.boot, cell.checkout, cell.git, cell.interruption)
+    toolbox = seed_tools(*how, on_bug, gate, position, mind.tools(), mind.preflight)
 
     is_answered = not open_answers(seen.document).keys().isdisjoint(before.asks)
-    start = open_run(cell, seen, work, toolbox_for, is_first, mind.reads, before.run if is_answered else "")
+    start = open_run(cell, seen, work, toolbox, is_first, mind.reads, before.run if is_answered else "")
     position.run = start.name
     reads.began = began(start.name) or reads.began
     mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
@@ -93,7 +83,7 @@ def work_on(
     approvals.recall(start.record.lines)
     refs = tips(cell)
     source.begin(work, start.name)
-    result = _conversation(cell, start, toolbox_for(start.acts), position, news, approvals, mind)
+    result = _conversation(cell, start, toolbox, position, news, approvals, mind)
     cell.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(cell)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
@@ -122,14 +112,14 @@ def work_on(
     return result
 
 
-def end_what_is_left(cell: Cell, began: float = 0.0) -> None:
-    """Every process that is nobody's: of a run, or of a service that left it; those alone that are not older than
-    `began`. A runner that is asked to end leaves that to the watcher."""
+def end_what_is_left(cell: Cell) -> None:
+    """Every process that is nobody's: of a run, or of a service that left it. A runner that is asked to end leaves
+    that to the watcher."""
     services = cell.services
     if services is None or cell.interruption.asked:
         return
     try:
-        ended = processes.end_all_but(services.pids, began)
+        ended = processes.end_all_but(services.pids)
     except Exception as error:  # the work is done, and is reported
         cell.log.error("run.leftovers_not_ended", exc_info=error)
         return

@@ -13,16 +13,14 @@ from infra.shared.subreaper import our_children
 
 POLITE_SECONDS = 0.3
 END_SECONDS = 5.0
-TICK_SECONDS = 0.011
-"""The kernel notes when a process began in ticks of 0.01 s; a little more, since these are floats."""
 
 
-def end_all_but(kept: Callable[[], frozenset[int]], began: float = 0.0) -> list[str]:
-    """End every descendant but `kept`, those older than `began` (CLOCK_BOOTTIME) and theirs; gives what was ended.
-    What starts faster than it is looked at, or does not end in time, is left to the watcher."""
+def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
+    """End every descendant but `kept` and theirs; gives what was ended. What starts faster than it is looked at, or
+    does not end in time, is left to the watcher."""
     ended: dict[psutil.Process, str] = {}
     for number, seconds in ((signal.SIGTERM, POLITE_SECONDS), (signal.SIGKILL, END_SECONDS)):
-        strays = _strays(kept, began)
+        strays = _strays(kept)
         for stray in strays:
             with contextlib.suppress(psutil.Error):
                 ended.setdefault(stray, f"{stray.pid} {stray.name()}")
@@ -32,14 +30,13 @@ def end_all_but(kept: Callable[[], frozenset[int]], began: float = 0.0) -> list[
     return list(ended.values())
 
 
-def _strays(kept: Callable[[], frozenset[int]], began: float) -> list[psutil.Process]:
-    found, boot = [], psutil.boot_time()
+def _strays(kept: Callable[[], frozenset[int]]) -> list[psutil.Process]:
+    found = []
     below = psutil.Process().children(recursive=True)  # a parent comes before its children
     known = set(kept())  # behind it: what is started meanwhile is not among them
     for process in below:
         with contextlib.suppress(psutil.Error):
-            is_older = process.create_time() - boot < began - TICK_SECONDS
-            if is_older or process.pid in known or process.ppid() in known:
+            if process.pid in known or process.ppid() in known:
                 known.add(process.pid)
             elif process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)

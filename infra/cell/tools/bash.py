@@ -76,7 +76,7 @@ def bash_tool(
             facts |= {"truncated": True} | ({"artifact": kept[0]} if kept else {})
             notes.append(note)
         if ran.status is None:
-            notes.append(f"ended after {seconds:g} s, with all in its session; what it wrote until then is above")
+            notes.append(f"ended after {seconds:g} s, with all in its process group; what it wrote until then is above")
         else:
             facts["exit"] = ran.status if ran.status >= 0 else 128 - ran.status
         facts |= {"notes": notes} if notes else {}

@@ -1,12 +1,11 @@
 """Running one command to its end within bounds: of time, and of what is kept of its output.
 
-The command leads a session of its own, so it is ended with everything it started. Its output comes through a pipe
-that is drained while it runs and let go when it ends: neither a flood of output nor a background process that
-still holds the pipe can fill the disk or hang the caller."""
+The command leads a process group, which is ended when the time is over. What has left the group ends with the run."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import select
 import signal
@@ -18,11 +17,8 @@ from typing import NamedTuple
 from infra.cell.clip import HeadAndTail
 from infra.cell.interruption import Interruption
 
-POLITE_SECONDS = 0.5
-"""Between asking a session to end and ending it."""
-CHUNK_BYTES = 1 << 16
-LAST_CHUNKS = 16
-"""Read after the command has ended: more than a pipe holds, and an end to a flood."""
+CHUNK_BYTES = 1 << 17
+"""More than a pipe holds."""
 
 
 class Ran(NamedTuple):
@@ -48,79 +44,53 @@ def run(
     seconds: float,
     output_chars: int,
     interruption: Interruption,
-    end_session: bool = False,
+    end_group: bool = False,
     beginning_bytes: int = 0,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
-    What it left running in the background goes on unless `end_session` is given. Raises OSError when it cannot be
-    started, Interrupted after ending its whole session."""
+    What it left running in the background goes on unless `end_group` is given. Raises OSError when it cannot be
+    started, Interrupted after ending its group."""
     beginning = bytearray()
 
     def take(piece: bytes) -> None:
         beginning.extend(piece[: beginning_bytes - len(beginning)])
 
+    pipe, in_time = subprocess.PIPE, False
     process = subprocess.Popen(
-        words,
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        bufsize=0,
+        words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
     )
-    try:
-        pipes = [_Output(pipe.fileno(), output_chars, take) for pipe in (process.stdout, process.stderr) if pipe]
-        with interruption:
-            in_time = _follow(process.pid, pipes, seconds)
-        if not in_time or end_session:
-            _end_session(process)
-        for pipe in pipes:
-            pipe.drain()
-    except BaseException:
-        _end_session(process)
-        raise
-    finally:
-        process.wait()
-        for stream in (process.stdout, process.stderr):
-            if stream:
-                stream.close()
-    output, errors = (pipe.text() for pipe in pipes)
-    left_out = any(pipe.left_out for pipe in pipes)
-    return Ran(process.returncode if in_time else None, output, errors, left_out, bytes(beginning))
+    with process:
+        outputs = [_Output(each.fileno(), output_chars, take) for each in (process.stdout, process.stderr) if each]
+        try:
+            with interruption:
+                in_time = _follow(process.pid, outputs, seconds)
+        finally:
+            if not in_time or end_group:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet: the number is its own
+        for output in outputs:
+            output.read()
+    left_out = any(output.kept.left_out for output in outputs)
+    shown, errors = (output.kept.text() for output in outputs)
+    return Ran(process.returncode if in_time else None, shown, errors, left_out, bytes(beginning))
 
 
 class _Output:
-    """The read end of a command's pipe."""
+    """The read end of a command's pipe, and what came through it."""
 
     def __init__(self, pipe: int, limit: int, take: Callable[[bytes], None]) -> None:
-        self.pipe = pipe
         os.set_blocking(pipe, False)
+        self.pipe, self.kept, self._take = pipe, HeadAndTail(limit), take
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._kept = HeadAndTail(limit)
-        self._take = take
-
-    def drain(self) -> None:
-        for _ in range(LAST_CHUNKS):
-            if not self.read():
-                return
-
-    def text(self) -> str:
-        self._kept.feed(self._decoder.decode(b"", True))
-        return self._kept.text()
-
-    @property
-    def left_out(self) -> bool:
-        return self._kept.left_out > 0
 
     def read(self) -> bool:
-        """Take one piece; False when there is none (now, or ever again)."""
+        """Take what the pipe holds; False when that is nothing (now, or ever again)."""
         try:
             piece = os.read(self.pipe, CHUNK_BYTES)
         except BlockingIOError:
             return False
-        self._kept.feed(self._decoder.decode(piece))
+        self.kept.feed(self._decoder.decode(piece, final=not piece))
         self._take(piece)
         return bool(piece)
 
@@ -131,9 +101,8 @@ def _follow(pid: int, outputs: Sequence[_Output], seconds: float) -> bool:
     exit_seen = os.pidfd_open(pid)
     try:
         poller = select.poll()
-        poller.register(exit_seen, select.POLLIN)
-        for output in outputs:
-            poller.register(output.pipe, select.POLLIN)
+        for descriptor in (exit_seen, *(output.pipe for output in outputs)):
+            poller.register(descriptor, select.POLLIN)
         while (left := until - time.monotonic()) > 0:
             ready = {descriptor for descriptor, _ in poller.poll(min(left, 3600.0) * 1000)}
             if exit_seen in ready:
@@ -144,25 +113,3 @@ def _follow(pid: int, outputs: Sequence[_Output], seconds: float) -> bool:
         return False
     finally:
         os.close(exit_seen)
-
-
-def _end_session(process: subprocess.Popen[bytes]) -> None:
-    """End the command and all of its session. Its leader is not yet reaped, so that the number is still its own."""
-    if process.returncode is not None:
-        return
-    _signal_group(process.pid, signal.SIGTERM)
-    exit_seen = os.pidfd_open(process.pid)
-    try:
-        poller = select.poll()
-        poller.register(exit_seen, select.POLLIN)
-        poller.poll(POLITE_SECONDS * 1000)
-    finally:
-        os.close(exit_seen)
-    _signal_group(process.pid, signal.SIGKILL)
-
-
-def _signal_group(group: int, number: int) -> None:
-    try:
-        os.killpg(group, number)
-    except ProcessLookupError:
-        return

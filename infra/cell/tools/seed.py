@@ -13,8 +13,6 @@ from infra.cell.tools.web import web_tools
 from infra.shared.boot import Boot
 from infra.shared.repository.git import Git
 
-OUTSIDE = ("/agent", "/tmp")  # noqa: S108 - the agent's own, in its container
-
 
 def seed_tools(
     boot: Boot,
@@ -23,22 +21,16 @@ def seed_tools(
     interruption: Interruption,
     on_bug: Callable[[BaseException], None] = lambda error: None,
     gate: Gate | None = None,
-    on_timeout: Callable[[float], None] = lambda began: None,
-    in_workspace: bool = False,
     position: Position | None = None,
     more: Sequence[Tool] = (),
     preflight: Callable[[], str] = lambda: "",
 ) -> Toolbox:
-    """With `in_workspace`, files are those of the workspace alone.
-
-    `git` is the checkout's, with the agent's git configuration; `on_bug` and `on_timeout` are those of `Toolbox`;
-    `more` are tools of the caller's; `preflight` says why the agent must not become another version now."""
-    limits, at = boot.limits, position or Position()
-    web = boot.places.web_socket
-    workspace = (checkout, boot.places.bot, *OUTSIDE) if in_workspace else ()
+    """`git` is the checkout's, with the agent's git configuration; `on_bug` is that of `Toolbox`; `more` are tools of
+    the caller's; `preflight` says why the agent must not become another version now."""
+    limits, at, web = boot.limits, position or Position(), boot.places.web_socket
     return Toolbox(
         (
-            *file_tools(checkout, limits.output_chars, workspace),
+            *file_tools(checkout, limits.output_chars),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, interruption, web, at),
             *web_tools(checkout, web, limits.output_chars, at),
             *hop_tools(boot, git, preflight),
@@ -46,5 +38,4 @@ def seed_tools(
         ),
         gate=gate,
         on_bug=on_bug,
-        on_timeout=on_timeout,
     )

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from infra.cell.actions import DENIED, TIMEOUT, ToolCall, ToolResult
+from infra.cell.actions import DENIED, ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
 from infra.shared.conversation import ToolSpec
 from infra.shared.repository.git import GitError
@@ -115,15 +115,13 @@ class Toolbox:
         gate: Gate | None = None,
         on_bug: Callable[[BaseException], None] = lambda error: None,
         pause: Callable[[float], None] = time.sleep,
-        on_timeout: Callable[[float], None] = lambda began: None,
     ) -> None:
         """Without a `gate`, everything may be done. `on_bug` gets exceptions that no tool should raise; the model is
-        told as well. `on_timeout` ends what an act left that had to be ended; it began so long after the machine."""
+        told as well."""
         self._tools = {tool.name: tool for tool in tools}
         self._gate = gate
         self._on_bug = on_bug
         self._pause = pause
-        self._on_timeout = on_timeout
 
     @property
     def tools(self) -> tuple[ToolSpec, ...]:
@@ -132,11 +130,8 @@ class Toolbox:
     def call(self, call: ToolCall, gated: bool = True) -> ToolResult:
         """Raises Interrupted, KeyboardInterrupt and nothing else. Without `gated`, for calls that are not the model's,
         no policy is asked."""
-        began = time.clock_gettime(time.CLOCK_BOOTTIME)
         try:
-            result = self._call(call, self._gate if gated else None)
-            if result.error_code == TIMEOUT:
-                self._on_timeout(began)
+            return self._call(call, self._gate if gated else None)
         except (Interrupted, KeyboardInterrupt):
             raise
         except BaseException as error:  # the loop must go on, and the model may mend what is broken here
@@ -144,7 +139,6 @@ class Toolbox:
             name = call.name[:NAMED_CHARS]
             words = f"{name}: a bug of this version: {type(error).__name__}: {error}; logs/errors.log has the rest"
             return ToolResult.err("internal", words)
-        return result
 
     def _call(self, call: ToolCall, gate: Gate | None) -> ToolResult:
         tool = self._tools.get(call.name)
@@ -222,7 +216,6 @@ def _detail_of(error: Exception) -> tuple[str, bool]:
 
 AGAIN_SECONDS = 5.0
 """An act that goes on in spite of its alarm is told again."""
-AT_ONCE = 0.01
 
 
 class OutOfTime(BaseException):
@@ -231,26 +224,20 @@ class OutOfTime(BaseException):
 
 def within(seconds: float, act: Callable[[], T]) -> T:
     """What `act` gives, in the main thread, where the kernel's alarm ends a loop without end and a wait for what never
-    comes; native code that never returns is ended with the runner, by the watcher. An act within another has no more
-    time than that one. Raises OutOfTime, and what `act` raises."""
-    if threading.current_thread() is not threading.main_thread():
+    comes; native code that never returns is ended with the runner, by the watcher. An act within another has the time
+    of that one. Raises OutOfTime, and what `act` raises."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGALRM) is _ring:
         return act()
-    began, (outer, _) = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
     handler = signal.signal(signal.SIGALRM, _ring)
     try:
         try:
-            signal.setitimer(signal.ITIMER_REAL, max(min(seconds, outer or seconds), AT_ONCE), AGAIN_SECONDS)
+            signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_SECONDS)
             return act()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
-    except OutOfTime:  # which may have come behind the act
+    finally:  # once more, as the alarm may have come behind the act
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        raise
-    finally:
         signal.signal(signal.SIGALRM, handler or signal.SIG_DFL)
-        if outer:
-            left = outer - (time.monotonic() - began)
-            signal.setitimer(signal.ITIMER_REAL, max(left, AT_ONCE), AGAIN_SECONDS)
 
 
 def _ring(number: int, frame: FrameType | None) -> None:

@@ -103,24 +103,6 @@ def _pid_in(path: str) -> int:
     return int(read(path))
 
 
-def test_what_an_act_left_that_ran_out_of_time_ends_with_the_act(cell: Cell) -> None:
-    """However it got away; what an act before it left runs until the run ends."""
-    seen: list[tuple[bool, bool]] = []
-
-    def look(request: Request) -> Completion:
-        assert "ended after 2 s" in results(request)[0].content
-        earlier, left = (_pid_in(f"{cell.checkout}/logs/{name}") for name in ("earlier", "left"))
-        seen.append((gone(earlier), gone(left)))
-        return says("Looked.")
-
-    before = calls(bash(LEAVE.replace("logs/left", "logs/earlier"), id="1"))
-    cell.model.replies += [before, calls(bash(f"{LEAVE}; sleep 1000", id="2", timeout=2.0)), look]
-    cell.tell("leave something")
-    cell.start(cell.boot())
-    wait_for(lambda: cell.reported("Looked."), "the report")
-    assert seen == [(False, True)]
-
-
 def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell) -> None:
     """Its time ends it, and the run continues."""
     path = "infra/cell/tools/files.py"
