@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -43,14 +42,6 @@ esac
 """
 END = 'rm "$FAKE/running"; exit 137'
 """A command by which the container ends, as an engine then tells it."""
-
-
-def wait_for(path: Path) -> None:
-    """Until there is such a file."""
-    deadline = time.monotonic() + SECONDS
-    while not path.exists():
-        assert time.monotonic() < deadline, f"no {path}"
-        time.sleep(0.01)
 
 
 class Fake:

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from tests.discovery.fake import END, POST, PRE, Fake, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.discovery.fake import END, POST, PRE, Fake
 
 
 def test_a_run_is_written_as_the_document_says(fake: Fake) -> None:
@@ -86,7 +87,7 @@ def test_a_signal_while_a_command_runs_still_writes_its_event(fake: Fake, number
         assert process.stdin
         process.stdin.write(PRE.format("echo said; touch there; sleep 1003").encode())
         process.stdin.flush()
-        wait_for(fake.place / "home/there")
+        wait_for((fake.place / "home/there").exists, "the command")
         process.send_signal(number)
         process.communicate(timeout=60)
     assert process.returncode == 0

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from host import running as watching
+from tests.cell.loop.waiting import wait_for
 from tests.host.container_desk import Workshop
-from tests.host.desk import Desk, wait_for
+from tests.host.desk import Desk
 from tests.sealed.fixtures import project, user
 from tests.sealed.support.project import Project
 
@@ -56,4 +57,4 @@ def _end(lock: str) -> None:
     if pid:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        wait_for(lambda: watching.holder(lock) is None)
+        wait_for(lambda: watching.holder(lock) is None, "its end")

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from host import repository as bare
@@ -203,13 +202,3 @@ class Desk:
         with path.open("a") as file:
             file.write(text)
         return path
-
-
-def wait_for(condition: Callable[[], object], seconds: float = 20.0) -> None:
-    """Poll until `condition` is true; fails at the deadline."""
-    deadline, looked = time.monotonic() + seconds, time.monotonic()
-    while not condition():
-        now = time.monotonic()
-        assert now < deadline, "the deadline passed"
-        time.sleep(min(max(0.01, 4 * (now - looked)), 0.3))  # a look may be a process of its own
-        looked = time.monotonic()

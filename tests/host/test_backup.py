@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from infra.keep.ledger.lines import Ledger, Opened, Settled
+from tests.cell.loop.waiting import wait_for
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
-from tests.host.desk import Desk, wait_for
+from tests.host.desk import Desk
 from tests.shared.mind.events import DAY, event_of, write_events
 from tests.shared.web_traces import WebTrace
 
@@ -116,7 +117,7 @@ def test_a_running_agent_is_backed_up_as_it_stands(lived: Desk) -> None:
     pusher, before = threading.Thread(target=push), lived.main()
     pusher.start()
     try:
-        wait_for(lambda: lived.main() != before)
+        wait_for(lambda: lived.main() != before, "a push")
         path = saved(lived)
     finally:
         stop.set()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from infra.keep.settings.models import KEYS
+from tests.cell.loop.waiting import wait_for
 from tests.host.container_desk import ENTRYPOINT, WAIT_SECONDS, ContainerDesk, Workshop, a_desk, write_project
-from tests.host.desk import wait_for
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(WAIT_SECONDS)]
 
@@ -130,7 +130,7 @@ def test_up_works_over_what_a_broken_start_left(desk: ContainerDesk) -> None:
     """A killed container, one that was made and never started, an old key."""
     desk.done("up")
     desk.podman("kill", desk.container)
-    wait_for(lambda: desk.inspected()["State"]["Status"] == "exited")
+    wait_for(lambda: desk.inspected()["State"]["Status"] == "exited", "its end")
     assert desk.call("status").code == 3
     assert "container" in {item["check"] for item in desk.call("doctor", "--json").json["findings"]}
     desk.done("up")

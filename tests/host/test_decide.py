@@ -22,7 +22,8 @@ from infra.keep.watcher_file import BootRecord, Instant, Level, Phase, Runner, S
 from infra.shared import comms
 from infra.shared.people import WATCHER, Person
 from infra.shared.repository.tip import commit_tree, tree_with
-from tests.host.desk import Desk, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
 
 AT = "2026-01-31T10:42:12.345Z"
 
@@ -134,7 +135,7 @@ def test_an_examination_may_last_longer_than_one_look_of_git(desk: Desk) -> None
     ask = lambda: ended.append(have_examined(desk.home(), git, "improve", 60.0, lambda _: None))  # noqa: E731
     waiting = threading.Thread(target=ask)
     waiting.start()
-    wait_for(lambda: ("improve", commit) in refs.requests(desk.git()))
+    wait_for(lambda: ("improve", commit) in refs.requests(desk.git()), "the request")
     time.sleep(1.0)  # the limit of the look that began it is over
     refs.forget_request(desk.git(), "improve", commit)
     waiting.join(30)

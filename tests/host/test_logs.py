@@ -9,7 +9,8 @@ from pathlib import Path
 
 from host.screen import LINE_CHARS
 from infra.shared.boot import SUCCESS, BootLine, format_line
-from tests.host.desk import Desk, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
 from tests.shared.mind.events import event_of, write_events
 
 
@@ -142,7 +143,7 @@ def test_a_reader_that_has_enough_is_no_trouble(desk: Desk) -> None:
             _watcher(desk, 5, "more")
             return process.poll() is not None
 
-        wait_for(ended)
+        wait_for(ended, "its end")
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert process.returncode == 0

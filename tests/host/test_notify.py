@@ -18,7 +18,8 @@ from host.talk import Asking, Report
 from infra.keep.ledger.budgets import Spent
 from infra.keep.settings.check import read_settings
 from infra.keep.watcher_file import BootRecord, Trouble
-from tests.host.desk import Desk, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
 
 AT = "2026-01-31T10:42:12.345Z"
 VERSION = f"main@{'0' * 12}"
@@ -109,7 +110,7 @@ def test_up_starts_the_sender_which_works_alone(desk: Desk) -> None:
     assert told(desk.root / "out") == [["a test by 'minifram notify --test'"]]
     assert desk.call("up").code == 0
     try:
-        wait_for(lambda: Path(home.data, "told.json").exists())
+        wait_for(lambda: Path(home.data, "told.json").exists(), "the first look")
         assert desk.run("notify").code == 6
     finally:
         desk.call("down")

@@ -17,7 +17,8 @@ import pytest
 from host import running as watching
 from infra.keep.settings.models import KEYS
 from infra.keep.watcher_file import Phase
-from tests.host.desk import Desk, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
 
 KEY = "sk-ant-not-a-real-key"
 
@@ -143,7 +144,7 @@ def test_a_stale_state_file_is_not_taken_for_a_running_agent(desk: Desk) -> None
     """After a kill -9 of the watcher its file still says running; only the new watcher's word counts."""
     pid = desk.call("up", "--json").json["pid"]
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: watching.holder(desk.home().places.watcher_lock) is None)
+    wait_for(lambda: watching.holder(desk.home().places.watcher_lock) is None, "its end")
 
     assert desk.run("status").code == 3
     up = desk.call("up", "--timeout", "0.5", watcher="hangs")
@@ -154,7 +155,7 @@ def test_a_stale_state_file_is_not_taken_for_a_running_agent(desk: Desk) -> None
 def test_ctrl_c_during_up_is_130_and_leaves_the_watcher(desk: Desk) -> None:
     """Interrupted means that nobody waits any longer, nothing else."""
     with desk.spawn("up", watcher="hangs") as process:
-        wait_for(lambda: watching.holder(desk.home().places.watcher_lock))
+        wait_for(lambda: watching.holder(desk.home().places.watcher_lock), "the watcher")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=30)
 

@@ -19,7 +19,8 @@ from infra.keep.repository.bare_tip import BareTip
 from infra.keep.repository.page_text import RECORD
 from infra.shared import approvals, comms
 from infra.shared.repository.tip import advance, edit_file
-from tests.host.desk import Desk, wait_for
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
 
 
 def _open(desk: Desk) -> list[str]:
@@ -102,7 +103,7 @@ def test_waiting_prints_the_report_that_ends_a_run_on_this_directive(desk: Desk,
     desk.done("tell", "build a thing\nfor others")
     [other] = comms.open_directives(desk.page())
     with desk.spawn("tell", "--wait", "build a thing\nfor me") as process:
-        wait_for(lambda: len(_open(desk)) == 2)
+        wait_for(lambda: len(_open(desk)) == 2, "the directive")
         [mine] = [each for each in comms.open_directives(desk.page()) if each.id != other.id]
         _ends_run(desk, other.id, "main@0123456789ab done: build a thing", True)
         _ends_run(desk, mine.id, f"main@0123456789ab {'done' if done else 'stopped (x)'}: build a thing", done)
@@ -126,7 +127,7 @@ def test_waiting_ends_without_an_agent_time_or_money(desk: Desk) -> None:
     assert ended.code == 75
     assert ended.json["report"] is None
     with desk.spawn("tell", "--wait", "z") as process:
-        wait_for(lambda: _open(desk) == ["x", "y", "z"])
+        wait_for(lambda: _open(desk) == ["x", "y", "z"], "the directive")
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=30)
     assert process.returncode == 130

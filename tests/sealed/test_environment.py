@@ -44,7 +44,7 @@ def test_a_main_with_a_package_of_its_own_lives_in_the_container(project: Projec
         agent.podman("unshare", "sh", "-c", mine)
         agent.push(edit, "a package of its own")
         agent.minifram("up")
-        until(lambda: agent.serves(1), f"it serves; {agent.page()}", 150.0)
+        until(lambda: agent.serves(1), f"it serves; {agent.page()}", seconds=150.0)
         assert agent.starts() == ["1.0"]
         # Between fork and exec a child of the runner has its command line: the runner is the oldest.
         runner = min(

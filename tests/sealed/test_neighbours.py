@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import secrets
-import time
 
 import pytest
 
+from tests.cell.loop.waiting import wait_for
 from tests.host.test_container import words_of
 from tests.sealed.support.rootless import Rootless
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(200)]
 
 LIMIT = 100
-DEADLINE_SECONDS = 60.0
 
 
 def forks(number: int, end: str) -> list[str]:
@@ -26,9 +25,8 @@ def neighbour_forks(user: Rootless, *namespace: str) -> bool:
     greedy = f"greedy-{secrets.token_hex(4)}"
     user.podman("run", "--detach", f"--name={greedy}", *words, user.base(), *forks(LIMIT - 10, "wait"))
     try:
-        until = time.monotonic() + DEADLINE_SECONDS
-        while user.podman("logs", greedy).stdout.split() != [str(LIMIT - 10)]:
-            assert time.monotonic() < until
+        ready = [str(LIMIT - 10)]
+        wait_for(lambda: user.podman("logs", greedy).stdout.split() == ready, "its processes", 60.0)
         modest = user.podman("run", "--rm", *words, user.base(), *forks(LIMIT // 2, "kill -9 -1"), check=False)
         return modest.stdout.split() == [str(LIMIT // 2)]
     finally:

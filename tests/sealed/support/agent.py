@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from host.container.words import container_name
 from host.home import paths_of
 from infra.keep.seal.capabilities import Held, parse_status
+from tests.cell.loop.waiting import wait_for
 from tests.sealed.support.project import Project
 
-DEADLINE_SECONDS = 120.0
+until = functools.partial(wait_for, seconds=120.0)
 INIT = ("init", "--sandbox", "podman", "--model", "scripted")
 PROBED = "FIRST"
 PROBE = """
@@ -146,18 +147,6 @@ def first_of_all(clone: Path, code: str) -> None:
     text = runner.read_text()
     assert future in text
     runner.write_text(text.replace(future, future + code, 1))
-
-
-def until(condition: Callable[[], object], what: str, seconds: float = DEADLINE_SECONDS) -> None:
-    """Fails at the deadline."""
-    deadline, looked = time.monotonic() + seconds, time.monotonic()
-    while not condition():
-        now = time.monotonic()
-        assert now < deadline, f"{what}: not within {seconds:g} s"
-        time.sleep(
-            min(max(0.05, 2 * (now - looked)), 1.0)
-        )  # a look is a process of podman's, in the way of whom it waits for
-        looked = time.monotonic()
 
 
 def _family(pid: int) -> Iterator[int]:
