@@ -65,7 +65,6 @@ class Moved(_Entry, frozen=True):
 
     skill: str
     to: str
-    hash: str = ""
     why: str = ""
 
 

@@ -26,10 +26,9 @@ from infra.cell.mind.skill_drafts import drafts
 from infra.cell.mind.skill_gate import TRIALS, confidence, known_hash, lacking, last_move, trials_of, why_disabled
 from infra.cell.mind.skills import CANDIDATES, CORE, DEPRECATED, FAILED, LEARNED, SKILLS, USED, Skill, Skills
 from infra.shared.branches import MIND
-from infra.shared.clock import moment, timestamp
+from infra.shared.clock import timestamp
 from infra.shared.conversation import MAINTENANCE, Message, Request, Text
 from infra.shared.mind.layout import FAILURES, IMPROVEMENTS, INVARIANTS, PRINCIPLES, SCRATCH, SKILLS_INDEX
-from infra.shared.people import AGENT
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
 from infra.shared.safe_files import Below
@@ -41,7 +40,7 @@ PUSHED: Final = f"refs/remotes/origin/{MIND}"
 DRAFTED_DAYS: Final = 14
 """Of events that are looked at."""
 SELF_TEST_SECONDS, OTHERS_SECONDS = 120.0, 30.0
-"""The second for each of the other skills, which are tested twice at most: all of it ends within a duty's time."""
+"""The second for each of the other skills: all of it ends within a duty's time."""
 MOST_OTHERS, MOST_WORDS = 10, 300
 _PROMPT_BYTES: Final = 64 << 10
 _REVIEW = """\
@@ -74,15 +73,9 @@ class SkillCare:
                 shelf.move_folder(self._root, folder, folder.replace(LEARNED, CANDIDATES, 1))
                 self._put_back(folder)
         for skill in skills.of(LEARNED):
-            last, hash, (by, at) = last_move(skill, self._history(), into=False), self._hash(skill), self._pushed(skill)
-            if last and (last.fact.to, last.fact.hash or "-") == (skill.reference, hash):
-                continue  # the last word on it was that it is let through
             if self._is_changed(skill):
                 self._move(skill, CANDIDATES, "a learned skill has to pass the gate, and so has a change of one")
                 self._put_back(skill.folder)
-            elif by not in ("", AGENT.email) and (last is None or at > moment(last.at)):
-                # Once: what came before it does not count against the skill.
-                tell(self._context, Moved(skill.reference, skill.reference, hash, "the PM's word"))
         self._disable()
         self.tell_candidates()
 
@@ -99,7 +92,7 @@ class SkillCare:
             lacks = lacking(skill, hash, skills, self._history(), self._context.thresholds)
             words.append(f"{skill.reference} lacks {', '.join(lacks)}" if lacks else f"promoted {skill.reference}")
             if not lacks:
-                self._promote(skill, hash)
+                self._promote(skill)
         self.write_index()
         return "; ".join(words) or "no candidates"
 
@@ -126,9 +119,7 @@ class SkillCare:
             hash = self._hash(skill)
             if hash in ("", known_hash(skill, history)):
                 continue
-            origins = self._context.origins()[:20]
-            if not origins and self._pushed(skill)[0] == AGENT.email and not self._is_changed(skill):
-                origins = (UNKNOWN_ORIGIN,)  # no run told of it: it came by another clone
+            origins = self._context.origins()[:20] or ((UNKNOWN_ORIGIN,) if is_tainted(self._context) else ())
             tell(self._context, Drafted(skill.head.name, hash, origins), words=f"{skill.reference} was drafted")
         self.write_index()
 
@@ -154,12 +145,6 @@ class SkillCare:
             self._context.note("mind.skill_problem", problem=str(error))
             return ""
 
-    def _pushed(self, skill: Skill) -> tuple[str, float]:
-        """Whose last commit on the branch touched the folder, and when: the git door takes no other committer from the
-        agent, while an author is what it likes. Empty for what the branch never had."""
-        by, _, at = self._context.git("log", "-1", "--format=%ce %ct", PUSHED, "--", skill.folder).partition(" ")
-        return by, float(at or 0)
-
     def _is_changed(self, skill: Skill) -> bool:
         """Other than the branch has it."""
         git, place = self._context.git, ("--", skill.folder)
@@ -167,16 +152,16 @@ class SkillCare:
 
     # From state to state
 
-    def _move(self, skill: Skill, state: str, why: str, hash: str = "", successor: str = "") -> None:
+    def _move(self, skill: Skill, state: str, why: str, successor: str = "") -> None:
         moved = shelf.move(self._root, skill, state, successor)
-        tell(self._context, Moved(skill.reference, moved.reference, hash, why), words=why)
+        tell(self._context, Moved(skill.reference, moved.reference, why), words=why)
         self._context.note("mind.skill_moved", skill=skill.reference, to=moved.reference, why=why)
 
-    def _promote(self, skill: Skill, hash: str) -> None:
+    def _promote(self, skill: Skill) -> None:
         if old := shelf.read_skills(self._root).find(skill.head.name, LEARNED):
             successor = f"{LEARNED}/{skill.head.name}@{skill.head.version}"
             self._move(old, DEPRECATED, f"replaced by {successor}", successor=successor)
-        self._move(skill, LEARNED, "it passed the gate", hash)
+        self._move(skill, LEARNED, "it passed the gate")
 
     def _disable(self) -> None:
         history = self._history()
@@ -205,20 +190,18 @@ class SkillCare:
         return new
 
     def _try(self, skill: Skill, hash: str, skills: Skills) -> bool:
-        """The trials that it lacks and that were not made of it as it is, until one fails. Whether any was: a day has
-        one candidate, so that the model is asked once. A page's commands are not run."""
-        history, is_tried = self._history(), False
+        """The trials that it lacks, each once for this content, until one fails; whether any was made: a day has one
+        candidate, so that the model is asked once. A page's commands are not run."""
+        history = self._history()
         lacks = lacking(skill, hash, skills, history, self._context.thresholds)
+        known = {told.fact.kind for told in trials_of(skill, history, hash)}
+        to_make = [kind for kind in TRIALS if kind in lacks]
         may_pass = skill.self_test and "failure_modes" not in lacks and not history.origins_of(skill.head.name)
-        if self._context.toolbox_in is None or not hash or not may_pass:
+        if self._context.toolbox_in is None or not (hash and may_pass) or not known.isdisjoint(to_make):
             return False
         makes = {"self_test": self._self_test, "regression": self._regression, "review": self._review}
-        known = {told.fact.kind for told in trials_of(skill, history, hash)}
-        for kind in (kind for kind in TRIALS if kind in lacks):
-            if kind in known:
-                break
+        for kind in to_make:
             self._context.interruption.check()
-            is_tried = True
             try:
                 passed, words = makes[kind](skill, skills)
             except (ModelFailure, ValueError) as later:
@@ -229,7 +212,7 @@ class SkillCare:
             self._context.note("mind.skill_tried", skill=skill.reference, trial=kind, passed=passed)
             if not passed:
                 break
-        return is_tried
+        return bool(to_make)
 
     # Trials: whether it passed, and words. They raise ModelFailure, Interrupted, and ValueError for a review that is
     # none and for what the policy stops or is too large. Nothing is held against the skill then.
@@ -244,16 +227,14 @@ class SkillCare:
         return not _fails(result), words
 
     def _regression(self, skill: Skill, skills: Skills) -> tuple[bool, str]:
-        """What fails without it as well is not its doing."""
+        """Each of the others passes its self-test with it in place."""
         folder = shelf.moved_to(skill, LEARNED).folder
         others = [each for each in skills.of(CORE, LEARNED) if each.self_test and each.folder != folder][:MOST_OTHERS]
         with self._scratch(skills, {folder: skill}) as root:
             failed = [each for each in others if _fails(self._tested(each, root, OTHERS_SECONDS))]
-        with self._scratch(skills, {}) as root:
-            failed = [each for each in failed if not _fails(self._tested(each, root, OTHERS_SECONDS))]
         which = ", ".join(each.reference for each in failed)
         words = f"with it in place the self-test fails of {which}"
-        return not failed, words if failed else f"{len(others)} other self-tests end as before"
+        return not failed, words if failed else f"{len(others)} other self-tests pass"
 
     def _review(self, skill: Skill, skills: Skills) -> tuple[bool, str]:
         files = {path: Below(self._root).whole(path, _PROMPT_BYTES) for path in (PRINCIPLES, INVARIANTS)}

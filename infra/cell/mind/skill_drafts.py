@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from infra.cell.mind.history import History, Run
@@ -47,39 +46,30 @@ Texts and numbers are those of the last run. The events of these show it: {runs}
 
 
 def drafts(history: History, since: str, successes: int) -> dict[str, str]:
-    """By their names: of commands that ended well, one after the other, in so many runs that ended well and had not
-    read the web; the longest first."""
+    """By their names: of what as many runs gave as commands, all of which ended well. The runs ended well and had not
+    read the web."""
     found = dict[tuple[str, ...], dict[str, list[str]]]()
     for run in history.runs.values():
         if run.succeeded and not run.origins and run.began >= since:
-            for stretch in _stretches(run):
-                for size in range(LEAST_COMMANDS, MOST_COMMANDS + 1):
-                    for part in (stretch[start : start + size] for start in range(len(stretch) - size + 1)):
-                        found.setdefault(tuple(_VARIES.sub("…", each) for each in part), {})[run.name] = part
-    often = [same for same, runs in found.items() if len(runs) >= successes and len(set(same)) > 1]
-    kept, made = list[str](), dict[str, str]()
-    for same in sorted(often, key=lambda same: (-len(same), same)):
-        words = "\n".join(("", *same, ""))
-        if not any(words in longer for longer in kept):
-            kept.append(words)
-            name, text = _draft(words, found[same])
-            made[name] = text
-    return made
+            commands = _commands(run)
+            if LEAST_COMMANDS <= len(commands) <= MOST_COMMANDS:
+                found.setdefault(tuple(_VARIES.sub("…", each) for each in commands), {})[run.name] = commands
+    often = {same: runs for same, runs in found.items() if len(runs) >= successes and len(set(same)) > 1}
+    return dict(_draft("\n".join(("", *same, "")), runs) for same, runs in often.items())
 
 
-def _stretches(run: Run) -> Iterator[list[str]]:
-    """Commands. What looks is passed over; what fails ends a stretch."""
-    stretch = list[str]()
+def _commands(run: Run) -> list[str]:
+    """That make something; none when one of them failed."""
+    given = list[str]()
     for _, event in run.commands:
         codes = event.execution.exit_codes
         for at, each in enumerate(event.execution.commands):
             command = one_line(each.args[1] if each.args[:1] == ("-c",) and len(each.args) > 1 else each.cmd)
             if at >= len(codes) or codes[at] != 0 or "`" in command or not 0 < len(command) <= MOST_COMMAND_CHARS:
-                yield stretch
-                stretch = []
-            elif command.split()[0] not in _LOOKS:
-                stretch.append(command)
-    yield stretch
+                return []
+            if command.split()[0] not in _LOOKS:
+                given.append(command)
+    return given
 
 
 def _draft(same: str, runs: dict[str, list[str]]) -> tuple[str, str]:

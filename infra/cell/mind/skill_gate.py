@@ -51,17 +51,17 @@ def trials_of(skill: Skill, history: History, hash: str = "") -> list[EntryTold[
     return [told for told in every if hash in ("", told.fact.hash)]
 
 
-def last_move(skill: Skill, history: History, into: bool = True) -> EntryTold[Moved] | None:
-    """Into its present state; else also out of it, but for a change of it that became a candidate."""
+def last_move(skill: Skill, history: History) -> EntryTold[Moved] | None:
+    """Into its present state or out of it, but for a change of it that became a candidate."""
     for told in reversed(history.entries(Moved)):
         is_out = told.fact.skill == skill.reference and not told.fact.to.startswith(CANDIDATES)
-        if told.fact.to == skill.reference or (is_out and not into):
+        if told.fact.to == skill.reference or is_out:
             return told
     return None
 
 
 def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:
-    """Empty when it may go on. What was before it came into its state, as by the PM's word, is past."""
+    """Empty when it may go on. What was before it was moved, as to `failed/`, from where the PM took it, is past."""
     move = last_move(skill, history)
     since = move.seq if move else 0
     uses = [use for use in _told(skill, history)[-RECENT_USES:] if use.seq > since and not use.run.succeeded]

@@ -16,7 +16,7 @@ from infra.cell.actions import DENIED
 from infra.cell.interruption import Interruption
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
-from infra.cell.mind.history import DutyStep, Moved, Trial, history_of
+from infra.cell.mind.history import DutyStep, Trial, history_of
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, OTHERS_SECONDS, SELF_TEST_SECONDS, SkillCare
@@ -169,12 +169,11 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
 
 
 def test_all_self_tests_of_others_end_within_a_dutys_time() -> None:
-    assert SELF_TEST_SECONDS + 2 * MOST_OTHERS * OTHERS_SECONDS < DUTY_SECONDS
+    assert SELF_TEST_SECONDS + MOST_OTHERS * OTHERS_SECONDS < DUTY_SECONDS
 
 
 @pytest.mark.heavy
 def test_a_draft_that_breaks_another_skill_fails_the_regression_check(skilled: Skilled) -> None:
-    """The other one passes its self-test without the new version beside it, and not with it."""
     a_promoted(skilled)
     other = TEXT.replace("csv-sum", "report").replace("test 3 = $((1 + 2))", "grep -q awk ../csv-sum/SKILL.md")
     skilled.mind.write("skills/learned/report/SKILL.md", other)
@@ -215,8 +214,6 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
         skilled.care().after_run()
         assert skilled.mind.read(LEARNED) == changed
         skilled.save()
-    moved = history_of(skilled.mind.places.events).entries(Moved)
-    assert [each.fact.why for each in moved].count("the PM's word") == 1, "whatever its clock says"
     skilled.mind.write("skills/learned/csv-sum/more.sh", "rm -rf /\n")
     skilled.care().after_run()
     assert not skilled.has("skills/learned/csv-sum/more.sh"), "the agent's addition to it is none of the PM's"
@@ -224,7 +221,7 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
 
 
 def test_what_a_page_may_have_written_is_neither_tried_nor_promoted(skilled: Skilled) -> None:
-    """Its self-test is a command: neither of work that had read the web, nor of a push by way of another clone."""
+    """Its self-test is a command: neither of work that had read the web, nor what is found in taint."""
     skilled.mind.write(PATH, TEXT)
     skilled.origins = ("evil.example",)
     skilled.care().after_run()
@@ -232,8 +229,7 @@ def test_what_a_page_may_have_written_is_neither_tried_nor_promoted(skilled: Ski
     assert "lacks self_test" in skilled.review()
 
     skilled.mind.write(PATH.replace("csv-sum", "csv-max"), TEXT.replace("csv-sum", "csv-max"))
-    skilled.save()
-    skilled.care().after_run()
+    SkillCare(skilled.context()._replace(is_tainted=lambda: True)).after_run()
     assert history_of(skilled.mind.places.events).origins_of("csv-max") == (UNKNOWN_ORIGIN,)
     assert skilled.review().count("lacks self_test, regression, review") == 2
     assert skilled.trials() == []
