@@ -101,6 +101,10 @@ def test_nothing_is_open_that_need_not_be() -> None:
     assert {"--security-opt=no-new-privileges", "--security-opt=seccomp=/project/podman/seccomp.json"} <= {*words}
     assert {f"--{name}=private" for name in ("ipc", "uts", "pid", "cgroupns")} <= {*words}
     assert {"--env-host=false", "--http-proxy=false", "--unsetenv-all", "--init=false"} <= {*words}
+    assert {"--network=slirp4netns:allow_host_loopback=false", "--no-hosts", "--dns=127.0.0.1"} <= {*words}
+    assert {"--user=0:0", "--uidmap=0:0:65536", "--gidmap=0:0:65536", "--ulimit=core=0:0"} <= {*words}
+    queues = ("shmall=65536", "shmmni=128", "sem=250 4096 32 128", "msgmni=32")
+    assert {f"--sysctl=kernel.{each}" for each in queues} <= {*words}
     assert words[0] == "create"
     assert words[-3:] == [IMAGE, "--settings=/etc/minifram/minifram.yaml", "--upstream=10.0.2.3"]
 
