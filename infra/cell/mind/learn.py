@@ -22,13 +22,12 @@ from infra.cell.mind.mind import MindContext
 from infra.cell.mind.notes import CHECK_SECONDS, Origin, details_of, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
-from infra.cell.mind.summaries import MOST_WORDS, summary
 from infra.cell.mind.thresholds import Thresholds
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventLine, event_at, logged_on, name_of
 from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY
 from infra.shared.safe_files import Below
-from infra.shared.text import counted, cut
+from infra.shared.text import counted, cut, one_line
 
 PROMOTIONS: Final = ("item", "belief")
 BELIEF_VALIDATIONS: Final = 2
@@ -38,6 +37,8 @@ MOST_EVIDENCE: Final = 8
 MOST_CONFIDENCE: Final = 0.95
 RECHECK_SECONDS, MOST_RECHECKED = 7 * 86_400.0, 5
 """A check that is remembered, and whose fact is placed, is run again after so long; so many in one pass."""
+MOST_LINES, MOST_WORDS = 60, 240
+"""Of a part of a summary, and characters of a line."""
 replace = msgspec.structs.replace
 
 
@@ -210,6 +211,35 @@ def make_weekly(context: MindContext, week: str) -> str:
     _save(context, begun.before, found.facts, found.told)
     memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, context.now()))
     return f"{len(found.settled)} pairs judged, {found.left} left"
+
+
+def summary(title: str, lines: Sequence[EventLine], noted: Sequence[str], memory: Sequence[str]) -> str:
+    """Of a day or a week, from events alone: what was done, what failed, what was noted and what became of it. Pure.
+    `noted`: what was noted, and `memory`: what became of memory, in words."""
+    tasks, runs, failures = dict[str, str](), set[str](), list[str]()
+    for line in lines:
+        event = line.event
+        runs.update(filter(None, (event.run_id,)))
+        if event.event_type == "error":
+            words = event.outcomes.observations or event.context.intent or event.metadata.status
+            if event.metadata.origins:
+                words = f"{event.metadata.tool}: {event.metadata.status} (a run that had read the web)"
+            failures.append(f"{cut(one_line(words), MOST_WORDS)} ({line.place})")
+        if event.event_type == "task_update" and event.context.task_id:
+            tasks[event.context.task_id] = one_line(event.metadata.status or event.outcomes.observations)[:60]
+    parts = {
+        "Tasks": [f"{id}: {state or 'touched'}" for id, state in tasks.items()],
+        "Failures": failures,
+        "Observations": noted,
+        "Memory": [cut(each, MOST_WORDS) for each in memory],
+    }
+    head = f"{counted(len(lines), 'event')} of {counted(len(runs), 'run')}, {counted(len(failures), 'failure')}."
+    return f"# {title}\n\n{head}\n" + "".join(_part(name, lines) for name, lines in parts.items() if lines)
+
+
+def _part(title: str, lines: Sequence[str]) -> str:
+    more = [f"and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
+    return f"\n## {title}\n\n" + "".join(f"- {each}\n" for each in (*lines[:MOST_LINES], *more))
 
 
 def _events_of(context: MindContext, days: Sequence[str]) -> list[EventLine]:

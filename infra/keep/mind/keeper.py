@@ -52,11 +52,7 @@ class MindKeeper:
         self._due = 0.0
         self._settled = ("", "")
         """The tip and the day for which all is done, while nothing drifts."""
-        try:
-            self._found = drift.read_drift(places.var)
-        except (OSError, ValueError) as error:  # begun anew
-            self._found = drift.MindDrift()
-            log.error("mind.state_not_readable", reason=redacted_and_cut(str(error), 500))
+        self._found = drift.MindDrift()
 
     @property
     def drifted(self) -> str:

@@ -189,16 +189,14 @@ def test_it_is_compared_every_day_and_safe_mode_only_where_the_pm_wants_it(minde
     minded.look()
     (clone / IDENTITY).write_text("I am free.\n")
     assert (minded.look(60), len(minded.look(DAY)), minded.keeper.drifted) == ([], 1, "")
-    assert "boot/identity.md" in minded.another("safe_mode").drifted
+    safe = minded.another("safe_mode")
+    assert len(safe.before_launch("main@0", False, "")) == 1, "a watcher that begins tells it again"
+    assert "boot/identity.md" in safe.drifted
 
 
-def test_a_spoiled_state_or_repository_ends_nothing(minded: Minded) -> None:
-    """The state is begun anew from the branch; a repository that cannot be read is tried again later; without a mind
-    nothing is kept."""
+def test_a_spoiled_repository_ends_nothing(minded: Minded) -> None:
+    """One that cannot be read is tried again later; without a mind nothing is kept."""
     minded.look()
-    (Path(minded.places.var) / "mind.json").write_text("{")
-    minded.another().before_launch("main@0", False, "")
-    assert minded.drift == ()
     branch = Path(minded.places.remote) / "refs/heads/mind"
     for spoil in (lambda: branch.write_text("nonsense\n"), branch.unlink):
         spoil()
