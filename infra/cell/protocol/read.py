@@ -1,8 +1,8 @@
 """What a reply of a model asks for: operations, each valid or refused by itself; words; or nothing at all.
 
-The list is the whole reply, the one fence in it that holds it, or what begins a line of it. Framing is forgiven where
-it leaves no doubt; content is never repaired. Where two readings are possible nothing is carried out, and the model is
-asked again. Time is linear in the text."""
+The list is the whole reply, fills a fence of JSON, or begins a line. Framing is forgiven where it leaves no doubt;
+content is never repaired. Where two readings are possible nothing is carried out, and the model is asked again. Time is
+linear in the text."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ from infra.cell.tools.tool import REFUSED, fitting
 REPLY_BYTES = 10 << 20
 _BLANK = "\ufeff\u200b\u200c\u200d\u2060\u00a0"
 _TAG = r"(?:\w{1,20}:)?(?:antthinking|think|thinking|thoughts?|reasoning|analysis|scratchpad|reflection)"
-_OPENS = rf"<{_TAG}\b[^<>\n]*>|\[think\]|◁think▷|<\|begin_of_thought\|>|<\|channel\|>[ \t]*analysis\b|<!--"
-_CLOSES = rf"</{_TAG}[ \t]*>|\[/think\]|◁/think▷|<\|end_of_thought\|>"
+_OPENS = rf"<{_TAG}\b[^<>\n]*>|\[think\]|◁think▷|<!--"
+_CLOSES = rf"</{_TAG}[ \t]*>|\[/think\]|◁/think▷|-->"
 """The marks of reasoning that models are trained to write, for one whose server does not take it out."""
-_TURNS = re.compile(
-    rf"(?P<open>{_OPENS})|{_CLOSES}|<\|channel\|>[ \t]*(?:final|commentary)\b|<\|end\|>|-->", re.IGNORECASE
+_REASONING = re.compile(rf"[\s{_BLANK}]*(?:{_OPENS}).*?(?:{_CLOSES})", re.DOTALL | re.IGNORECASE)
+_TURNS = re.compile(rf"(?P<open>{_OPENS})|{_CLOSES}", re.IGNORECASE)
+_BEGINS = re.compile(
+    rf"^[ \t{_BLANK}]*(?:(?:[-*]|\d+[.)])[ \t]+)?(?:"
+    r"(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[^\n`]*?)[ \t\r]*$"
+    r"|(?P<bare>\[(?=\s*(?:\{|\Z))|\{(?=\s*(?:[\"'“\w}]|\Z))))",
+    re.MULTILINE,
 )
-_BEHIND = re.compile(_CLOSES, re.IGNORECASE)
-_REASONING = re.compile(rf"[\s{_BLANK}]*<({_TAG})\b[^<>\n]*>(?:(.*?)</\1[ \t]*>)?", re.DOTALL | re.IGNORECASE)
-_MARK = rf"^[ \t{_BLANK}]*(?:(?:[-*]|\d+[.)])[ \t]+)?"
-_FENCE = re.compile(rf"{_MARK}(`{{3,}}|~{{3,}})[ \t]*([^\n`]*?)[ \t\r]*$", re.MULTILINE)
-_BARE = re.compile(rf"{_MARK}(\[(?=\s*(?:\{{|\Z))|\{{(?=\s*(?:[\"'“\w}}]|\Z)))", re.MULTILINE)
+"""A line that begins a fence or a list, maybe in an entry of Markdown."""
 _JSON = re.compile(r"(?:json\w*|javascript|js|operations?)?", re.IGNORECASE)
-_BLOCK = re.compile(r"^[ \t]*[`~]{3,}[ \t]*block ", re.MULTILINE)
+_BLOCK = re.compile(r"^[ \t]*(`{3,}|~{3,})[ \t]*block[ ]([^\n`]*)$", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t\r]*$", re.MULTILINE)
 _WHOLE = re.compile(rf"[\s{_BLANK}]*(?!\[[^\[\]{{}}\"'`]*\](?:\(|:|[ ]\w))([\[{{])")
 """A bracket at the beginning that is no link and no box of a Markdown list."""
 _COMMA = re.compile(r'("(?:[^"\\]|\\.)*+(?:"|\Z))(?:(\s*),(?=\s*[\]}]))?|([\w}\]]\s*),(?=\s*[\]}])', re.DOTALL)
@@ -44,9 +46,8 @@ _CALL = re.compile(
     r"""["'“]name["'”]\s{0,20}:\s{0,20}["'“][^"'”\n]{0,100}["'”]\s{0,20},\s{0,20}"""
     r"""["'“](?:arguments|input|parameters)["'”]\s{0,20}:"""
 )
-_PIECE = re.compile(r'"(?:type|operations)"\s*:')
-_GOES_ON = re.compile(r"\s*[,\]}\[{]")
-_WENT_BEFORE = re.compile(r"(?:[}\]\"]\s*,|\})\s*\Z")
+_PIECE_BEHIND = re.compile(r'\A\s*[,\]}\[{]|"(?:type|operations)"\s*:')
+_PIECE_BEFORE = re.compile(r'(?:[}\]"]\s{0,9},|\})\s{0,9}\Z|"(?:type|operations)"\s*:')
 _OTHER_DIALECT = re.compile(
     r"</?tool_?call>|<invoke\s+name=|<function[=\s]|<parameter[=\s]|<arg_key>|^\*{3,} *Begin Patch"
     r"|^(?:shell|createFile|readFile|editFile|deleteFile|message)\(",
@@ -105,81 +106,69 @@ def _read(text: str) -> Requested | Words:
     """Raises ValueError for what is not taken."""
     at = 0
     while reasoning := _REASONING.match(text, at):
-        if reasoning[2] is None:
-            if means_operations(text[at:]):
-                raise ValueError(f"<{reasoning[1]}> is not closed; expected the list behind it")
-            break
         at = reasoning.end()
     text = text[at:]
     if _NO_WORDS.fullmatch(text):
         raise ValueError("the reply is empty; expected a list of operations, or a report in words")
-    parts = _parts(text)
-    if parts.listed is None:
+    start = _start(text)
+    if start is None:
         if other := _OTHER_DIALECT.search(text) or _CALL.search(text):
             line = text[other.start() :].split("\n", 1)[0][:100]
             raise ValueError(f"the reply asks for an act in another form: {line!r}; expected a list of operations")
         return Words(text)
-    value, rest = _json(parts.listed)
-    behind = rest + parts.behind
-    if parts.is_cut:
-        raise ValueError("the reply ends in the middle of a block; expected the fence that closes it")
-    turns = [turn["open"] for turn in _TURNS.finditer(parts.before)]
-    if (turns and turns[-1]) or _BEHIND.search(behind):
+    block = _BLOCK.search(text, start)
+    end = block.start() if block else len(text)
+    value, rest = _json(text[start:end])
+    blocks, beside = _blocks(text[end:])
+    before, behind = text[:start], rest + beside
+    last, first = [turn["open"] for turn in _TURNS.finditer(before)][-1:], _TURNS.search(behind)
+    if any(last) or (first and not first["open"]):
         raise ValueError("the list stands in reasoning or in a comment; expected it behind that")
-    is_behind = _GOES_ON.match(behind) or _PIECE.search(behind)
-    if is_behind or _WENT_BEFORE.search(parts.before[-100:]) or _PIECE.search(parts.before):
+    if _PIECE_BEHIND.search(behind) or _PIECE_BEFORE.search(before):
         raise ValueError("beside the list stands a piece of another; expected one list: [{…}, {…}]")
-    return Requested(_items(value, parts.blocks), f"{parts.before}\n{behind}".strip("`~ \t\r\n"))
+    return Requested(_items(value, blocks), f"{before}\n{behind}".strip("`~ \t\r\n"))
 
 
-class _Parts(NamedTuple):
-    blocks: dict[str, str | None]
-    """None for one whose name stands twice, or whose end is in doubt."""
-    is_cut: bool
-    """A block has no end."""
-    before: str
-    listed: str | None
-    """What begins with the list. It may hold fences, so it goes on to the next block or the end."""
-    behind: str
+def _start(text: str) -> int | None:
+    """Where the list begins, if there is one. What stands in a fence of another language is quoted."""
+    if whole := _WHOLE.match(text):
+        return whole.start(1)
+    at = 0
+    while found := _BEGINS.search(text, at):
+        if found["bare"]:
+            return found.start("bare") if _OURS.search(text, found.start("bare")) else None
+        closing = re.compile(rf"{_same(found['fence'])}\r?$", re.MULTILINE).search(text, found.end())
+        end, at = closing.span() if closing else (len(text), len(text))
+        inside = _WHOLE.match(text, found.end(), end) if _JSON.fullmatch(found["info"]) else None
+        if inside and _OURS.search(text, inside.start(1), end):
+            return inside.start(1)
+    return None
 
 
-def _parts(text: str) -> _Parts:
-    blocks: dict[str, str | None] = {}
-    beside, before, listed, is_cut, since, at, last = "", "", None, False, 0, 0, ("", "`")
-    bare, may_be_ours = _WHOLE.match(text), True
-    while True:
-        fence = _FENCE.search(text, at)
-        if bare is None and may_be_ours:
-            bare = _BARE.search(text, at, fence.start() if fence else len(text))
-            may_be_ours = bare is None or _OURS.search(text, bare.start(1)) is not None
-            bare = bare if may_be_ours else None
-        if fence is None and bare is None:
-            return _Parts(blocks, is_cut, before, listed, beside + text[since:])
-        if bare is None and fence:
-            mark, start, name = fence[1], fence.end() + 1, _name(fence)
-            same = rf"^[ \t]*{re.escape(mark[0])}{{{len(mark)},}}[ \t]*"
-            closing = re.compile(rf"{same}\r?$", re.MULTILINE).search(text, start)
-            end, at = (closing.start(), closing.end()) if closing else (len(text), len(text))
-            if name:
-                in_doubt = name in blocks or re.compile(rf"{same}[^\s`~]", re.MULTILINE).search(text, start, end)
-                blocks[name], is_cut, last = None if in_doubt else text[start:end], is_cut or not closing, (name, mark)
-                beside, since = beside + text[since : fence.start()], at
-            elif not fence[2] and last[0] and mark.startswith(last[1]):
-                blocks[last[0]] = None  # a fence without a name may be the end of the block before it
-            if not name and _JSON.fullmatch(fence[2]) and _OURS.search(text, start, end):
-                bare = _WHOLE.match(text, start, end)
-        if bare:
-            if listed is not None:
-                raise ValueError("the reply holds several lists; expected one list")
-            block = _BLOCK.search(text, bare.start(1))
-            at = block.start() if block else len(text)
-            before, beside, listed = beside + text[since : bare.start(1)], "", text[bare.start(1) : at]
-            since, bare = at, None
+def _same(fence: str) -> str:
+    """The beginning of a line with a fence that closes this one."""
+    return rf"^[ \t]*{fence[0]}{{{len(fence)},}}[ \t]*"
 
 
-def _name(fence: re.Match[str]) -> str:
-    """Of a block; empty for another fence."""
-    return fence[2][6:].strip() if fence[2].lower().startswith("block ") else ""
+def _blocks(text: str) -> tuple[dict[str, str], str]:
+    """The blocks by their names, and what stands beside them. Raises ValueError where it is in doubt where one ends."""
+    blocks, beside, at = dict[str, str](), "", 0
+    while fence := _BLOCK.search(text, at):
+        name = fence[2].strip()
+        closing = re.compile(rf"{_same(fence[1])}\r?$", re.MULTILINE).search(text, fence.end())
+        if closing is None:
+            raise ValueError(f"the block {name[:100]!r} does not end; expected the fence that closes it")
+        body = text[fence.end() + 1 : closing.start()]
+        if name in blocks or re.compile(rf"{_same(fence[1])}[^\s`~]", re.MULTILINE).search(body):
+            raise ValueError(f"the block {name[:100]!r} {_IN_DOUBT}")
+        blocks[name], beside, at = body, beside + text[at : fence.start()], closing.end()
+    beside += text[at:]
+    if blocks and _FENCE.search(beside):  # it may be the end of a block
+        raise ValueError(f"a block {_IN_DOUBT}")
+    return blocks, beside
+
+
+_IN_DOUBT = "stands twice, or a fence in it is as long as its own; expected it once, in a longer fence"
 
 
 def _json(text: str) -> tuple[Any, str]:
@@ -203,35 +192,35 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON; expected a number, or null")
 
 
-def _items(value: Any, blocks: dict[str, str | None]) -> tuple[ToolCall, ...]:
+def _items(value: Any, blocks: dict[str, str]) -> tuple[ToolCall, ...]:
     if isinstance(value, dict) and "operations" in value:
-        version = next((value[key] for key in ("protocol", "protocolVersion", "version") if key in value), PROTOCOL)
-        if version not in (PROTOCOL, str(PROTOCOL)) or isinstance(version, bool):
-            raise ValueError(f"protocol {version!r} is not known; expected {PROTOCOL}")
-        extra = sorted(value.keys() - {"operations", "protocol", "protocolVersion", "version", "events"})
-        if extra or not isinstance(value["operations"], list):
-            what = f"unknown key {extra[0][:100]!r} beside the list" if extra else "operations is no list"
-            raise ValueError(f"{what}; expected protocol and a list of operations")
+        version = value.get("protocol", value.get("protocolVersion", PROTOCOL))
+        extra = sorted(value.keys() - {"operations", "protocol", "protocolVersion"})
+        if version != PROTOCOL or extra or not isinstance(value["operations"], list):
+            found = f"protocol {version!r:.100}, keys {extra!r:.100}"
+            raise ValueError(f"found {found}; expected protocol {PROTOCOL} and a list of operations alone")
         value = value["operations"]
     elements = value if isinstance(value, list) else [value]
     if len(elements) > MOST_OPERATIONS:
         raise ValueError(f"the list holds {len(elements)} operations; expected at most {MOST_OPERATIONS}")
-    objects = [element for element in elements if isinstance(element, dict)]
-    if elements and not objects:
-        raise ValueError("the list holds no operations; expected operations, each an object")
-    if objects and all({"operation", "status"} <= each.keys() for each in objects):
-        raise ValueError("the reply holds events and no operations; only the runtime writes events")
-    # Where no other block is left over, the reply may have been cut before the one that is wanted.
-    fields = (each for element in objects for each in element.values() if isinstance(each, dict))
-    wanted = {name for each in fields if isinstance(name := each.get("block"), str)}
-    if wanted - blocks.keys() and blocks.keys() <= wanted:
-        name = min(wanted - blocks.keys())[:100]
-        raise ValueError(f"{name!r} is not there; expected a fence '```block {name}' behind the list")
+    for element in elements:
+        _place_texts(element, blocks)
     seen: set[str] = set()
-    return tuple(_item(each, str(number), blocks, seen) for number, each in enumerate(elements, 1))
+    return tuple(_item(each, str(number), seen) for number, each in enumerate(elements, 1))
 
 
-def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[str]) -> ToolCall:
+def _place_texts(element: Any, blocks: dict[str, str]) -> None:
+    """In the place of the names of blocks. Raises ValueError for one that is not there: the reply may be cut."""
+    for field in element.keys() & BLOCKS if isinstance(element, dict) else ():
+        match element[field]:
+            case {"block": str(name), **more} if not more:
+                if name not in blocks:
+                    shown = name[:100]
+                    raise ValueError(f"the block {shown!r} is not there; expected '```block {shown}' behind the list")
+                element[field] = blocks[name]
+
+
+def _item(element: Any, number: str, seen: set[str]) -> ToolCall:
     said = element if isinstance(element, dict) else {}
     given = {key: value for key, value in said.items() if key not in ("type", "id") and value is not None}
     name, kind = said.get("id"), said.get("type")
@@ -243,8 +232,6 @@ def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[st
             raise ValueError(f"type is {kind!r:.100}; expected one of {', '.join(OPERATIONS)}")
         if name not in (None, id):
             raise ValueError("id: expected a string of 1 to 200 characters")
-        for key in given.keys() & BLOCKS:
-            given[key] = _text(given[key], blocks)
         fitting(OPERATIONS[kind], given)
         return call_of(kind, given, id)
     except ValueError as error:
@@ -254,21 +241,6 @@ def _item(element: Any, number: str, blocks: dict[str, str | None], seen: set[st
         return ToolCall(id, REFUSED, {"type": answer, "message": str(error), "hint": hint})
     finally:
         seen.add(id)
-
-
-def _text(given: Any, blocks: dict[str, str | None]) -> Any:
-    """The text of a block, where one is named. Raises ValueError."""
-    if not isinstance(given, dict) or given.keys() != {"block"} or not isinstance(given["block"], str):
-        return given
-    name, shown = given["block"], given["block"][:100]
-    if name not in blocks:
-        raise ValueError(f"it wants the block {shown!r}; expected a fence '```block {shown}' after the list")
-    if (text := blocks[name]) is None:
-        raise ValueError(
-            f"the block {shown!r} stands twice, or a fence in it is as long as its own; "
-            "expected it once, in a longer fence"
-        )
-    return text
 
 
 def form(kind: str) -> str:

@@ -74,8 +74,8 @@ def test_a_refused_reply_says_what_was_found() -> None:
         f"[{LS}]\n[{LS}]": "a piece of another; expected one list",
         '[{"type": "shell", "command": "echo "hi""}]': "Expecting ',' delimiter in line 1 of the list, at 'hi\"\"}]'",
         "*** Begin Patch\nx": "'*** Begin Patch'",
-        '{"protocol": 2, "operations": []}': "protocol 2 is not known; expected 1",
-        '{"operations": [], "policy": "none"}': "unknown key 'policy'",
+        '{"protocol": 2, "operations": []}': "protocol 2, keys []; expected protocol 1",
+        '{"operations": [], "events": []}': "keys ['events']; expected protocol 1",
         f"[{', '.join([LS] * (MOST_OPERATIONS + 1))}]": "201 operations; expected at most 200",
         "x" * (REPLY_BYTES + 1): "longer than 10 MiB",
     }
@@ -88,9 +88,7 @@ def test_a_refused_reply_says_what_was_found() -> None:
 
 def test_a_reply_cut_at_its_limit_of_tokens_does_nothing() -> None:
     """Also when what is there reads whole: what came after may have changed its meaning."""
-    for text in (FENCED, f"[{LS}]", "I am done.", ""):
-        found = read(text, cut=True)
-        assert isinstance(found, NotTaken)
+    assert all(isinstance(read(text, cut=True), NotTaken) for text in (FENCED, f"[{LS}]", "I am done.", ""))
 
 
 def test_blocks_are_taken_byte_for_byte() -> None:
@@ -102,23 +100,23 @@ def test_blocks_are_taken_byte_for_byte() -> None:
     assert empty.args["content"] == ""
 
 
-def test_a_block_that_is_missing_or_in_doubt_refuses_the_operation_that_wants_it() -> None:
+def test_a_block_that_is_missing_or_in_doubt_carries_out_nothing() -> None:
+    """The reply may be cut, and a text that ends too early would be written as if it were whole."""
     want = f'[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n'
     block = "```block A\nx\n```\n"
     assert len(operations(want + block)) == 2
     for text, words in {
-        want + block.replace("A", "B"): "wants the block 'A'",
+        want: "the block 'A' is not there",
+        want + block.replace("A", "B"): "the block 'A' is not there",
+        want + block[:-4]: "does not end",
         want + block + block: "stands twice",
-        want.replace('"A"}', '"A", "block": "A"}') + block: "content: expected `str`, got `object`",
         want + "```block A\n# How\n```bash\nmake\n```\nMore.\n```\n": "a fence in it",
         want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
         want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
     }.items():
         found = read(text)
-        assert isinstance(found, Requested)
-        kept, refused = found.items
-        assert (kept.name, refused.name) == ("bash", REFUSED)
-        assert words in refused.args["message"]
+        assert isinstance(found, NotTaken)
+        assert words in found.message
 
 
 @pytest.mark.attack("S51")
@@ -136,8 +134,7 @@ def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
         f'"type": "shell", "command": "cd build"}}\n{LS}\n',
     ):
         assert isinstance(read(text), NotTaken), text
-    for text in (f"As you say,\n[{LS}]", f"[{LS}]\nThen A --> B."):
-        assert len(operations(text)) == 1, text
+    assert len(operations(f"As you say,\n[{LS}]\nThen I go on.")) == 1
 
 
 @pytest.mark.attack("S51")
@@ -147,24 +144,20 @@ def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
         f"I could\n[{LS}]\n</think>\nNo.",
         f"<think>a <think>b</think>\n[{LS}]\n</think>\nNo.",
         f'<Think time="3">\n[{LS}]\n</Think>\nNo.',
-        f"<analysis>\n[{LS}]\n</analysis>\nNo.",
         f"<!--\n[{LS}]\n-->\nDone.",
         f"<seed:think>\n[{LS}]\n</seed:think>\nNo.",
-        f"I could\n[{LS}]\n</seed:think>\nNo.",
         f"I could\n[{LS}]\n[/THINK]\nNo.",
         f"Well. [THINK]I could\n[{LS}]\nNo.",
         f"◁think▷I could\n[{LS}]\n◁/think▷No.",
-        f"<|begin_of_thought|>\n[{LS}]\n<|end_of_thought|>\nNo.",
-        f"<|channel|>analysis<|message|>I could\n[{LS}]\n<|end|>No.",
     ):
         assert not isinstance(read(text), Requested), text
-    for text in (f"I look.</think>\n[{LS}]", f"Well.\n<think>a</think>\n[{LS}]", f"<!-- a -->\n[{LS}]"):
-        assert len(operations(text)) == 1, text
     for text in (
+        f"I look.</think>\n[{LS}]",
+        f"Well.\n<think>a</think>\n[{LS}]",
+        f"<!-- a -->\n[{LS}]",
         f"<seed:think>a</seed:think>\n[{LS}]",
         f"◁think▷a◁/think▷\n[{LS}]",
-        f"<|channel|>analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>\n[{LS}]",
-        f"<|channel|>analysis<|message|>a\n<|channel|>final<|message|>\n[{LS}]",
+        f"[{LS}]\n<think>Now I wait.</think>",
     ):
         assert len(operations(text)) == 1, text
     tag = '[{"type": "shell", "command": "echo </think>"}]'
@@ -197,12 +190,10 @@ def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
         assert "longer than 10 MiB" in found.message
 
 
-def test_events_that_a_model_makes_up_are_not_taken() -> None:
-    """Beside the key of the operations they are passed over; anywhere else they may be a part of what is meant."""
-    events = '[{"type": "shell", "operation": "1", "status": "ok", "stdout": "", "stderr": "", "exit": 0}]'
-    assert len(operations(f'{{"protocol": 1, "operations": [{LS}], "events": {events}}}')) == 1
-    assert isinstance(read(events), NotTaken)
-    assert isinstance(read(f"[{LS}]\n\n{events}"), NotTaken)
+def test_events_that_a_model_makes_up_are_no_operations() -> None:
+    events = '[{"type": "readFile", "operation": "1", "status": "ok", "path": "a", "content": "x", "lines": 1}]'
+    assert verdict(events) == "ask"
+    assert verdict(f"[{LS}]\n\n{events}") == "stop"
 
 
 def test_a_report_may_hold_code_and_json() -> None:
