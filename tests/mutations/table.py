@@ -325,7 +325,7 @@ MUTATIONS = (
     Mutation(
         "private-host-allowed",
         "the policy denies a private address that no rule names",
-        "infra/cell/policy/rules.py",
+        "infra/cell/policy/gate.py",
         "for host in sorted(call.hosts):",
         "for host in []:",
         ("tests/cell/policy/test_decide.py::test_private_addresses_are_denied_unless_a_rule_names_them",),

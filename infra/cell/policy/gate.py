@@ -1,23 +1,114 @@
-"""The gate of a runner: looks at a call, asks the policy, and the PM where that says so.
+"""The gate of a runner: what the PM's policy says of one call, from what can be seen in it; and the PM, where that says
+so. `decide` is pure; the gate looks where a path leads and, through `ask`, at the page.
 
-It touches the file system (where a path leads) and, through `ask`, the page."""
+In patterns `*` stands for any characters, `/` among them, `?` for one, `[ab]` and `[!ab]` for one of a set. In doubt a
+rule that forbids or asks matches, and one that allows does not: small and capital letters are the same for the first
+alone."""
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from infra.cell.actions import DENIED
 from infra.cell.mind.notes import NOTE
-from infra.cell.policy.rules import FILE_TOOLS, Call, Names, decide
+from infra.cell.policy.commands import Script, forms, hosts_in, read
 from infra.cell.tools.tool import Gate, Tool, Verdict
-from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy
+from infra.shared.network import address_of, host_matches, is_private
+from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy, Rule
 
+PRIVATE = "private_address"
 INSTEAD = "Do something else, or say in your report why it is needed"
+FILE_TOOLS = frozenset(("read_file", "write_file", "edit_file", "delete_file"))
+"""What they are given becomes a file's name or its content, and no connection."""
+_ALSO = {"edit_file": "write_file", "delete_file": "write_file"}
+"""A rule that names the second forbids, or asks about, the first as well; it allows an edit, and no deletion."""
 
+Names = tuple[str, ...]
+"""Of a file as patterns meet them: absolute, and from the checkout when it lies there."""
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 """What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
+
+
+class Call:
+    """What can be seen in a call."""
+
+    def __init__(self, tool: str, effect: str, given: Mapping[str, Any], file: Sequence[Names] = ()) -> None:
+        """`file`: its names as the path is written, and with all links followed."""
+        self.tool, self.effect, self.file = tool, effect, file
+        self.command = ""
+        self.script: Script | None = None
+        if effect == EXECUTE and isinstance(given.get("command"), str):
+            self.command, cwd = given["command"], given.get("cwd")
+            # In another directory the same words may be other programs.
+            there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd not in ("", ".") else ""
+            self.script = read(there + self.command)
+        self.hosts = hosts_in(given, self.script)
+
+
+class Decision(NamedTuple):
+    do: str
+    why: str
+    flags: tuple[str, ...]
+
+
+def decide(policy: Policy, call: Call) -> Decision:
+    """The first rule that matches, else the default; but a private address is denied where no rule names it."""
+    matching = ((number, rule) for number, rule in enumerate(policy.rules, 1) if _matches(rule, call))
+    number, rule = next(matching, (0, Rule(policy.default)))
+    if rule.do != DENY and policy.private_networks == DENY and call.tool not in FILE_TOOLS:
+        for host in sorted(call.hosts):
+            if (address := address_of(host)) and is_private(address) and not host_matches(rule.domains, host):
+                why = f"{host[:80]} is an address of a private network (policy.private_networks)"
+                return Decision(DENY, why, (PRIVATE,))
+    where = f"rule {number} of policy.rules" if number else "policy.default"
+    return Decision(rule.do, f"{where}: {rule.why}" if rule.why else where, (f"rule {number}",) if number else ())
+
+
+def _matches(rule: Rule, call: Call) -> bool:
+    """Every condition that is given is met."""
+    also = _ALSO.get(call.tool) in rule.tools and (rule.do != ALLOW or call.tool != "delete_file")
+    return (
+        (not rule.tools or call.tool in rule.tools or also)
+        and (not rule.effects or call.effect in rule.effects)
+        and (not rule.commands or _command_matches(rule, call))
+        and (not rule.paths or _holds(rule, (_path_matches(rule, names) for names in call.file)))
+        and (not rule.domains or _holds(rule, (host_matches(rule.domains, host) for host in call.hosts)))
+    )
+
+
+def _holds(rule: Rule, matches: Iterable[bool]) -> bool:
+    """Of all that the call names one is enough to forbid; to allow, each must match, and there must be one."""
+    found = list(matches)
+    return bool(found) and all(found) if rule.do == ALLOW else any(found)
+
+
+def _command_matches(rule: Rule, call: Call) -> bool:
+    script = call.script
+    if script is None or not script.plain:
+        return script is not None and rule.do != ALLOW
+    if rule.do == ALLOW:
+        found = [" ".join((*command.words, *command.files)) for command in script.commands]
+    else:
+        found = [" ".join(call.command.split()), *(form for command in script.commands for form in forms(command))]
+    return _holds(rule, (_is_like(rule, rule.commands, each) for each in found))
+
+
+def _path_matches(rule: Rule, names: Names) -> bool:
+    """A pattern matches the path or a directory above it."""
+    patterns = [pattern.removesuffix("/") for pattern in rule.paths]
+    above = [path[: end.start()] for path in names for end in re.finditer(r"/|\Z", path)]
+    return any(_is_like(rule, patterns, each) for each in above)
+
+
+def _is_like(rule: Rule, patterns: Iterable[str], text: str) -> bool:
+    if rule.do != ALLOW:
+        patterns, text = (pattern.casefold() for pattern in patterns), text.casefold()
+    return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
 
 
 def gate_of(policy: Policy, checkout: str, ask: Ask) -> Gate:
@@ -46,8 +137,6 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
 
 def file_at(checkout: str, given: str) -> tuple[Names, ...]:
     """Where a path of the model's seems to lead, and where it leads."""
-    if "\0" in given:
-        return ()  # no tool takes it
     path = os.path.join(os.path.abspath(checkout), given)
     return tuple(_names(look(path), look(checkout)) for look in (os.path.abspath, os.path.realpath))
 
