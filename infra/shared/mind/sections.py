@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar, get_args, get_origi
 import msgspec
 import yaml
 
-DEPTH: Final = 8
+from infra.shared.yaml_words import words_of
+
 _HEADING = re.compile(r"## +(\S.*?)[ \t\r]*")
 _ID = re.compile(r"[A-Z]{1,12}-[0-9]{1,9}")
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
@@ -74,35 +75,10 @@ def sections(text: str) -> tuple[Section, ...]:
 
 def fields(text: str) -> dict[str, Any]:
     """YAML of words, lists and mappings; a value of one line is the words that stand there. Raises ValueError."""
-    stack: list[list[Any]] = [[]]
-    try:
-        for event in yaml.parse("\n".join(_quoted(text.split("\n"))), Loader=yaml.CBaseLoader):
-            if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) or getattr(event, "tag", None):
-                raise ValueError("no anchors, aliases and tags; write the value out")
-            if isinstance(event, yaml.ScalarEvent):
-                stack[-1].append(event.value)
-            elif isinstance(event, yaml.CollectionStartEvent):
-                if len(stack) > DEPTH:
-                    raise ValueError(f"nested more than {DEPTH} deep")
-                stack.append([])
-            elif isinstance(event, yaml.CollectionEndEvent):
-                inner = stack.pop()
-                stack[-1].append(_mapping(inner) if isinstance(event, yaml.MappingEndEvent) else inner)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        words = getattr(error, "problem", None) or str(error)
-        raise ValueError(f"{f'line {mark.line + 1}: ' if mark else ''}{' '.join(words.split())}") from None
-    if len(stack[0]) != 1 or not isinstance(stack[0][0], dict):
+    found = words_of("\n".join(_quoted(text.split("\n"))))
+    if not isinstance(found, dict):
         raise ValueError("expected fields, each a line `Name: value`")
-    return stack[0][0]
-
-
-def _mapping(flat: list[Any]) -> dict[str, Any]:
-    names = flat[::2]
-    for name in names:
-        if not isinstance(name, str) or names.count(name) > 1:
-            raise ValueError(f"{str(name)[:60]} stands there twice, or is no name; leave one")
-    return dict(zip(names, flat[1::2], strict=True))
+    return found
 
 
 def _quoted(lines: Sequence[str]) -> Iterator[str]:
@@ -137,7 +113,7 @@ def entries(path: str, text: str, kind: type[T]) -> tuple[tuple[T, ...], tuple[P
 
 
 def front_matter(text: str, kind: type[T]) -> tuple[T, str]:
-    """What stands between two lines `---` at the beginning, and all below. Raises ValueError that names every fault."""
+    """What stands between two lines `---` at the beginning, and all below. Raises ValueError."""
     front = _FRONT.match(text)
     if front is None:
         raise ValueError("expected fields between two lines `---` at its beginning")
@@ -145,24 +121,18 @@ def front_matter(text: str, kind: type[T]) -> tuple[T, str]:
 
 
 def made(raw: dict[str, Any], kind: type[T]) -> T:
-    """Of the fields; one that is empty, or the word None, is not there. Raises ValueError that names every fault."""
-    known = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    """Of the fields; an empty one, or one with the word None, is not there. Raises ValueError for the first fault."""
     given = {name: value for name, value in raw.items() if value not in _NOTHING}
-    strict = kind.__struct_config__.forbid_unknown_fields
-    faults = [f"{name[:60]} is unknown; expected {', '.join(known)}" for name in given if strict and name not in known]
-    for name, field in known.items():
-        try:
-            if name in given:
-                msgspec.convert(given[name], field.type, strict=False)
-            elif field.required:
-                faults.append(f"{name} is missing")
-        except msgspec.ValidationError as error:
-            allowed = get_args(field.type) if get_origin(field.type) is Literal else ()
-            expected = f"expected {', '.join(allowed)}" if allowed else error
-            faults.append(f"{name} is {str(given[name])[:60]!r}: {expected}")
-    if faults:
-        raise ValueError("; ".join(faults))
-    return msgspec.convert(given, kind, strict=False)
+    try:
+        return msgspec.convert(given, kind, strict=False)
+    except msgspec.ValidationError as error:
+        words, _, where = str(error).partition(" - at `$.")
+        name = where.rstrip("`")
+        type = next((field.type for field in msgspec.structs.fields(kind) if field.encode_name == name), None)
+        expected = f"expected {', '.join(get_args(type))}" if get_origin(type) is Literal else words
+        raise ValueError(
+            f"{name} is {str(given.get(name))[:60]!r}: {expected}" if name in given else str(error)
+        ) from None
 
 
 class _Plainly(yaml.SafeDumper):

@@ -73,7 +73,7 @@ def test_a_block_is_read_as_it_was_written() -> None:
         (
             "priority: low",
             "title: x",
-            "title is unknown; expected task_id, priority, deadline, context; priority is missing",
+            "unknown field `title`",
         ),
         ("priority: low", "priority: low\ndeadline: tomorrow", "deadline is 'tomorrow'"),
         ("priority: low", "priority: low\ndeadline: 2026-02-10T00:00:00", "timezone"),
