@@ -8,9 +8,8 @@ and what of the mind was `loaded` (tokens by id) and `cited` (ids). A recall tel
 
 from __future__ import annotations
 
-import datetime
 import functools
-from collections import Counter, defaultdict, deque
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
@@ -20,8 +19,6 @@ from infra.cell.run_states import StopReason
 from infra.shared.mind.event import Count, EventLine, MindEvent, event_files, logged_on
 from infra.shared.safe_files import Below
 
-KEPT_DAYS: Final = 90
-"""Notes and runs of before are forgotten; counts, entries and uses of skills stay."""
 FAILED: Final = frozenset(
     reason.value
     for reason in (
@@ -114,6 +111,7 @@ class Run:
     """Ids of sections, and keys of statements."""
     loaded: dict[str, int] = field(default_factory=dict)
     cited: tuple[str, ...] = ()
+    completed: tuple[str, ...] = ()
     commands: list[tuple[str, MindEvent]] = field(default_factory=list)
     """Events with commands, with their places."""
     skills: set[str] = field(default_factory=set)
@@ -145,17 +143,30 @@ class NoteTold(NamedTuple):
     """What its run had been shown by then."""
 
 
+class _OfRun(msgspec.Struct, frozen=True):
+    """What the details of a run's event may hold, from its beginning to its end."""
+
+    shown: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    steps: Count | None = None
+    """Only its last event has them."""
+    completed: tuple[str, ...] = ()
+    loaded: dict[str, int] = {}
+    cited: tuple[str, ...] = ()
+
+
 class History:
-    """Of one agent."""
+    """Of one agent: all that its log holds, in memory."""
 
     def __init__(self, since: str = "") -> None:
         """From the day `since` on, if given."""
         self.runs = dict[str, Run]()
         """By name, the oldest first."""
-        self.notes = deque[NoteTold]()
+        self.notes = list[NoteTold]()
         self.uses = defaultdict[str, list[SkillUse]](list)
         """By `learned/NAME@1.0.0`."""
-        self.counts = Counter[tuple[str, ...]]()
+        self.acts = self.context_tokens = 0
+        """Calls, and the lengths of the conversation at each, added up."""
         self.last_seq, self.first_day = 0, ""
         self._entries = defaultdict[type, list[EntryTold[Any]]](list)
         self._day, self._line = since, 0
@@ -163,10 +174,8 @@ class History:
     def read(self, events: Below) -> None:
         """What was added since. Raises OSError."""
         for day in event_files(events, self._day):
-            if day != self._day:
-                self._day, self._line = day, 0
-                self._forget(day)
-                self.first_day = self.first_day or day
+            self._day, self._line = day, self._line if day == self._day else 0
+            self.first_day = self.first_day or day
             for line in logged_on(events, day, self._line):
                 self._line = line.line
                 self.add(line)
@@ -174,7 +183,8 @@ class History:
     def add(self, line: EventLine) -> None:
         event, details = line.event, line.event.metadata.details
         self.last_seq = event.seq
-        self.counts.update(counts_of(event))
+        if event.event_type != "task_update" and event.metadata.context_tokens:
+            self.acts, self.context_tokens = self.acts + 1, self.context_tokens + event.metadata.context_tokens
         if entry := _converted(details, LogEntry) if "entry" in details else None:
             self._entries[type(entry)].append(EntryTold(entry, line.place, event.timestamp, event.seq))
         if event.run_id:
@@ -191,11 +201,13 @@ class History:
 
     def _add_act(self, place: str, event: MindEvent) -> None:
         run = self.runs.setdefault(event.run_id, Run(event.run_id, event.timestamp))
-        details = event.metadata.details
+        told = _converted(event.metadata.details, _OfRun) or _OfRun()
         run.origins = event.metadata.origins or run.origins
-        run.shown.update(_texts(details.get("shown")), _texts(details.get("statements")))
-        if event.event_type == "task_update":
-            self._add_state(run, event)
+        run.shown.update(told.shown, told.statements)
+        if event.event_type == "task_update":  # it began or goes on, or it is over
+            is_over = told.steps is not None
+            run.end, run.ended = (event.metadata.status, event.timestamp) if is_over else ("", "")
+            run.loaded, run.cited, run.completed = told.loaded, told.cited, told.completed
         elif event.metadata.tool == "note" and event.event_type == "note":
             self.notes.append(NoteTold(event, place, bool(run.origins), frozenset(run.shown)))
         if event.execution.commands:
@@ -204,27 +216,6 @@ class History:
         if "@" in skill and skill not in run.skills and not event.metadata.label.startswith("exploration"):
             run.skills.add(skill)
             self.uses[skill].append(SkillUse(run, place, event.timestamp, event.seq))
-
-    def _add_state(self, run: Run, event: MindEvent) -> None:
-        """It began or goes on, or it is over."""
-        details = event.metadata.details
-        is_over = "steps" in details
-        run.end, run.ended = (event.metadata.status, event.timestamp) if is_over else ("", "")
-        if is_over:
-            run.cited, run.loaded = (
-                _texts(details.get("cited")),
-                _converted(details.get("loaded"), dict[str, int]) or {},
-            )
-            self.counts.update({("skill_failures", skill): 1 for skill in run.skills if run.succeeded is False})
-
-    def _forget(self, day: str) -> None:
-        """What is older than KEPT_DAYS on this day."""
-        since = str(datetime.date.fromisoformat(day[:10]) - datetime.timedelta(days=KEPT_DAYS))
-        while self.notes and self.notes[0].event.timestamp < since:
-            self.notes.popleft()
-        while self.runs and (run := next(iter(self.runs.values()))).began < since:
-            run.commands, run.shown = [], set()  # a use of a skill holds it
-            del self.runs[run.name]
 
 
 @functools.cache
@@ -239,30 +230,9 @@ def history_of(events: str) -> History:
     return history
 
 
-def counts_of(event: MindEvent) -> dict[tuple[str, ...], float]:
-    """What one event adds to the counters."""
-    metadata, details = event.metadata, event.metadata.details
-    found: dict[tuple[str, ...], float] = {("events",): 1}
-    if event.event_type != "task_update" and metadata.context_tokens:
-        found |= {("acts",): 1, ("context_tokens",): metadata.context_tokens}
-    if event.event_type == "task_update" and "steps" in details:
-        found["runs", metadata.status] = 1
-        found["completed",] = len(_texts(details.get("completed")))
-    match _converted(details, LogEntry) if "entry" in details else None:
-        case Promoted(what=what):
-            found["promoted", what] = 1
-        case Trial(kind="self_test", skill=skill, passed=False):
-            found["skill_failures", skill] = 1
-    return {name: count for name, count in found.items() if count}
-
-
 def _converted(raw: object, kind: Any) -> Any:
     """None for what is not of this type: an event that says too much stops nothing."""
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError:
         return None
-
-
-def _texts(raw: object) -> tuple[str, ...]:
-    return tuple(each for each in raw if isinstance(each, str)) if isinstance(raw, list | tuple) else ()
