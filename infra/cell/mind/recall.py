@@ -41,6 +41,11 @@ class Recall(Args):
     words: str
 
 
+def where(path: str, id: str) -> str:
+    """How a section is named in events: a heading without an id may be of any length."""
+    return f"{path}#{id}"[:200]
+
+
 class Hit(NamedTuple):
     """A section of the mind."""
 
@@ -62,7 +67,7 @@ class Hit(NamedTuple):
 
     @property
     def where(self) -> str:
-        return f"{self.path}#{self.id}"
+        return where(self.path, self.id)
 
 
 def files_of(root: str) -> tuple[list[tuple[str, str]], list[str]]:
@@ -165,12 +170,12 @@ def _ranked(rows: Sequence[Hit], words: str) -> list[int]:
         return [at for (at,) in base.execute(rank, (asked,))] if asked else []
 
 
-def shown(hit: Hit, most_chars: int = SHOWN_CHARS) -> str:
+def shown(hit: Hit) -> str:
     """As the agent and the PM read it: what it is and how far it holds, then its text."""
     against = f", contradicts {hit.against}" if hit.against else ""
     standing = "" if hit.status == "active" else f" ({hit.status.upper()}{against})"
     when = f": validated {hit.validated}" if hit.validated else hit.day and f": {hit.day}"
-    text = hit.text if len(hit.text) <= most_chars else f"{hit.text[:most_chars]}… [cut; the whole is in the file]"
+    text = hit.text if len(hit.text) <= SHOWN_CHARS else f"{hit.text[:SHOWN_CHARS]}… [cut; the whole is in the file]"
     return f"## {hit.heading}{standing}\n[{hit.path}{when}]\n{text}".rstrip()
 
 

@@ -12,7 +12,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,7 +25,6 @@ from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
 from infra.cell.tools.tool import Position
 from infra.shared.conversation import EXPLORATION, MAINTENANCE, TASK, Completion
-from infra.shared.door import encoded
 from infra.shared.mind.event import (
     Command,
     EventContext,
@@ -37,14 +35,11 @@ from infra.shared.mind.event import (
     ModifiedFile,
     Outcomes,
 )
-from infra.shared.requests import MAX_BYTES, MAX_EVENTS
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 
 if TYPE_CHECKING:
     from infra.cell.mind.mind import MindContext
 
-MOST_BYTES: Final = MAX_BYTES // 2
-"""Of one request, before the keep's own words in it."""
 SECONDS: Final = 60.0
 """So long a run goes on while nobody takes its events."""
 HOPS, WEB, CHANGES = ("bootstrap", "rollback"), ("fetch_page", "web_search"), ("write_file", "edit_file", "delete_file")
@@ -69,27 +64,17 @@ class Outbox:
     """Of one mind, in this process."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._waiting = list[bytes]()
+        self.waiting = list[MindEvent]()
         self._monotonic = monotonic
         self._since: float | None = None
         """When the first send failed of those that failed one behind the other."""
 
-    def put(self, event: MindEvent) -> None:
-        """Details that are too long for a request are left out, and the event says so: it would hold up all others."""
-        line = encoded(event)
-        if len(line) > MOST_BYTES:
-            metadata = msgspec.structs.replace(event.metadata, details={"left_out": f"they have {len(line)} bytes"})
-            line = encoded(msgspec.structs.replace(event, metadata=metadata))
-        self._waiting.append(line)
-
     def send(self, record: Callable[[Sequence[dict[str, Any]]], object]) -> None:
-        """All that waits. Raises OSError when some of it still waits."""
+        """All that waits, one by one: none is too long for a request. Raises OSError when some of it still waits."""
         try:
-            while self._waiting:
-                sizes = accumulate(map(len, self._waiting[:MAX_EVENTS]))
-                many = max(1, sum(size <= MOST_BYTES for size in sizes))
-                record([msgspec.json.decode(line) for line in self._waiting[:many]])
-                del self._waiting[:many]
+            while self.waiting:
+                record([msgspec.to_builtins(self.waiting[0])])
+                del self.waiting[0]
         except OSError:
             self._since = self._monotonic() if self._since is None else self._since
             raise
@@ -111,7 +96,7 @@ def tell(context: MindContext, *entries: LogEntry, words: str = "") -> None:
     outbox = outbox_of(context.places.mind)
     for entry in entries:
         metadata = EventMetadata(label=MAINTENANCE, status="ok", details=msgspec.to_builtins(entry))
-        outbox.put(MindEvent(_TYPES[type(entry)], outcomes=Outcomes(observations=words), metadata=metadata))
+        outbox.waiting.append(MindEvent(_TYPES[type(entry)], outcomes=Outcomes(observations=words), metadata=metadata))
     outbox.send(context.record)
 
 
@@ -210,7 +195,7 @@ class Recorder:
         )
         about = EventContext(task, self._skill or None, made.context.intent)
         made = msgspec.structs.replace(made, context=about, metadata=metadata, run_id=self.position.run)
-        self._outbox.put(made)
+        self._outbox.waiting.append(made)
         self._spend = 0.0
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
@@ -19,8 +18,8 @@ from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Position
 from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
-from infra.shared.mind.event import EventMetadata, MindEvent
-from infra.shared.requests import MAX_BYTES, MAX_EVENTS, Recorded
+from infra.shared.mind.event import MindEvent
+from infra.shared.requests import Recorded
 from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import logged
@@ -209,18 +208,3 @@ def test_a_run_whose_events_nobody_takes_for_a_minute_ends(tmp_path: Path) -> No
     bench.is_away = False
     bench.act_unseen(4)
     assert [each.step_id for each in bench.events()] == ["", "1.1", "2.1", "3.1", "4.1"]
-
-
-def test_a_request_is_bounded_whatever_the_events_are() -> None:
-    sent: list[int] = []
-
-    def record(events: Sequence[dict[str, Any]]) -> Recorded:
-        sent.append(len(events))
-        assert len(msgspec.json.encode(events)) < MAX_BYTES
-        return Recorded(0, "")
-
-    outbox = Outbox()
-    for size in (*[10] * 450, *[60_000] * 3, 1_000_000):
-        outbox.put(MindEvent("note", metadata=EventMetadata(details={"x": "y" * size})))
-    outbox.send(record)
-    assert (sum(sent), sent[:2]) == (454, [MAX_EVENTS] * 2)
