@@ -3,7 +3,7 @@ what a search for the words of the work found as one of `recall`. So it is in th
 files.
 
 The budget has one rule: a file takes at most half of what is left, and what the search found takes the rest. What does
-not fit is cut behind a note: of ALWAYS its end, of all others its older sections, then all but the heads of them."""
+not fit is cut behind a note: of ALWAYS its end, of all others its older sections."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import (
     RECALL,
     REFERENCE,
-    SHOWN_CHARS,
     Hit,
     files_of,
     says,
     search,
     shown,
+    where,
     words_of,
 )
 from infra.shared.mind import layout
@@ -36,8 +36,6 @@ BYTES_PER_TOKEN: Final = 3
 """As `cell/loop/context/tokens` counts before a provider has counted."""
 FRAME_BYTES: Final = 200
 """A call and the frame of its result."""
-HEAD_CHARS: Final = 240
-"""Of a section that is cut to its head."""
 PM_OWN: Final = (layout.IDENTITY, layout.PRINCIPLES, layout.INVARIANTS)
 """Placed whatever the policy says."""
 TIERS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -62,10 +60,10 @@ def policy_of(text: str) -> tuple[Mapping[str, tuple[str, ...]], str]:
     missing = ", ".join(f"## {tier}" for tier in TIERS if not found.get(tier))
     tiers = {tier: tuple(found.get(tier) or paths) for tier, paths in TIERS.items()}
     tiers["ALWAYS"] = tuple(dict.fromkeys((*PM_OWN, *tiers["ALWAYS"])))
-    problem = (
-        f"{layout.CONTEXT_POLICY}: expected a path in each bullet below {missing}; the built-in policy is used there"
+    return (
+        tiers,
+        missing and f"{layout.CONTEXT_POLICY}: no bullet names a path below {missing}; the built-in policy is used",
     )
-    return tiers, problem if missing else ""
 
 
 def chosen(patterns: Sequence[str], files: Mapping[str, str], words: str) -> list[str]:
@@ -98,31 +96,24 @@ def fit(path: str, text: str, room: int, from_beginning: bool) -> str:
     if _size(text) <= room:
         return text
     head, *others = (each.text for each in sections(text))
-    for how, texts in (("whole", others), ("by their heads alone", [_head_of(each) for each in others])):
-        note = f"[{{}} of {len(texts)} sections {how}, for want of room; {path} has all]\n"
-        kept, left = list[str](), room - _size(note) - 5 - _size(head)
-        while texts and not from_beginning and (left := left - _size(texts[-1])) >= 0:
-            kept.insert(0, texts.pop())
-        if kept:
-            return head + note.format(len(kept)) + "".join(kept)
+    note = f"[{{}} of {len(others)} sections, for want of room; {path} has all]\n"
+    kept, left = list[str](), room - _size(note) - 5 - _size(head)
+    while others and not from_beginning and (left := left - _size(others[-1])) >= 0:
+        kept.insert(0, others.pop())
+    if kept:
+        return head + note.format(len(kept)) + "".join(kept)
     note = f"[!! CUT for want of room: read the whole of {path} before you act]\n"
     return note + text.encode()[: room - _size(note)].decode(errors="ignore") if room > _size(note) else ""
 
 
-def _head_of(text: str) -> str:
-    """The heading of a section and the beginning of what stands below."""
-    return text if len(text) <= HEAD_CHARS else f"{text[:HEAD_CHARS].rsplit(None, 1)[0]} …\n\n"
-
-
 def fit_hits(hits: Sequence[Hit], room: int) -> tuple[str, list[Hit]]:
-    """What has room, and those hits: beliefs before narrative, recent before old, each whole or by its head."""
+    """What has room, and those hits: beliefs before narrative, recent before old."""
     kept, room = dict[Hit, str](), room - _size(REFERENCE)
     rank = {layout.BELIEFS: 2, layout.LONG_TERM: 1}
     for hit in sorted(hits, key=lambda hit: (rank.get(hit.path, 0), hit.day), reverse=True):
-        for most_chars in (SHOWN_CHARS, HEAD_CHARS):
-            text = f"\n\n{shown(hit, most_chars)}"
-            if hit not in kept and _size(text) <= room:
-                kept[hit], room = text, room - _size(text)
+        text = f"\n\n{shown(hit)}"
+        if _size(text) <= room:
+            kept[hit], room = text, room - _size(text)
     return REFERENCE + "".join(kept[hit] for hit in hits if hit in kept), [hit for hit in hits if hit in kept]
 
 
@@ -139,15 +130,12 @@ def _read(root: str, path: str, text: str, is_cut: bool) -> tuple[ToolCall, Tool
 
 def as_operations(reads: Reads) -> Reads:
     """For a model without tools, which has no `recall` but a program of the shell."""
-    return tuple(
-        (
-            ToolCall("", "bash", {"command": f"minifram-mind recall {call.args['words']}"}),
-            ToolResult(got.payload, facts={"stderr": "", "exit": 0}),
-        )
-        if call.name == RECALL
-        else (call, got)
-        for call, got in reads
-    )
+    made = list(reads)
+    for at, (call, got) in enumerate(reads):
+        if call.name == RECALL:
+            command = {"command": f"minifram-mind recall {call.args['words']}"}
+            made[at] = ToolCall("", "bash", command), ToolResult(got.payload, facts={"stderr": "", "exit": 0})
+    return tuple(made)
 
 
 def opening(context: MindContext, words: str, citations: Citations) -> tuple[Reads, Reads]:
@@ -169,7 +157,7 @@ def opening(context: MindContext, words: str, citations: Citations) -> tuple[Rea
             if fitted:
                 room -= FRAME_BYTES + _size(fitted)
                 reads[tier] += (_read(root, path, fitted, fitted != text),)
-                named = {f"{path}#{each.id}": each.text for each in sections(fitted)[1:]}
+                named = {where(path, each.id): each.text for each in sections(fitted)[1:]}
                 citations.shown |= named or {path: fitted}
     hits = search([(path, files[path]) for path in chosen(tiers["MEDIUM"], files, words)], asked)
     text, kept = fit_hits(hits, room - FRAME_BYTES - _size(asked))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
-from functools import partial
 
 from infra.cell.mind.mind import MindContext
 from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS
@@ -23,13 +22,14 @@ def problem(context: MindContext) -> str:
     mind = Below(context.places.mind)
     if not os.path.isdir(f"{mind.root}/.git"):
         return ""
-    checks: tuple[tuple[str, Callable[[], object]], ...] = (
-        *((f"read {path}", partial(_read, mind, path)) for path in (IDENTITY, INVARIANTS)),
-        (f"write events ({EVENTS}/)", partial(context.record, ())),  # the keep says whether its log can be written
-        (f"write a daily summary ({DAILY}/)", partial(_write, mind)),
-        ("run a command", partial(subprocess.run, ["/bin/sh", "-c", "true"], check=True, timeout=COMMAND_SECONDS)),
-    )
-    for what, check in checks:
+    checks: dict[str, Callable[[], object]] = {
+        f"read {IDENTITY}": lambda: _read(mind, IDENTITY),
+        f"read {INVARIANTS}": lambda: _read(mind, INVARIANTS),
+        f"write events ({EVENTS}/)": lambda: context.record(()),  # the keep says whether its log can be written
+        f"write a daily summary ({DAILY}/)": lambda: _write(mind),
+        "run a command": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True, timeout=COMMAND_SECONDS),
+    }
+    for what, check in checks.items():
         try:
             check()
         except (OSError, ValueError, subprocess.SubprocessError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -120,24 +120,19 @@ def event_files(events: Below, since: str = "") -> list[str]:
 def logged_on(events: Below, name: str, behind: int = 0) -> Iterator[EventLine]:
     """The events of one file, from behind this line on; none of a missing file. A line that a power cut tore is passed
     over. Raises OSError."""
-    try:
-        opened = events.opened(name)
-    except FileNotFoundError:
-        return
-    with closing(opened) as file:
+    with suppress(FileNotFoundError), closing(events.opened(name)) as file:
         for number, line in enumerate(file, 1):
             if number > behind:
-                try:
+                with suppress(msgspec.MsgspecError, ValueError):
                     yield EventLine(name, number, _DECODER.decode(line))
-                except (msgspec.MsgspecError, ValueError):
-                    continue
 
 
 def event_at(events: Below, place: str) -> MindEvent | None:
     """The event that `logs/events/2026-01-31.jsonl:17` names. Raises OSError."""
-    found = PLACE.search(place)
-    lines = logged_on(events, found[1], int(found[2]) - 1) if found else ()
-    return next((each.event for each in lines if found and each.line == int(found[2])), None)
+    if found := PLACE.search(place):
+        first = next(logged_on(events, found[1], int(found[2]) - 1), None)
+        return first.event if first and first.line == int(found[2]) else None
+    return None
 
 
 _DECODER = msgspec.json.Decoder(MindEvent)
