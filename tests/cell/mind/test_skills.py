@@ -108,7 +108,7 @@ def test_whatever_a_file_holds_is_a_skill_or_a_problem_with_its_place(content: b
         (b"---\nname: csv-sum\n\xff\n---\n", "utf-8"),
         (b"---\nname: csv-sum\n---\n\0", "expected text"),
         (b"# Skill\n", "expected fields between two lines"),
-        (b"---\ndescription: x\n---\n", "name is missing; version is missing"),
+        (b"---\ndescription: x\n---\n", "missing required field `name`"),
         (SKILL.replace("name: csv-sum", "name: other").encode(), "its folder is 'csv-sum'"),
         (SKILL.replace("name: csv-sum", "name: CSV sum").encode(), "name is 'CSV sum'"),
         (SKILL.replace("version: 0.1.0", "version: 1.0").encode(), "version is '1.0'"),
