@@ -110,11 +110,12 @@ def file_text(agent: str, chosen: Mapping[str, str]) -> str:
         "# 'minifram config' shows every value and where it came from; 'minifram restart' puts changes into effect.",
     ]
     for head, group in itertools.groupby(entries(Settings()), lambda entry: entry.key.rpartition(".")[0]):
-        lines += ["", f"{head}:"] if head else [""]
+        parts = head.split(".") if head else []
+        lines += ["", *(f"{'  ' * depth}{part}:" for depth, part in enumerate(parts))]
         for entry in group:
             value = yaml.safe_dump(chosen.get(entry.key, entry.default), default_flow_style=True, width=1000)
             shown = value.removesuffix("\n").removesuffix("\n...")
-            indent, off = "  " if head else "", "" if entry.key in chosen else "# "
+            indent, off = "  " * len(parts), "" if entry.key in chosen else "# "
             lines += [f"{indent}## {entry.meaning}", f"{indent}{off}{entry.key.rpartition('.')[2]}: {shown}"]
     return "\n".join(lines) + "\n"
 

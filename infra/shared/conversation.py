@@ -14,9 +14,9 @@ import msgspec
 
 from infra.shared.door import DoorRequest
 
-TASK, MAINTENANCE, EXPLORATION = "task", "maintenance", "exploration"
+TASK, MAINTENANCE, EXPLORATION, JOB = "task", "maintenance", "exploration", "job"
 EXPLORATION_PARTS = ("web", "tools", "skills")
-LABELS = (TASK, MAINTENANCE, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
+LABELS = (TASK, MAINTENANCE, JOB, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
 """What a model call is for, by the runner's word. Money is counted by them; directives and tasks are both `task`."""
 
 SHARES = {f"{EXPLORATION}/web": 0.5, f"{EXPLORATION}/tools": 0.25, f"{EXPLORATION}/skills": 0.5}

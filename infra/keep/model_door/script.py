@@ -16,7 +16,7 @@ import msgspec
 from infra.keep.model_door.model import Answer
 from infra.shared import conversation
 from infra.shared.comms import CommsError, open_directives
-from infra.shared.conversation import Completion, Request, Text, ToolUse, Usage, of_kind, to_plain
+from infra.shared.conversation import JOB, Completion, Request, Text, ToolUse, Usage, of_kind, to_plain
 
 DEMO = os.path.join(os.path.dirname(__file__), "demo.yaml")
 BYTES_PER_TOKEN = 4
@@ -38,6 +38,8 @@ class When(_Part, frozen=True, kw_only=True):
     """In the text of the first open directive."""
     comms: str = ""
     """In COMMS.md."""
+    job: str = ""
+    """In the task of a job."""
 
 
 class ScriptedCall(_Part, frozen=True, kw_only=True):
@@ -125,7 +127,9 @@ def _is_for(when: When, request: Request) -> bool:
         directives = [found.text for found in open_directives(comms)]
     except CommsError:
         directives = []
-    return bool(re.search(when.directive, "".join(directives[:1])) and re.search(when.comms, comms))
+    task = "".join(block.text for block in of_kind(Text, request.messages[0].content)) if request.label == JOB else ""
+    places = ((when.directive, "".join(directives[:1])), (when.comms, comms), (when.job, task))
+    return all(re.search(pattern, text) for pattern, text in places)
 
 
 class ScriptedModel:

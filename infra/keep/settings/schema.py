@@ -44,6 +44,13 @@ def _problem_with_search(url: str) -> str:
     return problem and f"{shown} {problem}; expected something such as https://search.example.org/search?q={QUERY}"
 
 
+def _problem_with_page(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme in ("http", "https") and parts.hostname and url.isascii() and url.isprintable():
+        return ""
+    return f"{url[:200]!r} is no http or https address; expected something such as https://agents.example.org"
+
+
 class Price(msgspec.Struct, frozen=True):
     """US dollars per million tokens."""
 
@@ -151,6 +158,30 @@ class WebSettings(msgspec.Struct, frozen=True):
     trust`. false: what it reads changes nothing of what it may do."""
 
 
+class InternalSettings(msgspec.Struct, frozen=True):
+    """Jobs that other programs give to `minifram serve`: bounded runs in the agent's sandbox, beside its own work."""
+
+    enabled: bool = False
+    """true: jobs are taken. They cost from the day's budget."""
+    max_steps: Count = 12
+    """The most model calls of a job."""
+    max_wall_time_ms: Count = 90_000
+    """The longest that a job may take."""
+    max_failures: Count = 3
+    """Calls of tools that fail in a row, which end it."""
+    allowed_tools: Annotated[
+        tuple[Literal["read_file", "write_file", "edit_file", "delete_file", "bash", "fetch_page", "web_search"], ...],
+        _MOST_PATTERNS,
+    ] = ()
+    """The tools that a job may use, such as [fetch_page, read_file]; none by default."""
+    allowed_domains: HostNames = ()
+    """Where a job may send fetch_page, each with all names below it; none: wherever the policy allows."""
+
+
+class AgentSettings(msgspec.Struct, frozen=True):
+    internal: InternalSettings = InternalSettings()
+
+
 class MindSettings(msgspec.Struct, frozen=True):
     on_drift: Literal["report", "safe_mode"] = "report"
     """What follows when a file of the mind that is yours alone is not as you wrote it. report: it is put back and you
@@ -187,6 +218,9 @@ class NotifySettings(msgspec.Struct, frozen=True):
     command: str | None = None
     """A shell command that gets each notification as JSON on its standard input; it has 30 s. It runs as you, outside
     any sandbox."""
+    page: Annotated[str | None, Meta(extra={"problem_with": _problem_with_page})] = None
+    """Where you open the page of `minifram serve`, such as https://agents.example.org: notifications lead to it, and it
+    answers to that name."""
     on: tuple[Kind, ...] = ("approval", "stopped", "pinned", "budget", "seal", "done")
     """approval: a call waits for your answer; stopped: a run stopped, or the agent does not run though it should;
     pinned: a version was blocked, or another runs in place of main; budget: the day's is nearly or wholly used up;
@@ -209,6 +243,7 @@ class Settings(msgspec.Struct, frozen=True):
     mind: MindSettings = MindSettings()
     exploration: ExplorationSettings = ExplorationSettings()
     podman: PodmanSettings = PodmanSettings()
+    agent: AgentSettings = AgentSettings()
     notify: NotifySettings = NotifySettings()
 
 
