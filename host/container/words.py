@@ -21,6 +21,8 @@ HOME = "minifram.home"
 """Label: where the agent lives whose container it is."""
 CAPABILITIES = ("KILL", "NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
 """What the entrypoint starts with; it gives NET_ADMIN and SETPCAP up before anything of the cell runs."""
+IMAGES_ROOT = "/opt/minifram"
+"""Where the installed code lies in the image."""
 SETTINGS_FILE = "/etc/minifram/minifram.yaml"
 MIB = 1 << 20
 KEEPS_PROCESSES = 256
@@ -39,6 +41,14 @@ loopback device alone."""
 
 def container_name(agent: str) -> str:
     return f"minifram-{agent}"
+
+
+def cell_words(agent: str, module: str) -> list[str]:
+    """Behind `podman`, all that starts a module of the image's code as the cell's user, spoken to by its streams."""
+    user = f"--user={CELL_UID}:{CELL_UID}"
+    python = (f"{IMAGES_ROOT}/.venv/bin/python", "-s", "-P", "-m", module)
+    environ = (f"--env=PYTHONPATH={IMAGES_ROOT}", "--env=HOME=/bot")
+    return ["exec", "--interactive", user, "--workdir=/bot", *environ, container_name(agent), *python]
 
 
 def create_words(

@@ -47,6 +47,7 @@ ALLOWED = {
     "host/up.py": "the PM's keys",
     "host/demo.py": "the demo's own agent, before it runs",
     "host/container/container.py": "whether the cell's tree is empty, before anything runs",
+    "host/serve/agents.py": "the directories of the bare repository's refs, and the keep's own state",
     "host/init.py": "makes the agent: nothing of it runs yet",
 }
 

@@ -250,6 +250,7 @@ def test_an_output_that_was_cut_shows_no_part_of_a_key() -> None:
 
 WRITER = "infra/shared/redacted_file.py"
 ALLOWED = {
+    "infra/cell/bridge.py": "no file: lines to the program that asked, each redacted",
     "infra/shared/safe_files.py": "the step below the writer",
     "infra/cell/life/boot_log.py": "a boot's lines, of words that it chose itself; a reason is redacted",
     "infra/shared/heart.py": "no file: a socket to the watcher, and what is done in the words of the program",
