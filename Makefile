@@ -78,7 +78,7 @@ setup-bench: .venv-bench/.ready ## the peers for `make bench`, into .venv-bench
 
 tools:
 	@scripts/need podman runc slirp4netns newuidmap:uidmap fuse-overlayfs nft:nftables dnsmasq:dnsmasq-base mmdebstrap \
-	    ip:iproute2 setpriv:util-linux strace openssl
+	    ip:iproute2 setpriv:util-linux strace openssl chromium
 
 setup-containers: setup tools ## what the tests with containers need: a user, Debian's base and the image
 	@$(python) -m tests.sealed.prepare

@@ -37,6 +37,8 @@ COMMANDS = {
     "mind": ("See", "host.mind", "the agent's memory: why, snapshots, restore"),
     "skills": ("See", "host.skills", "the agent's skills: list, show, promote, retire"),
     "egress": ("See", "host.egress", "the network requests of an agent in its container"),
+    "serve": ("See", "host.serve.command", "serve a page, an API and MCP on this machine"),
+    "mcp": ("See", "host.serve.mcp", "speak MCP on standard input and output"),
     "review": ("Decide", "host.review", "list the branches that await your decision, or show one"),
     "merge": ("Decide", "host.decide", "merge the reviewed commit of a branch into main"),
     "reject": ("Decide", "host.decide", "remove a branch, keep its commit, tell the agent"),
