@@ -27,7 +27,6 @@ class Explored(msgspec.Struct, frozen=True):
     """A run of exploration."""
 
     question: str
-    label: str
     seconds: float = 0.0
 
 
@@ -38,8 +37,6 @@ class Memory(msgspec.Struct, frozen=True):
     """Where main was at the last look: what the PM has pushed since is news."""
     waits: dict[str, Wait] = {}
     """What waits, by the id of the work."""
-    inbox_told: str = ""
-    """SHA-256 of the problems with the inbox that were reported last."""
     explored_on: str = ""
     """The UTC day of `explored`."""
     explored: tuple[Explored, ...] = ()
@@ -71,9 +68,10 @@ class State:
         return self.change(explored_on=day, explored=(*others, run))
 
     def waits_for(self, key: str, wait: Wait) -> bool:
-        """Remember how this waits."""
-        others = {name: each for name, each in self.memory.waits.items() if name != key}
-        return self.change(waits=dict([*others.items(), (key, wait)][-MOST_WAITS:]))
+        """Remember how this waits, or that it does not."""
+        others = [(name, each) for name, each in self.memory.waits.items() if name != key]
+        found = [*others, *([(key, wait)] if wait != Wait(digest=wait.digest) else [])]
+        return self.change(waits=dict(found[-MOST_WAITS:]))
 
     def save(self) -> bool:
         """Write what the disk has not taken yet."""

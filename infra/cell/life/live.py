@@ -8,25 +8,20 @@ from __future__ import annotations
 import time
 
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.doors import Model, ModelFailure
 from infra.cell.life.hop import catch_up, signal_main
-from infra.cell.loop.loop import RunResult
 from infra.cell.page import PageSeen
 from infra.cell.run import run
-from infra.cell.run.patience import next_run_seconds
 from infra.cell.run_states import StopReason
 from infra.cell.services.services import Services
 from infra.cell.tools.bash import environment
-from infra.cell.waits import DAY_SECONDS, MODEL, Wait, lasting, next_at, released, shown
+from infra.cell.waits import MODEL, Wait, released, shown
 from infra.cell.wakes import Wakes, next_tick
-from infra.cell.work import report
 from infra.cell.work.directives import Directives, awaits_review, pm_has_moved
 from infra.cell.work.duties import Duties
 from infra.cell.work.questions import Questions
 from infra.cell.work.tasks import Tasks
 from infra.cell.work.work import Work, WorkSource, next_work
 from infra.shared.clock import timestamp
-from infra.shared.conversation import EXPLORATION, TASK
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import SERVICES, SLEEPING
 from infra.shared.repository.git import GitError
@@ -35,9 +30,6 @@ from infra.shared.subreaper import become_subreaper
 
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
-DOOR_SECONDS = 5.0
-USED_UP = "exploration_exhausted"
-"""The model door's word: of all exploration, or of the label's share."""
 
 
 def until_handed_over(cell: Cell) -> Exit:
@@ -64,9 +56,9 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
     """Look, work and sleep until this runner hands over. Raises Interrupted; and what a look met when the clone itself
     is ruined, as only the watcher can make another one."""
     tasks, duties, is_first = Tasks(cell, wakes), Duties(cell, wakes), True
-    first: tuple[WorkSource, ...] = (Directives(cell, tasks), *(() if cell.boot.is_safe_mode else (tasks,)))
+    first: tuple[WorkSource, ...] = (Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks,)))
     last: tuple[WorkSource, ...] = () if cell.boot.is_safe_mode else (Questions(cell, tasks),)
-    cell.state.change(waits=lasting(cell.state.memory.waits))
+    cell.state.waits_for(MODEL, Wait())
     while True:
         cell.interruption.check()
         cell.heartbeat.beat("looking", TENDING_SECONDS)
@@ -80,6 +72,7 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                 is_well = False
             else:
                 _put_right(cell, seen, is_first)
+                tasks.look()
                 found, waiting = _next(cell, first, seen)
                 if found is None and not duties.done():
                     continue  # main moved meanwhile
@@ -87,7 +80,6 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                 if found:
                     result = run.work_on(cell, seen, *found, wakes, is_first)
                     is_first = False
-                    _note_failure(cell, seen, found[0], result)
                     if result.reason is StopReason.HANDED_OVER:
                         return Exit.OK
                     continue
@@ -137,48 +129,14 @@ def _next(
     return next_work(sources, seen, table, cell.page.ticks_underway(), time.time(), tick)
 
 
-def _note_failure(cell: Cell, seen: PageSeen, work: Work, result: RunResult) -> None:
-    """Without a model, nothing is begun for a while; where only exploration is used up, nothing of that kind today."""
-    now, tick, failure = time.time(), cell.boot.limits.work_seconds, result.failure
-    table = cell.state.memory.waits
-    if failure is None or result.reason is not StopReason.MODEL_UNAVAILABLE:
-        if MODEL in table:
-            cell.state.change(waits={key: wait for key, wait in table.items() if key != MODEL})
-    elif work.label != TASK:
-        label = work.label if failure.type == USED_UP else EXPLORATION
-        cell.log.info("exploration.waits", label=label, why=str(failure))
-        cell.state.waits_for(label, Wait(failure.type, until=now - now % DAY_SECONDS + DAY_SECONDS))
-    else:
-        tries = table.get(MODEL, Wait()).tries + 1
-        seconds = next_run_seconds(failure.type, failure.retry_after_seconds, tick) or tick
-        cell.state.waits_for(MODEL, Wait(f"model {failure.type}", tries, now + seconds))
-        cell.status.change(last_error=str(failure))
-        told = report.without_model(cell, failure, seen, work, tries)
-        if told:
-            cell.page.report(told.title, told.text, about=told.about)
-
-
 def _sleep(cell: Cell, wakes: Wakes, waits: str, is_well: bool) -> None:
     """Until main moves, the clock ticks, or a wait is over. Raises Interrupted."""
-    now, table = time.time(), cell.state.memory.waits
-    until = min(next_tick(now, cell.boot.limits.work_seconds), next_at(table, now) or now + DAY_SECONDS)
+    now = time.time()
+    until = next_tick(now, cell.boot.limits.work_seconds)
     until = until if is_well else min(until, now + RETRY_SECONDS)
     cell.status.show(SLEEPING, until=timestamp(until), waits=waits)
     run.end_what_is_left(cell)
     moved, returned = wakes.sleep(until), wakes.has_returned()
     cell.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
     if returned:  # what failed for want of the doors is tried again now
-        cell.state.change(waits=lasting(table))
-        _await_model_door(cell)
-
-
-def _await_model_door(cell: Cell) -> None:
-    """Both doors come back together, this one a little later."""
-    deadline = time.monotonic() + DOOR_SECONDS
-    while time.monotonic() < deadline:
-        cell.interruption.check()
-        try:
-            Model(cell.boot.places.model_socket).health(DOOR_SECONDS)
-            return
-        except ModelFailure:
-            time.sleep(0.1)
+        cell.state.waits_for(MODEL, Wait())

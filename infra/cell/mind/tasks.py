@@ -15,7 +15,7 @@ from typing import NamedTuple
 from infra.cell.loop.loop import RunResult
 from infra.cell.run_states import StopReason
 from infra.shared.files import write_whole
-from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX, MOST_FILE_BYTES, OPEN_QUESTIONS, PUT_BACK
+from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX, MOST_FILE_BYTES, OPEN_QUESTIONS
 from infra.shared.mind.sections import Problem
 from infra.shared.mind.tasks import Task, inbox_of, order, without_task
 from infra.shared.redacted_file import RedactedFile
@@ -202,10 +202,9 @@ class TaskFiles:
         """`reflection/open_questions.md`; empty for one that cannot be read."""
         return self._read(OPEN_QUESTIONS).decode(errors="surrogateescape")
 
-    def write_questions(self, text: str, held_of: str = "") -> None:
-        """`held_of`: the run, of a text that is for the PM alone. Raises OSError."""
-        path = f"{PUT_BACK}/{held_of}/{OPEN_QUESTIONS}" if held_of else OPEN_QUESTIONS
-        self._write(path, text.encode(errors="surrogateescape"))
+    def write_questions(self, text: str) -> None:
+        """Raises OSError."""
+        self._write(OPEN_QUESTIONS, text.encode(errors="surrogateescape"))
 
     def _answer(self, path: str) -> TaskAnswer:
         return read_answer(self._read(path).decode(errors="replace"))

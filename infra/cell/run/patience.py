@@ -23,8 +23,6 @@ MOST_WAIT_SECONDS = 300.0
 """Whatever the provider asks for."""
 OUTAGE_SECONDS = 900.0
 """After so much waiting in a row the run ends, to be resumed later: an outage that long is worth a report."""
-LONG_INTERVAL_TICKS = 6
-"""Ticks between two tries of what only the PM can mend: an hour, when the clock ticks every ten minutes."""
 
 
 def next_wait(failures: int, waited: float, failure: ModelFailure, left: float) -> float | None:
@@ -36,16 +34,6 @@ def next_wait(failures: int, waited: float, failure: ModelFailure, left: float) 
     pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
     wait = min(max(pause, failure.retry_after_seconds or 0.0), MOST_WAIT_SECONDS)
     return wait if wait < left and waited + wait <= OUTAGE_SECONDS else None
-
-
-def next_run_seconds(type: str, retry_after: float | None, tick_seconds: float) -> float:
-    """After a run that ended for want of a model: how long until the next one; 0 for the next tick.
-
-    A budget says itself when it can be used again."""
-    if type in PASSING:
-        return 0.0
-    long = LONG_INTERVAL_TICKS * tick_seconds
-    return long if retry_after is None else min(long, retry_after)
 
 
 def ask_patiently(

@@ -33,16 +33,17 @@ from infra.cell.services import processes
 from infra.cell.status import WORKING
 from infra.cell.tools.seed import seed_tools
 from infra.cell.tools.tool import Position, Toolbox
-from infra.cell.waits import Wait, after, review_of
+from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import awaits_review, pm_has_moved
-from infra.cell.work.of_mind import WebReads, mind_context
+from infra.cell.work.of_mind import mind_context, taint_since
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
 from infra.shared.boot import TOOLS
 from infra.shared.clock import began
-from infra.shared.conversation import Completion, Request, Text
+from infra.shared.conversation import TASK, Completion, Request, Text
 from infra.shared.repository.git import GitError
+from infra.shared.requests import TaintedBy
 from infra.shared.text import first_line
 
 MOST_NAMED = 20
@@ -53,18 +54,16 @@ def work_on(
 ) -> RunResult:
     """Work until the model ends its turn or a bound is met, and report. `is_first`: of this runner. Raises GitError,
     OSError before the first model call only."""
-    started_at = time.time()
+    started_at, tick = time.time(), cell.boot.limits.work_seconds
     before = wait_of(cell.state.memory.waits, work)
     approvals = Approvals(cell, work.id, seen)
-    reads = WebReads(cell.keep)
     gate = gate_of(cell.boot.policy, cell.checkout, approvals.ask)
 
     def on_bug(error: BaseException) -> None:
         cell.log.error("act.broken", exc_info=error)
 
     position = Position()
-    mind = MindRun(mind_context(cell, reads), position)
-    mind.prepare()
+    mind = MindRun(mind_context(cell, position), position)
     remove_merged(cell, seen.commit)
 
     how = (cell.boot, cell.checkout, cell.git, cell.interruption)
@@ -73,7 +72,6 @@ def work_on(
     is_answered = not open_answers(seen.document).keys().isdisjoint(before.asks)
     start = open_run(cell, seen, work, toolbox, is_first, mind.reads, before.run if is_answered else "")
     position.run = start.name
-    reads.began = began(start.name) or reads.began
     mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
     cell.log.info("run.started", run=start.name, work=work.id, main=seen.commit, steps_on_record=start.steps)
     cell.status.show(WORKING, about=first_line(work.subject))
@@ -97,7 +95,11 @@ def work_on(
     work = news.work
     wait = _wait(cell, seen, work, result, before, start, approvals.asks)
     others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
-    over = Over(start.name, result, wait, did, reads, approvals.answers(others))
+
+    def taint() -> TaintedBy:
+        return taint_since(cell, began(start.name) or started_at)
+
+    over = Over(start.name, result, wait, seen.document, did, taint, approvals.answers(others))
     told = source.end(work, over)
     if told:
         cell.page.add(told.title, *told[1:])
@@ -108,7 +110,9 @@ def work_on(
         cell.page.send()  # behind the mind: then the keep sees there that the task is done
     end = Ended(result.reason.value, result.steps, failure or "")
     start.record.append(end)  # behind all that: a run that has no end is resumed, and at worst its report comes again
+    is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label == TASK
     cell.state.waits_for(work.id, wait)
+    cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
     return result
 
 
@@ -206,6 +210,8 @@ def _wait(
             return review_of(before)
     except GitError as error:
         cell.log.warning("page.not_read", error=str(error))
+    if result.reason is StopReason.MODEL_UNAVAILABLE:
+        return before
     wait = after(before, result.reason, now, cell.boot.limits.work_seconds, has_spoken)
     if result.reason is StopReason.AWAITING_APPROVAL:
         return replace(wait, run=start.name, asks=asks)

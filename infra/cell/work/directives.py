@@ -4,45 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from infra.cell.cell import Cell
 from infra.cell.page import PageSeen
 from infra.cell.tools.hop import fetch_all
 from infra.cell.work import report
 from infra.cell.work.tasks import Tasks
-from infra.cell.work.work import Over, Report, Work
+from infra.cell.work.work import Over, Report, Work, WorkSource
 from infra.shared import comms
 from infra.shared.branches import MAIN, version
-from infra.shared.comms import Directive
 from infra.shared.people import LOOKED_BACK, is_the_pms
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.text import first_line
 
 
-def work_on(directive: Directive) -> Work:
-    text = directive.text
-    return Work(directive.id, first_line(text), text, text, ticks=(directive.id,))
-
-
-class Directives:
-    def __init__(self, cell: Cell, tasks: Tasks) -> None:
-        self._cell, self._tasks = cell, tasks
+class Directives(WorkSource):
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
 
     def open(self, seen: PageSeen) -> Iterator[Work]:
-        return map(work_on, self._tasks.without_answers(seen.open))
-
-    def begin(self, work: Work, run: str) -> None:
-        """Nothing is noted: the page says what is open."""
+        for each in seen.open:
+            if not self._tasks.is_answer(each.text):
+                yield Work(each.id, first_line(each.text), each.text, each.text, ticks=(each.id,))
 
     def news(self, work: Work, seen: PageSeen) -> tuple[str, Work]:
         if not work.ticks or work.id in {each.id for each in seen.open}:
             return "", work
-        words = (
-            f"The PM has taken back or changed the directive {work.id}, which this run is for: end your turn with a "
-        )
-        return f"{words}short report of how far you came.", work._replace(ticks=())
+        words = f"The PM has taken back or changed the directive {work.id}, which this run is for"
+        return f"{words}: end your turn with a short report of how far you came.", work._replace(ticks=())
 
     def end(self, work: Work, over: Over) -> Report | None:
-        self._tasks.rest()
         return report.of(work, over)
 
 

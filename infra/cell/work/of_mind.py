@@ -15,41 +15,22 @@ from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.tool import Toolbox, Verdict
+from infra.cell.tools.tool import Position, Toolbox, Verdict
 from infra.shared.branches import MAIN
-from infra.shared.door import DoorAway
+from infra.shared.clock import began
 from infra.shared.paths import PAGE
 from infra.shared.repository.tip import read_file
 from infra.shared.requests import Recorded, TaintedBy
 
 
-class WebReads:
-    """Of one run."""
+def mind_context(context: Cell, position: Position | None = None) -> MindContext:
+    """`position`: of the run, whose reads of the web count since it began; without one, from now on."""
+    now = time.time()
 
-    def __init__(self, keep: Keep, began: float | None = None) -> None:
-        self.began = time.time() if began is None else began
-        """When the run began; a resumed one as well."""
-        self._keep = keep
+    def taint() -> TaintedBy:
+        return taint_since(context, began(position.run if position else "") or now)
 
-    def origins(self) -> tuple[str, ...]:
-        """Whose text the run was served. Raises OSError when the keep does not say."""
-        return self._ask().origins
-
-    def is_tainted(self) -> bool:
-        """Whether the agent is, by this run or an earlier one. Raises OSError when the keep does not say."""
-        return self._ask().is_tainted
-
-    def _ask(self) -> TaintedBy:
-        try:
-            return self._keep.taint(max(0.0, self.began))
-        except (Refused, DoorAway) as error:
-            raise OSError(f"whether the web was read cannot be told: {error}; try again later") from None
-
-
-def mind_context(context: Cell, reads: WebReads | None = None) -> MindContext:
-    """`reads`: of the run; without one, from now on."""
     places = context.boot.places
-    reads = reads or WebReads(context.keep)
     return MindContext(
         places=places,
         git=agent_git(places.mind, places),
@@ -58,14 +39,22 @@ def mind_context(context: Cell, reads: WebReads | None = None) -> MindContext:
         exploration_usd=context.boot.exploration_usd,
         note=context.log.info,
         ask=context.ask,
-        origins=reads.origins,
-        is_tainted=reads.is_tainted,
+        origins=lambda: taint().origins,
+        is_tainted=lambda: taint().is_tainted,
         record=functools.partial(_recorded, context.keep),
         page=lambda: read_file(context.git, f"refs/remotes/origin/{MAIN}", PAGE) or "",
         now=time.time,
         interruption=context.interruption,
         toolbox_in=lambda directory: _toolbox(context, directory),
     )
+
+
+def taint_since(context: Cell, began: float) -> TaintedBy:
+    """What was read of the web. Raises OSError when the keep does not say."""
+    try:
+        return context.keep.taint(max(0.0, began))
+    except Refused as no:
+        raise OSError(f"whether the web was read cannot be told: {no}") from None
 
 
 def _recorded(keep: Keep, events: Sequence[dict[str, Any]]) -> Recorded:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES
 from infra.cell.loop.ways import BROKEN_REPLIES
-from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.waits import MOST_TRIES, words_on
 from infra.cell.work.work import Over, Report, Work
@@ -37,7 +35,7 @@ _WAIT = "The run keeps its place and is tried again at each tick; 'minifram doct
 
 
 def of(work: Work, over: Over) -> Report | None:
-    """None for one that goes on: in another version, or when there is a model."""
+    """None for one that goes on in another process, and for a model whose failure the newest report tells."""
     result, wait = over.result, over.wait
     if wait.is_review:
         then = f"It stays open, and goes on when you have decided about the branch ('minifram review {wait.branch}')."
@@ -45,26 +43,22 @@ def of(work: Work, over: Over) -> Report | None:
     if result.reason is StopReason.COMPLETED:
         text = result.text or "The model ended its turn without a word."
         return Report(f"done: {work.subject}", text, (*work.ticks, *over.answers))
+    if result.reason is StopReason.MODEL_UNAVAILABLE and result.failure:
+        return _without_model(work, result.failure, over.document)
     if result.reason not in _WHY_STOPPED:
         return None
     why = _WHY_STOPPED[result.reason].format(steps=result.steps)
     # No two titles since the PM's word are the same, which the keep would take for one trouble.
     title = f"{wait.why}, try {wait.tries} of {MOST_TRIES}" if wait.is_counted and wait.tries > 1 else wait.why
-    return stopped(work, title, f"The run ended because {why}. {words_on(wait)}\n\n{result.text}")
+    return _stopped(work, title, f"The run ended because {why}. {words_on(wait)}\n\n{result.text}")
 
 
-def stopped(work: Work, why: str, text: str) -> Report:
-    return Report(f"stopped ({why}): {work.subject}", text, about=work.ticks)
-
-
-def without_model(cell: Cell, failure: ModelFailure, seen: PageSeen, work: Work, tries: int) -> Report | None:
-    """An exhausted budget is told once a day, another failure once while it goes on: by then the run has waited for
-    what may pass, and for the rest there is nothing to wait for."""
+def _without_model(work: Work, failure: ModelFailure, document: str) -> Report | None:
     why = f"model {failure.type}"
-    if failure.type == "budget_exhausted":
-        why = f"{why} on {cell.now()[:10]}"
-        if f"stopped ({why})" in seen.document:
-            return None
-    elif tries > 1 or f"stopped ({why})" in "".join(comms.reports(seen.document)[-1:]).partition("\n")[0]:
+    if f"stopped ({why})" in "".join(comms.reports(document)[-1:]).partition("\n")[0]:
         return None
-    return stopped(work, why, f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}")
+    return _stopped(work, why, f"{failure.message}\n\n{_WHAT_TO_DO.get(failure.type, _WAIT)}")
+
+
+def _stopped(work: Work, why: str, text: str) -> Report:
+    return Report(f"stopped ({why}): {work.subject}", text, about=work.ticks)

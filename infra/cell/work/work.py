@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from infra.cell.loop.loop import RunResult
 from infra.cell.mind.tasks import TaskEvidence
 from infra.cell.page import PageSeen
 from infra.cell.waits import MODEL, Table, Wait, is_due
-from infra.cell.work.of_mind import WebReads
 from infra.shared.conversation import TASK
+from infra.shared.requests import TaintedBy
 
 
 class Work(NamedTuple):
@@ -42,16 +42,18 @@ class Over(NamedTuple):
     result: RunResult
     wait: Wait
     """What follows."""
+    document: str
+    """The page."""
     did: Callable[[], TaskEvidence]
     """What it did, by its record and by git."""
-    reads: WebReads
+    taint: Callable[[], TaintedBy]
+    """What it read of the web. Raises OSError when the keep does not say."""
     answers: tuple[str, ...] = ()
     """Directives that answered its questions."""
 
 
 class Report(NamedTuple):
     title: str
-    """Behind the version."""
     text: str
     ticks: tuple[str, ...] = ()
     """Directives that are done."""
@@ -61,36 +63,29 @@ class Report(NamedTuple):
     """Directives that stay open."""
 
 
-class WorkSource(Protocol):
-    """Of work. Its methods raise GitError and OSError, but `end`."""
+class WorkSource:
+    """Of work. Its methods raise GitError and OSError, but `begin` and `end`."""
 
     def open(self, seen: PageSeen) -> Iterable[Work]:
         """What there is to do, in its order."""
-        ...
+        raise NotImplementedError
 
     def begin(self, work: Work, run: str) -> None:
-        """A run on it begins. Never raises."""
-        ...
+        """A run on it begins."""
 
     def news(self, work: Work, seen: PageSeen) -> tuple[str, Work]:
         """What the PM has done to the work meanwhile, and the work as it is now."""
-        ...
+        return "", work
 
     def end(self, work: Work, over: Over) -> Report | None:
-        """What the PM is told of the run. Never raises."""
-        ...
+        """What the PM is told of the run."""
+        raise NotImplementedError
 
 
 def wait_of(table: Table, work: Work) -> Wait:
     """How this work waits; with other words it is other work."""
     found = table.get(work.id)
     return found if found and found.digest == work.digest else Wait(digest=work.digest)
-
-
-def may_begin(table: Table, work: Work, now: float, tick: float) -> bool:
-    """Neither it waits, nor the model, nor what its label may use."""
-    keys = (MODEL, work.label, work.label.partition("/")[0])
-    return all(is_due(wait, now, tick) for wait in (wait_of(table, work), *(table.get(key, Wait()) for key in keys)))
 
 
 def next_work(
@@ -101,10 +96,10 @@ def next_work(
     waiting = list[tuple[str, Wait]]()
     for source in sources:
         for work in source.open(seen):
+            waits = [each for each in (wait_of(table, work), table.get(MODEL, Wait())) if not is_due(each, now, tick)]
             if work.id in underway:
                 continue
-            if may_begin(table, work, now, tick):
+            if not waits:
                 return (work, source), waiting
-            wait = wait_of(table, work)
-            waiting.append((work.subject, table.get(MODEL, wait) if is_due(wait, now, tick) else wait))
+            waiting.append((work.subject, waits[0]))
     return None, waiting

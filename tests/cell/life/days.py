@@ -80,5 +80,7 @@ def one_day(cell: Cell, *pushes: Callable[[], object], **boot: Any) -> Context:
 def one_run(context: Context, wakes: Wakes | None = None) -> RunResult:
     """On the first open directive, whether it waits or not."""
     seen = context.page.look()
-    source = Directives(context, Tasks(context, Wakes("", context.log, context.interruption)))
+    tasks = Tasks(context, Wakes("", context.log, context.interruption))
+    tasks.look()
+    source = Directives(tasks)
     return work_on(context, seen, next(source.open(seen)), source, wakes)

@@ -12,7 +12,7 @@ from infra.cell.interruption import Interruption
 from infra.cell.run.approvals import Approvals
 from infra.cell.run.news import RunNews
 from infra.cell.wakes import Wakes
-from infra.cell.work.directives import Directives, work_on
+from infra.cell.work.directives import Directives
 from infra.cell.work.tasks import Tasks
 from infra.shared.heart import Heart
 from tests.cell.cell import Cell
@@ -23,8 +23,8 @@ def news(context: Context, wakes: Wakes, **other: Any) -> RunNews:
     """Of a run on the first directive."""
     seen = context.page.look()
     wakes.seen(seen.commit)
-    work = work_on(seen.open[0])
-    source = Directives(context, Tasks(context, wakes))
+    source = Directives(Tasks(context, wakes))
+    work = next(source.open(seen))
     return RunNews(context, wakes, seen, work, source, Approvals(context, work.id, seen), **other)
 
 

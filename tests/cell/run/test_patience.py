@@ -10,7 +10,6 @@ from infra.cell.run.patience import (
     OUTAGE_SECONDS,
     PASSING,
     PAUSES_SECONDS,
-    next_run_seconds,
     next_wait,
 )
 from infra.shared.conversation import ERROR_TYPES
@@ -43,9 +42,4 @@ def test_nothing_is_waited_for_beyond_the_runs_time() -> None:
 
 @pytest.mark.parametrize("kind", sorted(ERROR_TYPES))
 def test_what_only_the_pm_can_mend_is_not_waited_for(kind: str) -> None:
-    """Within the run not at all, and then by the hour; a budget says itself when it is there again."""
-    passes = kind in PASSING
-    assert (next_wait(0, 0.0, ModelFailure(kind, ""), FOREVER) is None) is not passes
-    assert next_run_seconds(kind, None, 600.0) == (0.0 if passes else 3600.0)
-    assert next_run_seconds(kind, 60.0, 600.0) == (0.0 if passes else 60.0)
-    assert next_run_seconds(kind, 80_000.0, 600.0) == (0.0 if passes else 3600.0)
+    assert (next_wait(0, 0.0, ModelFailure(kind, ""), FOREVER) is None) is (kind not in PASSING)

@@ -306,20 +306,6 @@ def test_a_conversation_that_the_provider_calls_wrong_is_begun_anew_at_last(cell
     assert [len(request.messages) for request in asked] == [5, 5, 5, 3]
 
 
-def test_a_model_that_fails_is_not_yet_worth_a_report(cell: Cell) -> None:
-    """That is the work loop's to decide; the directive stays open."""
-    cell.tell("do it")
-
-    def fail(request: Request) -> Completion:
-        raise ModelFailure("unavailable", "no answer")
-
-    outcome, _ = work(cell, model=fail)
-
-    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
-    assert cell.reports() == []
-    assert cell.open() == ["do it"]
-
-
 def test_handing_over_leaves_the_directive_to_the_next_version(cell: Cell) -> None:
     """The signal is there; no report, no tick."""
     cell.tell("improve yourself")

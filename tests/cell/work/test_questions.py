@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
 from infra.cell.state import Explored
 from infra.cell.wakes import Wakes
-from infra.cell.work.questions import DAY_SECONDS, Questions, with_time
+from infra.cell.work.questions import DAY_SECONDS, Questions
 from infra.cell.work.tasks import Tasks
 from infra.shared.conversation import Completion, Request
-from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS, PUT_BACK
-from infra.shared.mind.questions import open_questions
+from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
 from tests.cell.cell import Cell, read, write
 from tests.cell.doors import Refusal
 from tests.cell.life.days import one_day
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.minds import PmMind, block
-from tests.shared.rows import each_row
 from tests.shared.web_traces import EVIL, WebTrace
 
 QUESTIONS = "# Open questions\n\n- Q-0001: How large is it?\n  In lines.\n- Q-0002: And why?\n\nMore.\n"
@@ -72,7 +69,7 @@ def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     one_day(cell, lambda: mind.add(block("TASK-001", "Work.")), exploration_usd=1.0)
 
     assert cell.reported("done: Task TASK-001")
-    assert labels(cell) == ["exploration", "task"]
+    assert labels(cell) == ["exploration", "task"], "nor is another question tried that day"
     assert mind.read(OPEN_QUESTIONS) == QUESTIONS
     assert len(cell.reports()) == 1
     assert mind.read(INBOX) == "# Inbox\n"
@@ -105,7 +102,7 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     def may_explore(usd: float | None) -> bool:
         context = cell.context(exploration_usd=usd)
         tasks, seen = Tasks(context, Wakes("", context.log, context.interruption)), context.page.look()
-        assert [*tasks.open(seen)] == []
+        tasks.look()
         return bool([*Questions(context, tasks).open(seen)])
 
     assert may_explore(1.0)
@@ -114,34 +111,13 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     assert not may_explore(1.0)
     write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
     context = cell.context()
-    context.state.explores(context.now()[:10], Explored("Q-0009", "exploration", DAY_SECONDS))
+    context.state.explores(context.now()[:10], Explored("Q-0009", DAY_SECONDS))
     assert not may_explore(1.0)
 
 
 @pytest.mark.heavy
-def test_a_share_that_is_used_up_defers_its_own_questions_alone(cell: Cell) -> None:
-    """The others go on in their order; what was tried is not tried again that day, nor by the next runner."""
-    asked = "- Q-0001 (web): Who?\n- Q-0002 (web): Where?\n- Q-0003: How?\n- Q-0004 (tools): With what?\n"
-    mind = PmMind(cell, {OPEN_QUESTIONS: asked})
-
-    def door(request: Request) -> object:
-        spent = request.label == "exploration/web"
-        return Refusal("exploration_exhausted", "limit … (exploration.web)") if spent else says("So.")
-
-    cell.model.at_last = door  # type: ignore[assignment]
-    one_day(cell, exploration_usd=1.0)
-
-    assert labels(cell) == ["exploration/web", "exploration", "exploration/tools"]
-    assert [each.id for each in open_questions(mind.read(OPEN_QUESTIONS))] == ["Q-0001", "Q-0002"]
-    one_day(cell, exploration_usd=1.0)
-    again = [request for request in cell.model.requests[3:] if "Q-0001" in str(request.messages)]
-    assert again == []
-
-
-@pytest.mark.heavy
 def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
-    """The run asks nothing anew: what it wrote of that is the PM's to see. The next one did not read the web, though
-    the agent is tainted still."""
+    """What the run asks anew is not kept. The next one did not read the web, though the agent is tainted still."""
     asked = "- Q-0001 (web): Who?\n- Q-0002: How?\n"
     os.makedirs(cell.places.var, exist_ok=True)
     mind, trace = PmMind(cell, {OPEN_QUESTIONS: asked}), WebTrace(cell.places)
@@ -155,30 +131,8 @@ def test_an_answer_from_the_web_says_so(cell: Cell) -> None:
     assert f"read from the web: {EVIL}): Evil says so." in mind.read(OPEN_QUESTIONS)
 
     assert "Q-0003" not in mind.read(OPEN_QUESTIONS)
-    held = Path(cell.places.mind, PUT_BACK).glob(f"*/{OPEN_QUESTIONS}")
-    assert ["Q-0003" in path.read_text() for path in held] == [True]
     assert "): So." in mind.read(OPEN_QUESTIONS)
     assert mind.read(OPEN_QUESTIONS).count("read from the web") == 1
-
-
-WEB, TOOLS, PLAIN = "- Q-1 (web): a\n", "- Q-2 (tools): b\n", "- Q-3: c\n"
-
-
-@each_row(
-    "explored, found",
-    [
-        ([], "Q-1 Q-2 Q-3"),
-        ([("Q-1", "exploration/web", 0.0)], "Q-2 Q-3"),
-        ([("Q-9", "exploration/web", 50.0)], "Q-2 Q-3"),
-        ([("Q-9", "exploration/web", 49.0)], "Q-1 Q-2 Q-3"),
-        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration/tools", 25.0)], "Q-3"),
-        ([("Q-9", "exploration/web", 50.0), ("Q-8", "exploration", 50.0)], ""),
-    ],
-)
-def test_for_which_questions_there_is_time(explored: list[tuple[str, str, float]], found: str) -> None:
-    """Of the 100 s half are for the web, a quarter for tools."""
-    asked, before = open_questions(WEB + TOOLS + PLAIN), [Explored(*each) for each in explored]
-    assert " ".join(each.id for each in with_time(asked, before, day_seconds=100.0)) == found
 
 
 def _events(cell: Cell) -> str:
