@@ -9,6 +9,7 @@ import pytest
 from infra.cell.mind import notes as left_notes
 from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
+from infra.shared.paths import CHECKOUT_VARIABLE
 from tests.cell.cell import Cell
 from tests.cell.life.days import one_day
 from tests.cell.loop.replies import bash, calls, says
@@ -24,9 +25,10 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     cell.tell("Find the port.")
     left = left_notes.LEFT
     left_notes.leave(cell.places.mind, "note", {"subject": "spy", "statement": "it is left over"})
-    note = f"minifram-mind note --root {cell.places.mind} port"
+    note = f"{CHECKOUT_VARIABLE}={cell.checkout} minifram-mind note port"
     checked = f"{note} 'the port is 8080' --check 'grep -q 8080 {cell.checkout}/port'"
-    script = f"echo 8080 >port; {checked}; {note} 'the port is odd'; echo x >{cell.places.mind}/{left}/0"
+    script = f"echo 8080 >port; mkdir -p {cell.places.mind}/memory; {checked}; {note} 'the port is odd'"
+    script += f"; echo x >{cell.places.mind}/{left}/0"
     cell.model.replies += [calls(bash(script)), says("Done.")]
     one_day(cell)
     events = [each.event for each in logged(cell.places.events)]
