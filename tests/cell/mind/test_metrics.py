@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from infra.cell.mind.history import Promoted
-from infra.cell.mind.metrics import FILE, MAX_SERIES, METRICS, _shown, write_metrics
+from infra.cell.mind.metrics import FILE, MAX_SERIES, Metric, _shown, write_metrics
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment
 from infra.shared.mind.event import name_of
@@ -80,6 +80,5 @@ def test_a_mind_without_events_has_all_its_figures(mind: OneMind) -> None:
 
 @given(any_text())
 def test_no_text_breaks_a_line(text: str) -> None:
-    metric = next(each for each in METRICS if each.label)
-    values = {f"{text}{number}": 1.0 for number in range(MAX_SERIES + 9)}
-    assert len(read(_shown(metric, values))[metric.name]) <= MAX_SERIES
+    metric = Metric("agent_runs_total", "", {f"{text}{number}": 1.0 for number in range(MAX_SERIES + 9)}, "end")
+    assert len(read(_shown(metric))[metric.name]) <= MAX_SERIES
