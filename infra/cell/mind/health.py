@@ -47,17 +47,14 @@ def problems_with_sandbox(facts: SandboxFacts, expects_container: bool, mind: st
         "the mind cannot be written": not facts.mind_writable,
         f"{facts.free_bytes >> 20} MiB free, expected {LEAST_FREE >> 20}": facts.free_bytes < LEAST_FREE,
     }
-    wrong |= (
-        {}
-        if not expects_container
-        else {
-            "it does not run in the container": not facts.contained,
-            f"{who}, expected another uid and none": facts.uid == 0 or facts.capabilities != 0,
-            "the root file system can be written": facts.root_writable,
-            "the repository can be written": facts.remote_writable,
-            f"/agent leads to {facts.link}, expected {mind}": facts.link not in ("", mind),
-        }
-    )
+    in_container = {
+        "it does not run in the container": not facts.contained,
+        f"{who}, expected another uid and none": facts.uid == 0 or facts.capabilities != 0,
+        "the root file system can be written": facts.root_writable,
+        "the repository can be written": facts.remote_writable,
+        f"/agent leads to {facts.link}, expected {mind}": facts.link not in ("", mind),
+    }
+    wrong |= in_container if expects_container else {}
     return [words for words, is_so in wrong.items() if is_so]
 
 

@@ -83,22 +83,18 @@ class MindRun:
 
         clone.prepare(self._context)
 
-    @property
-    def _is_there(self) -> bool:
-        """An agent without a mind may have whatever else of its name."""
-        return os.path.isdir(self._context.places.mind)
-
     def reads(self, words: str) -> tuple[Reads, Reads]:
         """What is placed before a new run as results of reads, for work that these words describe: what is the same
         before most runs, and the rest."""
-        nothing: tuple[Reads, Reads] = ((), ())  # a run without its memory is better than none
+        if not os.path.isdir(self._context.places.mind):
+            return (), ()
         place = functools.partial(opening, self._context, words, self._citations)
-        return (self._guarded("mind.not_placed", place) if self._is_there else None) or nothing
+        return self._guarded("mind.not_placed", place) or ((), ())  # a run without its memory is better than none
 
     def begin(self, words: str, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
         """The run has its name. `words`: the PM's own that it is about; `ids`: of its directives and tasks; `label`:
         what it is for."""
-        if not self._is_there:
+        if not os.path.isdir(self._context.places.mind):
             return
         if not resumed:
             mind = Below(self._context.places.mind)
@@ -108,11 +104,13 @@ class MindRun:
 
     def tools(self) -> tuple[Tool, ...]:
         """Beside the seed tools."""
-        context = self._context
-        if not self._is_there:
+        places = self._context.places
+        if not os.path.isdir(places.mind):
             return ()
-        noting = note_tool(context.places.main_checkout, context.interruption, lambda quote: context.said_by()(quote))
-        return noting, recall_tool(context.places.mind, self._citations.found)
+        noting = note_tool(
+            places.main_checkout, self._context.interruption, lambda quote: self._context.said_by()(quote)
+        )
+        return noting, recall_tool(places.mind, self._citations.found)
 
     def preflight(self) -> str:
         """Why the agent must not become another version of itself now; empty when it may."""

@@ -177,10 +177,8 @@ class Recorder:
 
     def _state(self, status: str, words: str, **details: Any) -> None:
         """The run is in another state."""
-        said = Outcomes(observations=redacted_and_cut(words, SAID_CHARS))
-        self._put(
-            MindEvent("task_update", outcomes=said), status, {"directives": list(self.ids[:MOST_LISTED])} | details
-        )
+        made = MindEvent("task_update", outcomes=Outcomes(observations=redacted_and_cut(words, SAID_CHARS)))
+        self._put(made, status, {"directives": list(self.ids[:MOST_LISTED])} | details)
 
     def _put(self, made: MindEvent, status: str, details: dict[str, Any], tool: str = "") -> None:
         used, task = self._last.usage, self.ids[0] if self.ids else None
@@ -237,17 +235,15 @@ def _executed(call: ToolCall, result: ToolResult, duration_ms: int, checkout: st
 def _changed(call: ToolCall, result: ToolResult, checkout: str) -> tuple[ModifiedFile, ...]:
     if call.name not in CHANGES or not result.ok:
         return ()
-    paths = [os.path.normpath(os.path.join(checkout, path)) for path in result.artifacts[:MOST_LISTED]]
-    return tuple(ModifiedFile(_short(path), _hash_after(path)) for path in paths)
-
-
-def _hash_after(path: str) -> str:
-    """Of the file as it is now."""
-    try:
-        with open(path, "rb") as file:
-            return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-    except OSError:
-        return "deleted"
+    found = list[ModifiedFile]()
+    for path in (os.path.normpath(os.path.join(checkout, each)) for each in result.artifacts[:MOST_LISTED]):
+        try:
+            with open(path, "rb") as file:
+                after = f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
+        except OSError:
+            after = "deleted"
+        found.append(ModifiedFile(_short(path), after))
+    return tuple(found)
 
 
 def _observed(call: ToolCall, result: ToolResult) -> str:
