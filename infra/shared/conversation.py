@@ -15,12 +15,8 @@ import msgspec
 from infra.shared.door import DoorRequest
 
 TASK, MAINTENANCE, EXPLORATION, JOB = "task", "maintenance", "exploration", "job"
-EXPLORATION_PARTS = ("web", "tools", "skills")
-LABELS = (TASK, MAINTENANCE, JOB, EXPLORATION, *(f"{EXPLORATION}/{part}" for part in EXPLORATION_PARTS))
+LABELS = (TASK, MAINTENANCE, JOB, EXPLORATION)
 """What a model call is for, by the runner's word. Money is counted by them; directives and tasks are both `task`."""
-
-SHARES = {f"{EXPLORATION}/web": 0.5, f"{EXPLORATION}/tools": 0.25, f"{EXPLORATION}/skills": 0.5}
-"""Of what may be explored in a day: no kind takes all of it."""
 FIRST_MESSAGE = "Continue."
 """The first user message of every conversation."""
 OPENING_PREFIX = "opening-"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
-from infra.cell.cell import TENDING_SECONDS, Cell
+from infra.cell.cell import Cell
 from infra.cell.loop.ways import News
 from infra.cell.page import PageSeen
 from infra.cell.run.approvals import Approvals
@@ -18,22 +17,20 @@ MARKS = (0.80, 0.90, 0.95, 0.99)
 
 
 class RunNews:
-    """The news of one run, and whether it had better end."""
+    """The news of one run."""
 
     def __init__(
         self,
         cell: Cell,
-        wakes: Wakes | None,
+        wakes: Wakes,
         seen: PageSeen,
         work: Work,
         source: WorkSource,
         approvals: Approvals,
         is_resumed: bool = False,
-        wall_seconds: Callable[[], float] = time.time,
     ) -> None:
         """A run that is resumed is told after its first step what is open beside its own work."""
         self._cell, self._wakes, self._source, self._approvals = cell, wakes, source, approvals
-        self._wall_seconds = wall_seconds
         self.work = work
         """As it is now."""
         self._known = {*work.ticks} if is_resumed else {each.id for each in seen.open}
@@ -50,38 +47,17 @@ class RunNews:
         self._spent = share
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long; true as soon as main has other code or lacks the run's directive, so that the run had better
-        end. Raises Interrupted."""
-        if self._wakes is None:
-            with self._cell.interruption:
-                self._cell.pause(seconds)
-            return False
-        ends = time.monotonic() + seconds
-        while self._wakes.sleep(
-            self._wall_seconds() + ends - time.monotonic()
-        ):  # the clock of the wall may be set meanwhile
-            self._to_look = True
-            self._cell.heartbeat.beat("looking", TENDING_SECONDS)
-            if self._is_overtaken():
-                return True
+        """Wait so long; true when main has moved: the run ends then, and goes on from its record if its work still
+        stands. Raises Interrupted."""
+        moved = self._wakes.sleep(time.time() + seconds)
         self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
-        return False
-
-    def _is_overtaken(self) -> bool:
-        try:
-            seen = self._cell.page.look()
-            return self._cell.is_outdated(seen.commit) or not {*self.work.ticks} <= {each.id for each in seen.open}
-        except GitError as error:
-            self._cell.log.warning("page.not_read", error=str(error))
-            return False
+        return moved
 
     def words(self) -> News:
         """What is new since this was asked last."""
         return News(pm=self._of_the_pm(), runtime=self._of_money())
 
     def _of_the_pm(self) -> str:
-        if self._wakes is None:
-            return ""
         self._to_look = self._wakes.moved() or self._to_look
         if not self._to_look:
             return ""

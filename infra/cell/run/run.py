@@ -41,7 +41,7 @@ from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
 from infra.shared.boot import TOOLS
 from infra.shared.clock import began
-from infra.shared.conversation import TASK, Completion, Request, Text
+from infra.shared.conversation import EXPLORATION, Completion, Request, Text
 from infra.shared.repository.git import GitError
 from infra.shared.requests import TaintedBy
 from infra.shared.text import first_line
@@ -50,7 +50,7 @@ MOST_NAMED = 20
 
 
 def work_on(
-    cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes | None, is_first: bool = True
+    cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes, is_first: bool = True
 ) -> RunResult:
     """Work until the model ends its turn or a bound is met, and report. `is_first`: of this runner. Raises GitError,
     OSError before the first model call only."""
@@ -110,7 +110,7 @@ def work_on(
         cell.page.send()  # behind the mind: then the keep sees there that the task is done
     end = Ended(result.reason.value, result.steps, failure or "")
     start.record.append(end)  # behind all that: a run that has no end is resumed, and at worst its report comes again
-    is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label == TASK
+    is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
     cell.state.waits_for(work.id, wait)
     cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
     return result

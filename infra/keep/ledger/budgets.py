@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from infra.keep.ledger.lines import Line, Opened, lines_of_day
 from infra.keep.ledger.prices import NANO, nano_dollars
-from infra.shared.conversation import EXPLORATION, SHARES
+from infra.shared.conversation import EXPLORATION
 from infra.shared.safe_files import opened_file
 
 
@@ -63,17 +63,13 @@ class Limit(NamedTuple):
 
 
 def limits_of(daily_nano_usd: int, exploration_usd: float | None) -> tuple[Limit, ...]:
-    """The day; exploration; and its parts, which have a share each. `exploration_usd` None: nothing may be explored."""
+    """The day, and exploration. `exploration_usd` None: nothing may be explored."""
     kind = "exploration_exhausted"
     whole = -1 if exploration_usd is None else nano_dollars(exploration_usd)
     words = "exploration.usd, which is not set," if exploration_usd is None else "exploration.usd"
     return (
         Limit(daily_nano_usd, lambda label: True, "budget_exhausted", "the daily budget, budget.daily_usd"),
-        Limit(whole, lambda label: label.partition("/")[0] == EXPLORATION, kind, words),
-        *(
-            Limit(round(whole * share), part.__eq__, kind, f"{share:.0%} of {words} for {part}")
-            for part, share in SHARES.items()
-        ),
+        Limit(whole, EXPLORATION.__eq__, kind, words),
     )
 
 

@@ -1,5 +1,5 @@
-"""`reflection/open_questions.md`: what the agent would like to know, as a list: `- Q-0001: How …?`. One that needs more
-than the cell has says what: `- Q-0002 (web): …`, `(tools)` or `(skills)`. An answer stands below its question. Pure."""
+"""`reflection/open_questions.md`: what the agent would like to know, as a list: `- Q-0001: How …?`. An
+answer stands below its question. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from infra.shared.conversation import EXPLORATION, EXPLORATION_PARTS
 from infra.shared.text import cut, one_line, plain
 
 ANSWER_CHARS = 2000
 _ITEM = re.compile(
     r"^[-*] (?:\[(?P<box>[ xX])\] )?(?P<id>Q-[0-9]{1,9})"
-    rf"(?:[ \t]*\((?P<part>{'|'.join(EXPLORATION_PARTS)})\))?[:.]?[ \t]+(?P<text>\S.*(?:\n+[ \t].*)*)",
+    r"[:.]?[ \t]+(?P<text>\S.*(?:\n+[ \t].*)*)",
     re.MULTILINE,
 )
 """With what is indented below it."""
@@ -24,13 +23,6 @@ class OpenQuestion(NamedTuple):
     id: str
     text: str
     """In one line."""
-    part: str = ""
-    """What it needs: one of EXPLORATION_PARTS; empty for nothing more."""
-
-    @property
-    def label(self) -> str:
-        """Of the requests of a run on it."""
-        return f"{EXPLORATION}/{self.part}" if self.part else EXPLORATION
 
 
 def open_questions(text: str) -> list[OpenQuestion]:
@@ -51,7 +43,7 @@ def new_question(before: str, after: str) -> str:
 def _unanswered(items: Iterable[re.Match[str]]) -> Iterator[OpenQuestion]:
     for item in items:
         if item["box"] not in ("x", "X") and not _ANSWER.search(item["text"]):
-            yield OpenQuestion(item["id"], one_line(item["text"]), item["part"] or "")
+            yield OpenQuestion(item["id"], one_line(item["text"]))
 
 
 def with_answer(text: str, id: str, answer: str, day: str, run: str, origins: Sequence[str] = ()) -> str:

@@ -77,10 +77,26 @@ def one_day(cell: Cell, *pushes: Callable[[], object], **boot: Any) -> Context:
     return context
 
 
+class Still(Wakes):
+    """Nothing moves, and no wait takes its time."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__("", context.log, context.interruption)
+        self.waited = list[float]()
+
+    def sleep(self, until: float, wall_seconds: Callable[[], float] = time.time) -> bool:
+        self.waited.append(round(until - wall_seconds()))
+        return False
+
+    def moved(self) -> bool:
+        return False
+
+
 def one_run(context: Context, wakes: Wakes | None = None) -> RunResult:
     """On the first open directive, whether it waits or not."""
+    wakes = wakes or Still(context)
     seen = context.page.look()
-    tasks = Tasks(context, Wakes("", context.log, context.interruption))
+    tasks = Tasks(context, wakes)
     tasks.look()
     source = Directives(tasks)
     return work_on(context, seen, next(source.open(seen)), source, wakes)

@@ -97,7 +97,7 @@ def test_what_is_no_use_is_not_counted() -> None:
     """One run counts once; a run that failed, explores, goes on or was cut short does not; nor one of another
     version, nor one before this content was tried."""
     log = Log().used("before").tried().used("r1").used("r1").used("r2", "max_steps").used("r3", "interrupted")
-    log.used("r4", label="exploration/skills").used("r5", skill="candidates/csv-sum@0.0.9").used("r6", skill="x")
+    log.used("r4", label="exploration").used("r5", skill="candidates/csv-sum@0.0.9").used("r6", skill="x")
     log.add("skill_execution", "r7", REFERENCE)
     assert list(lacks(log, hash="sha256:0b")) == [*TRIALS, "uses"], "a change of the folder starts anew"
     assert lacks(log)["uses"].startswith("1 of 3 runs")

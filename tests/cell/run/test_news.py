@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import Any
-
-from infra.cell.cell import TENDING_SECONDS
 from infra.cell.cell import Cell as Context
-from infra.cell.interruption import Interruption
 from infra.cell.run.approvals import Approvals
 from infra.cell.run.news import RunNews
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import Directives
 from infra.cell.work.tasks import Tasks
-from infra.shared.heart import Heart
 from tests.cell.cell import Cell
 from tests.cell.life.days import Days
 
 
-def news(context: Context, wakes: Wakes, **other: Any) -> RunNews:
+def news(context: Context, wakes: Wakes) -> RunNews:
     """Of a run on the first directive."""
     seen = context.page.look()
     wakes.seen(seen.commit)
     source = Directives(Tasks(context, wakes))
     work = next(source.open(seen))
-    return RunNews(context, wakes, seen, work, source, Approvals(context, work.id, seen), **other)
+    return RunNews(context, wakes, seen, work, source, Approvals(context, work.id, seen))
 
 
 def test_what_the_pm_adds_and_takes_back_meanwhile_is_told_once(cell: Cell) -> None:
@@ -46,33 +39,6 @@ def test_what_the_pm_adds_and_takes_back_meanwhile_is_told_once(cell: Cell) -> N
     assert "taken back" in told.words()
     assert (told.words(), told.work.ticks) == ("", ())
     wakes.close()
-
-
-def test_a_clock_that_is_set_back_makes_no_wait_longer(cell: Cell) -> None:
-    """Not even when main moves after that; and looking at it is promised its time."""
-    cell.tell("do it")
-    left, promised = list[float](), list[tuple[str, float]]()
-    set_back = 0.0
-
-    def clock() -> float:
-        return time.time() - set_back
-
-    class Woken(Wakes):
-        def sleep(self, until: float, wall_seconds: Callable[[], float] = clock) -> bool:
-            nonlocal set_back
-            left.append(until - clock())
-            set_back = 3600.0
-            return len(left) == 1
-
-    class Heard(Heart):
-        def beat(self, doing: str, seconds: float) -> None:
-            promised.append((doing, seconds))
-
-    context = cell.context()._replace(heartbeat=Heard())
-    wakes = Woken(cell.places.git_socket, context.log, Interruption())
-    assert not news(context, wakes, wall_seconds=clock).wait(5.0)
-    assert [round(each) for each in left] == [5, 5]
-    assert promised == [("looking", TENDING_SECONDS)]
 
 
 def test_each_mark_of_the_budget_is_told_once(cell: Cell) -> None:

@@ -35,7 +35,7 @@ from infra.shared.conversation import (
     Usage,
 )
 from tests.cell.cell import FILES, Cell, limits, read, write
-from tests.cell.life.days import one_run
+from tests.cell.life.days import Still, one_run
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
 
 SAVE = "git commit -qam 'a change' && git push -q origin main"
@@ -222,7 +222,6 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
     """The call is made again, at once and then as the provider asks; it costs no step, nothing is done twice, and the
     record says so."""
     cell.tell("do it")
-    waits: list[float] = []
 
     def busy(request: Request) -> Completion:
         raise ModelFailure("rate_limited", "too many requests", 5.0)
@@ -231,11 +230,11 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
         raise ModelFailure("provider_error", "the stream ended before message_stop")
 
     canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, calls(bash("cat did")), says("Done.")])
-    context = cell.context(canned, limits=limits(run_steps=3))._replace(pause=waits.append)
-    outcome = one_run(context)
+    context = cell.context(canned, limits=limits(run_steps=3))
+    outcome = one_run(context, still := Still(context))
 
     assert (outcome.reason, outcome.steps) == (StopReason.COMPLETED, 3)
-    assert waits == [0.0, 1.0, 5.0]
+    assert still.waited == [0, 1, 5]
     assert [request.messages for request in canned.requests[1:4]] == [canned.requests[4].messages] * 3
     assert results(canned.requests[-1])[0].content == "once\n[exit status 0]"
     [name] = os.listdir(f"{cell.checkout}/logs/transcripts")

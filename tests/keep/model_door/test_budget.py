@@ -332,31 +332,26 @@ async def refused(accounts: Accounts, label: str, tokens: int = 100) -> CallFail
 
 @pytest.mark.attack("S62")
 def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) -> None:
-    """A part has its share of the money. A new door knows what was used, a new day begins anew."""
+    """A new door knows what was used, a new day begins anew."""
     clock, path = Clock(NOON), tmp_path / "ledger.jsonl"
 
     async def live() -> None:
-        accounts = accounts_of(path, 1.0, clock)
-        await call(accounts, "exploration/web", 500)
-        failure = await refused(accounts, "exploration/web", 1)
-        assert (failure.type, failure.retry_after_seconds) == ("exploration_exhausted", 43200)
-        assert "50% of exploration.usd for exploration/web" in failure.message
-        await call(accounts, "exploration", 100)
-        assert "exploration.usd" in (await refused(accounts, "exploration/skills", 401)).message
+        await call(accounts_of(path, 1.0, clock), "exploration", 600)
         restarted = accounts_of(path, 1.0, clock)
-        assert "25%" in (await refused(restarted, "exploration/tools", 251)).message
-        await call(restarted, "exploration/tools", 250)
+        failure = await refused(restarted, "exploration", 401)
+        assert (failure.type, failure.retry_after_seconds) == ("exploration_exhausted", 43200)
+        assert "exploration.usd" in failure.message
         await call(restarted, "task", 9999)
         await call(restarted, "maintenance", 9999)
         used = by_label(Ledger(str(path)).day("2026-01-31"))
-        assert (used["exploration/web"].tokens, used["exploration/web"].calls) == (500, 1)
+        assert (used["exploration"].tokens, used["exploration"].calls) == (600, 1)
         assert used["task"].calls == used["maintenance"].calls == 1
         clock.now += 86400
         await call(restarted, "exploration", 1000)
 
     asyncio.run(live())
     lines = path.read_bytes().splitlines()
-    assert json.loads(lines[0])["label"] == "exploration/web"
+    assert json.loads(lines[0])["label"] == "exploration"
 
 
 def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
@@ -370,7 +365,7 @@ def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
     assert passed(limits_of(0, None), {}, "maintenance", 0, "2026-01-31") is None
 
 
-@pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/other"])
+@pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/web"])
 def test_a_label_that_is_none_of_ours_is_no_request(label: str) -> None:
     """It would have no limit of exploration."""
     with pytest.raises(ValueError, match="label"):

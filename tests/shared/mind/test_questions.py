@@ -24,13 +24,11 @@ LIST = """# Open questions
 
 
 def test_questions_without_an_answer_are_open() -> None:
-    """By their id, of which the first counts; what is indented belongs to one. The word behind its number is its label;
-    any other is part of what it asks."""
-    assert [(each.id, each.text, each.label) for each in open_questions(LIST)] == [
-        ("Q-0001", "How?", "exploration"),
-        ("Q-0003", "What of it?", "exploration"),
-        ("Q-0005", "(WEB): How?", "exploration/tools"),
-        ("Q-0006", "How (web)?", "exploration/skills"),
+    """By their id, of which the first counts; what is indented belongs to one."""
+    assert [(each.id, each.text) for each in open_questions(LIST)] == [
+        ("Q-0001", "How?"),
+        ("Q-0003", "What of it?"),
+        ("Q-0006", "(skills). How (web)?"),
     ]
 
 
@@ -43,7 +41,7 @@ def test_questions_without_an_answer_are_open() -> None:
         ("- Q-1: How?\n- Q-1: Where?\n", "- Q-1: How?\n  - Answer (d, run r): So.\n- Q-1: Where?\n", ""),
     ],
 )
-def test_a_question_is_new_by_its_words_and_its_label(before: str, after: str, new: str) -> None:
+def test_a_question_is_new_by_its_words(before: str, after: str, new: str) -> None:
     assert new_question(before, after) == new
 
 
