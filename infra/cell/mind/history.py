@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from infra.cell.run_states import StopReason
-from infra.shared.mind.event import Count, EventLine, MindEvent, event_files, logged_on
+from infra.shared.mind.event import Count, EventLine, Execution, MindEvent, event_files, logged_on
 from infra.shared.safe_files import Below
 
 FAILED: Final = frozenset(
@@ -112,8 +112,7 @@ class Run:
     loaded: dict[str, int] = field(default_factory=dict)
     cited: tuple[str, ...] = ()
     completed: tuple[str, ...] = ()
-    commands: list[tuple[str, MindEvent]] = field(default_factory=list)
-    """Events with commands, with their places."""
+    commands: list[Execution] = field(default_factory=list)
     skills: set[str] = field(default_factory=set)
     """That it used."""
 
@@ -211,7 +210,7 @@ class History:
         elif event.metadata.tool == "note" and event.event_type == "note":
             self.notes.append(NoteTold(event, place, bool(run.origins), frozenset(run.shown)))
         if event.execution.commands:
-            run.commands.append((place, event))
+            run.commands.append(event.execution)
         skill = event.context.triggering_skill or ""
         if "@" in skill and skill not in run.skills and not event.metadata.label.startswith("exploration"):
             run.skills.add(skill)

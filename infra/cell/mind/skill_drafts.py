@@ -61,9 +61,9 @@ def drafts(history: History, since: str, successes: int) -> dict[str, str]:
 def _commands(run: Run) -> list[str]:
     """That make something; none when one of them failed."""
     given = list[str]()
-    for _, event in run.commands:
-        codes = event.execution.exit_codes
-        for at, each in enumerate(event.execution.commands):
+    for done in run.commands:
+        codes = done.exit_codes
+        for at, each in enumerate(done.commands):
             command = one_line(each.args[1] if each.args[:1] == ("-c",) and len(each.args) > 1 else each.cmd)
             if at >= len(codes) or codes[at] != 0 or "`" in command or not 0 < len(command) <= MOST_COMMAND_CHARS:
                 return []
