@@ -54,8 +54,11 @@ rebuild_option = click.option("--rebuild", is_flag=True, help="podman: pull the 
 @command
 @rebuild_option
 @click.option("--foreground", is_flag=True, help="Stay until the agent ends, and end it on SIGTERM: for systemd.")
+@click.option("--serve", "serves", is_flag=True, help="Start the page beside it: 'minifram serve --link'.")
 @timeout_option(UP_SECONDS, "Seconds to wait for it.")
-def up(context: Context, say: Say, rebuild: bool, foreground: bool, timeout: float) -> Iterator[Shown]:
+def up(
+    context: Context, say: Say, rebuild: bool, foreground: bool, timeout: float, serves: bool = False
+) -> Iterator[Shown]:
     """Start an agent and wait until it works. Exits with 8 when only safe mode works.
 
     The watcher continues to run after this command exits. With $ANTHROPIC_API_KEY set the agent runs on Claude,
@@ -73,6 +76,10 @@ def up(context: Context, say: Say, rebuild: bool, foreground: bool, timeout: flo
     ready = make_ready(context, rebuild, say)
     started = _start(context, ready, timeout, say)
     start_beside(context, ready.settings, say)
+    if serves:
+        from host.serve.command import serve_beside
+
+        serve_beside(context)
     yield Shown(_value(ready, started), _lines(ready, started), code=_code(started))
     if foreground:
         yield _stay(context, home, asked, say)

@@ -6,6 +6,7 @@ import ipaddress
 import os
 import socket
 import stat
+import subprocess
 from urllib.parse import urlsplit
 
 import click
@@ -21,7 +22,9 @@ from host.serve.agents import Agents
 from host.serve.app import application
 from host.serve.bridge import Bridges
 from host.serve.jobs import Jobs, Store
+from infra.keep.programs import keep_command
 from infra.keep.settings.check import SettingsError, read_settings
+from infra.shared.files import lock_within
 
 LISTEN = "127.0.0.1:8300"
 
@@ -46,20 +49,25 @@ def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_to
     if link:
         address = f"http://{listen}{ENTER}?token={token.read()}"
         return Shown({"link": address}, address)
-    agents = Agents(context)
-    listener = _unix_socket(path) if path else _loopback(listen)
-    at = f"unix:{path}" if path else "http://{}:{}".format(*listener.getsockname()[:2])
-    jobs = Jobs(Store(f"{state}/serve.db"), agents, Bridges())
-    jobs.begin()
-    page = application(agents, jobs, context.agent, version_of(context.root))
-    app = Access(page, token, lambda: names_of(agents), f"{state}/serve.audit.jsonl")
-    link_words = f"{'http://localhost' if path else at}{ENTER}?token={token.read()}"
-    say(f"serving {at}; Ctrl-C ends it. This link opens it:\n{link_words}")
-    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=3, lifespan="on")
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        jobs.end()
+    with open(f"{state}/serve.lock", "w", encoding="utf-8") as lock:
+        if not lock_within(lock.fileno(), 0):
+            raise conflict("another 'minifram serve' of yours runs; it serves all your agents")
+        agents = Agents(context)
+        listener = _unix_socket(path) if path else _loopback(listen)
+        at = f"unix:{path}" if path else "http://{}:{}".format(*listener.getsockname()[:2])
+        jobs = Jobs(Store(f"{state}/serve.db"), agents, Bridges())
+        jobs.begin()
+        page = application(agents, jobs, context.agent, version_of(context.root))
+        app = Access(page, token, lambda: names_of(agents), f"{state}/serve.audit.jsonl")
+        link_words = f"{'http://localhost' if path else at}{ENTER}?token={token.read()}"
+        say(f"serving {at}; Ctrl-C ends it. This link opens it:\n{link_words}")
+        config = uvicorn.Config(
+            app, log_level="warning", server_header=False, timeout_graceful_shutdown=3, lifespan="on"
+        )
+        try:
+            uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            jobs.end()
     return Shown({"at": at})
 
 
@@ -120,3 +128,19 @@ def _unix_socket(path: str) -> socket.socket:
     finally:
         os.umask(mask)
     return listener
+
+
+def serve_beside(context: Context) -> None:
+    """The server as a process of its own, at the usual address; where one serves already, that one goes on."""
+    log = f"{base_directory(context.environ, 'XDG_STATE_HOME', '.local/state')}/serve.log"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW  # it will hold the link
+    with open(os.open(log, flags, 0o600), "a", encoding="utf-8") as said:
+        subprocess.Popen(
+            keep_command("host", "serve"),
+            env={**context.environ, "PYTHONPATH": context.root},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )

@@ -141,3 +141,9 @@ def test_a_port_that_is_taken_is_named(desk: Desk) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"127.0.0.1:{port} cannot be listened on" in desk.run("serve", "--listen", f"127.0.0.1:{port}").err
+
+
+def test_one_server_serves_all_agents(served: Served) -> None:
+    """Two would begin each other's jobs again."""
+    ended = served.desk.run("serve", "--listen", "127.0.0.1:0")
+    assert (ended.code, "another 'minifram serve'" in ended.err) == (6, True)
