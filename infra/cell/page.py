@@ -23,7 +23,8 @@ from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
 from infra.shared.requests import MAX_TICKS, TEXT_CHARS, TITLE_CHARS, Done, Report
-from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.secret_shapes import redacted
+from infra.shared.text import cut
 
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"
 
@@ -123,11 +124,12 @@ def request_of(
     branch: str, commit: str, title: str, text: str, ticks: tuple[str, ...] = (), tasks: tuple[str, ...] = ()
 ) -> Report:
     """With an id of its own. What is longer than a request may be is cut."""
-    # A model may speak half a character, which UTF-8 cannot hold.
-    title, text = (words.encode(errors="replace").decode() for words in (title, text))
+    # A model may speak half a character, which UTF-8 cannot hold. A mark may be longer than what it stands for: what
+    # was redacted behind the cut could not be read back from the state.
+    title, text = (redacted(words.encode(errors="replace").decode()) for words in (title, text))
     if len(text) > TEXT_CHARS:
-        text = f"{redacted_and_cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
-    title = redacted_and_cut(title, TITLE_CHARS)
+        text = f"{cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
+    title = cut(title, TITLE_CHARS)
     return Report(secrets.token_hex(16), branch, commit, title, text, ticks[:MAX_TICKS], tasks[:MAX_TICKS])
 
 

@@ -186,6 +186,18 @@ def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
     assert kept(cell) == []
 
 
+def test_a_report_that_grows_by_its_marks_is_kept_for_the_next_runner(cell: Cell) -> None:
+    """A mark is longer than a short password: a text that is just short enough would be too long behind it."""
+    page = cell.context().page
+    cell.close_git_door()
+    assert not page.report("a title", "postgres://u:pw1@h/d\n" * 760)
+    assert "[secret]" in kept(cell)[0]["text"]
+
+    cell.open_git_door()
+    assert cell.context().page.send()
+    assert len(cell.reports()) == 1
+
+
 @pytest.mark.parametrize("content", ['{"at": "2026', "[]", '{"schema": 7}', "\0"])
 def test_a_state_that_cannot_be_read_is_set_aside(cell: Cell, content: str) -> None:
     """The runner works on without it, and it is kept."""
