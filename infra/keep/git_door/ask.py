@@ -1,7 +1,7 @@
 """The request `ask`: may this call be made?
 
 The question is recorded before anybody sees it, and its id is drawn here, so an answer under Directives stands for
-that one record and nothing else: not for another call, and not for the same call asked about at another time."""
+that one record and nothing else: not for another call, and not for the same call of another work or another time."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def ask(context: DoorContext, request: Ask, taint: Taint | None = None) -> Quest
         # A question whose answer was ticked or struck is over.
         _remove(context, [id for id in held if states[id][0] == "over"])
         waiting = [each for id, each in held.items() if states[id][0] != "over"]
-        question = next((each for each in waiting if each.is_about(request.tool, request.input)), None)
+        of_work = [each for each in waiting if each.work == request.work]
+        question = next((each for each in of_work if each.is_about(request.tool, request.input)), None)
         if question is None:
             if len(waiting) >= MOST_OPEN:
                 raise refused(f"{MOST_OPEN} calls wait for the PM's answer already, and no more are asked about")

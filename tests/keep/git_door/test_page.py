@@ -119,6 +119,15 @@ def test_an_answer_is_for_one_asking(desk: Desk) -> None:
     assert len(os.listdir(desk.questions)) == 1
 
 
+def test_an_answer_is_for_the_work_that_asked(desk: Desk) -> None:
+    """Other work that wants the same call asks by itself."""
+    now = desk.asks(command="x")
+    desk.says(f"approve {now.id}")
+    assert desk.asks(command="x").state == "approved"
+    other = ask(desk.world, Ask("bash", {"command": "x"}, "rule 1", "main", "ab" * 20, "TASK-001"))
+    assert (other.state, other.id == now.id) == ("waiting", False)
+
+
 @pytest.mark.attack("S50")
 def test_a_call_that_holds_the_hashes_of_others_approves_none_of_them(desk: Desk) -> None:
     """The attack: one call is ground until the id that an agent may have thought of is another's, and holds the whole
