@@ -26,7 +26,7 @@ AGAIN: Final[Mapping[StopReason, tuple[int | None, ...]]] = {
     StopReason.AWAITING_APPROVAL: (None,),
     StopReason.MODEL_UNAVAILABLE: (1,),
     StopReason.NOT_RECORDED: (1,),
-    StopReason.COMPLETED: (1,),  # what is done and stays open all the same is not begun again at once, without end
+    StopReason.COMPLETED: (1, 6, None),  # it stays open all the same: its report or its answer was not taken
 }
 """At which tick of the clock the next try begins, by the number of tries; None: behind the PM's word."""
 MODEL: Final = "the model"

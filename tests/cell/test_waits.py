@@ -21,7 +21,7 @@ AWAITING = Wait("awaiting_approval", 1, None, "d", run="r", asks=("q",))
         ),
         (StopReason.AWAITING_APPROVAL, 0, None),
         *((reason, 5, GRID + TICK) for reason in (StopReason.NOT_RECORDED, StopReason.MODEL_UNAVAILABLE)),
-        (StopReason.COMPLETED, 0, GRID + TICK),
+        *((StopReason.COMPLETED, *row) for row in ((0, GRID + TICK), (1, GRID + 6 * TICK), (2, None))),
     ],
 )
 def test_distances_grow_and_end(reason: StopReason, tries: int, until: float | None) -> None:
