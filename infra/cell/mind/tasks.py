@@ -20,7 +20,8 @@ from infra.shared.mind.sections import Problem
 from infra.shared.mind.tasks import Task, inbox_of, order, without_task
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
-from infra.shared.text import cut, one_line, plain
+from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.text import one_line, plain
 
 MOST_COMMANDS, COMMAND_CHARS = 40, 200
 MOST_ARTIFACTS = 50
@@ -98,7 +99,7 @@ def answer_text(answer: TaskAnswer) -> str:
     did += ["details: logs/events, run " + ", ".join(evidence.runs)] if evidence.runs else []
     decisions = "; ".join(said_in(words, "decision")) or "see the summary"
     sections = {
-        "Summary": _text(cut(words, SUMMARY_CHARS)) or "The run ended without a word.",
+        "Summary": _text(redacted_and_cut(words, SUMMARY_CHARS)) or "The run ended without a word.",
         "Approach": f"- Skills used: {', '.join(evidence.skills) or 'none'}\n- Key decisions: {decisions}",
         "Artifacts": _items([_line(path, 300) for path in evidence.artifacts[:MOST_ARTIFACTS]]),
         "Commands executed (high level)": _items(did),
@@ -138,7 +139,7 @@ def active_id(text: str) -> str:
 
 
 def _line(text: str, most: int) -> str:
-    return cut(plain(one_line(text)).replace("`", "'"), most)
+    return redacted_and_cut(plain(one_line(text)).replace("`", "'"), most)
 
 
 def _text(words: str) -> str:

@@ -24,6 +24,7 @@ from infra.shared.mind.layout import COMPLETED, INBOX
 from infra.shared.mind.tasks import MOST_BYTES, Task, inbox_of
 from infra.shared.repository.git import GitError, TooMuch
 from infra.shared.repository.tip import read_file
+from infra.shared.secret_shapes import redacted
 
 REPORT_CHARS = 2000
 MOST_PROBLEMS = 20
@@ -129,7 +130,7 @@ class Tasks(WorkSource):
         """Write the answer, when the run came to one. Raises OSError."""
         result, task = over.result, self._task(work)
         if task is None:
-            words = f"It is no longer in the inbox.\n\n{clip(result.text, REPORT_CHARS)}"
+            words = f"It is no longer in the inbox.\n\n{clip(redacted(result.text), REPORT_CHARS)}"
             return Report(f"cancelled: {work.subject}", words, work.ticks, (work.id,))
         is_over = result.reason is StopReason.COMPLETED and not over.wait.is_review
         if not is_over and not (over.wait.is_counted and over.wait.until is None):
@@ -148,7 +149,7 @@ class Tasks(WorkSource):
         self._cell.log.info("task.ended", task=work.id, status=status.name)
         where = f"{then}The answer: {answer.path} on the branch mind (`minifram task show {work.id}`)."
         done = () if status is TaskStatus.BLOCKED else (work.id,)
-        words = f"{clip(shown, REPORT_CHARS)}\n\n{where}"
+        words = f"{clip(redacted(shown), REPORT_CHARS)}\n\n{where}"
         return Report(f"{word}: {work.subject}", words, (*work.ticks, *over.answers), done)
 
     def _task(self, work: Work) -> Task | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import random
+import string
+
 from infra.cell.mind.tasks import (
+    SUMMARY_CHARS,
     TaskAnswer,
     TaskEvidence,
     TaskStatus,
@@ -12,6 +16,7 @@ from infra.cell.mind.tasks import (
     question_in,
     read_answer,
 )
+from infra.shared.secret_shapes import redacted
 from tests.shared.rows import each_row
 
 EVIDENCE = TaskEvidence(
@@ -47,6 +52,15 @@ def test_an_answer_has_all_parts_and_the_evidence_is_not_the_models() -> None:
     assert "- Skills used: learned/web@1.0.0\n- Key decisions: plain make\n" in text
     assert "## Follow-ups\n- delete the old one\n" in text
     assert "````markdown\n---\ntask_id: TASK-001" in text, "the fence is longer than those inside"
+
+
+def test_no_half_of_a_key_is_in_an_answer() -> None:
+    """What is too long is cut behind the mark."""
+    key = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
+    for before in (180, SUMMARY_CHARS - 20):
+        words = f"{'x ' * (before // 2)}{key} and more"
+        text = answer_text(ANSWER._replace(summary=words, evidence=TaskEvidence(commands=((words, 0),))))
+        assert key[:12] not in redacted(text), before
 
 
 def test_an_answer_is_read_back_and_a_cut_one_says_less() -> None:
