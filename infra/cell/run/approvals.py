@@ -10,7 +10,7 @@ from typing import Any
 from infra.cell.actions import AWAITING, DENIED
 from infra.cell.cell import Cell
 from infra.cell.doors import Refused
-from infra.cell.loop.record import Acted, Line, args_hash
+from infra.cell.loop.record import Acted, Acting, Line, args_hash
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.tools.tool import Verdict
@@ -44,9 +44,12 @@ class Approvals:
     def recall(self, lines: Iterable[Line]) -> None:
         """Learn from the record of this run which calls wait."""
         for line in lines:
+            if isinstance(line, Acting):  # whether it was made is unknown while it has no result: the model looks
+                begun = line.tool_name, line.args_hash
+                self._calls = {key: (to, of) for key, (to, of) in self._calls.items() if (to, args_hash(of)) != begun}
             if not isinstance(line, Acted):
                 continue
-            key = call_hash(line.tool_name, line.args)
+            key = call_hash(line.tool_name, {name: value for name, value in line.args.items() if value is not None})
             if (
                 self.makes_calls and line.status == AWAITING and args_hash(line.args) == line.args_hash
             ):  # no key was left out of it
@@ -67,7 +70,7 @@ class Approvals:
         return tuple(sorted(id for id, said in found if said and not {each.id for each in said} & {*of_others}))
 
     def awaits(self) -> bool:
-        """Whether a call of this run was asked about and neither made nor denied."""
+        """Whether a call of this run was asked about and not answered."""
         return bool(self._waiting)
 
     def ask(self, tool: str, given: Mapping[str, Any], why: str) -> Verdict:
@@ -115,11 +118,10 @@ class Approvals:
             if answer is None or answer in self._told:
                 continue
             self._told.add(answer)
+            self._waiting.pop(key)
             is_known = key in self._calls
             if is_known:
                 self._due.append(key)
-            elif not answer.approved:
-                self._waiting.pop(key)
             if answer.approved:
                 then = "it is made now, as it was asked" if is_known else "make it again, with the same words"
                 words.append(f"The PM approves call {id}: {then}.")

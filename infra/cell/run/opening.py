@@ -112,9 +112,8 @@ def open_run(
     if lines and before:
         name, acts, messages = lines[0].run_id, before.opened.acts, before.opened.request.messages
         if _CUT_SHORT not in before.words:  # in a long outage the same run is resumed many times
-            told = (_ANSWERED if answered else _RESUMED).format(
-                at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12]
-            )
+            words = _ANSWERED if before.end == StopReason.AWAITING_APPROVAL.value else _RESUMED
+            told = words.format(at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12])
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
         messages = _messages(cell, seen, work, toolbox, is_first, reads)
@@ -136,8 +135,9 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], an
         if any(line.run_id != name for line in lines):
             raise ValueError("it is that of another run")
         run = standing(lines)
-        machine = run.opened.machine if answered else machine_boot()  # its record has its end, and so all before it
-        why_not = why_not_resumed(run, open_directives, machine, cell.boot.acts, bool(answered))
+        waited = bool(answered) and run.end == StopReason.AWAITING_APPROVAL.value
+        machine = run.opened.machine if waited else machine_boot()  # its record has its end, and so all before it
+        why_not = why_not_resumed(run, open_directives, machine, cell.boot.acts, waited)
     except Exception as error:  # an agent may put anything there, and its next version must start
         cell.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
@@ -147,12 +147,12 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], an
 
 
 def why_not_resumed(
-    run: Standing, open_directives: Collection[str], machine: str, acts: str, is_answered: bool = False
+    run: Standing, open_directives: Collection[str], machine: str, acts: str, waited: bool = False
 ) -> str | None:
-    """None when it can be resumed; empty when the reason is not worth a log line."""
+    """None when it can be resumed; empty when the reason is not worth a log line. `waited`: for the PM's answer, which
+    is there."""
     opened = run.opened
-    is_over = run.end != StopReason.AWAITING_APPROVAL.value if is_answered else run.end not in RESUMED
-    if is_over or run.hands_over:
+    if (run.end not in RESUMED and not waited) or run.hands_over:
         return ""
     if opened.machine != machine:
         return "the machine was restarted, so the end of its record may be missing"

@@ -210,11 +210,10 @@ def _wait(
             return review_of(before)
     except GitError as error:
         cell.log.warning("page.not_read", error=str(error))
-    if result.reason is StopReason.MODEL_UNAVAILABLE:
-        return before
-    wait = after(before, result.reason, now, cell.boot.limits.work_seconds, has_spoken)
-    if result.reason is StopReason.AWAITING_APPROVAL:
-        return replace(wait, run=start.name, asks=asks)
+    is_away = result.reason is StopReason.MODEL_UNAVAILABLE
+    wait = before if is_away else after(before, result.reason, now, cell.boot.limits.work_seconds, has_spoken)
+    if asks:  # however it ended: no other work ticks their answers
+        wait = replace(wait, run=start.name, asks=asks)
     if result.reason is StopReason.HANDED_OVER:
         acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
         return replace(wait, branch=str(next(acts).args.get("branch", "")))

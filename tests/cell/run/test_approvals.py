@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from infra.cell.actions import AWAITING, ToolCall, ToolResult
+from infra.cell.interruption import Interrupted
+from infra.cell.loop.record import Acted, Acting, args_hash
 from infra.cell.run.approvals import Approvals
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Verdict
@@ -148,6 +151,19 @@ def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell)
     assert (made(cell), cell.open()) == (1, [])
 
 
+def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell) -> None:
+    """So that no other work ticks the answers."""
+
+    def ends(request: Request) -> Any:
+        raise Interrupted
+
+    cell.tell("make it")
+    context = cell.context(Canned([calls(bash(TOUCH)), ends]), policy=ASKS)
+    assert one_run(context).reason is StopReason.INTERRUPTED
+    [wait] = context.state.memory.waits.values()
+    assert wait.asks == tuple(asked_ids(cell))
+
+
 def test_an_answer_alone_is_no_work(cell: Cell) -> None:
     """No model is asked for it; with the next run it is ticked."""
 
@@ -198,9 +214,8 @@ def test_each_answer_is_told_once(cell: Cell) -> None:
 
     for other in asked_ids(cell):
         cell.tell(f"deny {other}: no")
-    assert it.news(cell.context().page.look()).count(": no") == 2
-    assert commands(it) == ["x", "y"]
-    assert it.awaits()
+    assert it.news(cell.context().page.look()).count(": no") == 1, "the first is answered"
+    assert commands(it) == ["y"]
     assert {ask(it, command).status for command in "xy"} == {"denied"}
     assert not it.awaits()
 
@@ -212,7 +227,7 @@ def commands(it: Approvals) -> list[str]:
 
 
 def test_to_a_model_without_tools_the_answer_is_words(cell: Cell) -> None:
-    """It makes the call itself."""
+    """It makes the call itself, or goes without: what is answered is waited for no longer."""
     it = approvals(cell)
     it.makes_calls = False
     ask(it)
@@ -223,7 +238,32 @@ def test_to_a_model_without_tools_the_answer_is_words(cell: Cell) -> None:
     said = it.news(cell.context().page.look())
     assert "make it again" in said
     assert f"The PM denies call {second}: no" in said
-    assert (it.makes(), it.asks) == (None, (first,))
+    assert (it.makes(), it.asks) == (None, ())
+
+
+def asked(it: Approvals, **given: Any) -> tuple[Acting, Acted]:
+    """As a run records a call that the PM is asked about."""
+    call = ToolCall("1", "bash", given)
+    result = ToolResult.err("awaiting_approval", "")._replace(status=AWAITING, policy_flags=ask(it).flags)
+    return Acting("1.1", "bash", args_hash(given)), Acted.of("1.1", call, result, 0.0)
+
+
+@pytest.mark.parametrize("given", [{"command": "x"}, {"command": "x", "timeout": None}])
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_run_that_goes_on_makes_the_answered_call_unless_it_was_begun(
+    cell: Cell, given: dict[str, Any], begun: bool
+) -> None:
+    """What a crash cut short is the model's to look at. Models say null for what they leave out."""
+    lines = asked(approvals(cell), **given)
+    [id] = asked_ids(cell)
+    cell.tell(f"approve {id}")
+    it = approvals(cell)
+    it.recall([*lines, lines[0]] if begun else lines)
+    assert it.asks == (id,)
+    it.news(cell.context().page.look())
+    assert (commands(it), it.awaits()) == ([] if begun else ["x"], False)
+    assert ask(it).allowed
+    assert not it.awaits()
 
 
 def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:

@@ -14,7 +14,18 @@ from msgspec.structs import replace
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import UNKNOWN
-from infra.cell.loop.record import Acted, Answered, Ended, Line, ModelFailed, Opened, Resumed, standing
+from infra.cell.loop.record import (
+    Acted,
+    Answered,
+    Ended,
+    Line,
+    ModelFailed,
+    Opened,
+    Resumed,
+    RunRecord,
+    machine_boot,
+    standing,
+)
 from infra.cell.run.opening import MOST_TIMES, cut_short, why_not_resumed
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
@@ -113,6 +124,22 @@ def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) ->
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")
     assert bool(found) is bool(why)
+
+
+@pytest.mark.parametrize(
+    ("end", "is_resumed"), [("awaiting_approval", True), ("interrupted", True), ("", True), ("completed", False)]
+)
+def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again(
+    cell: Cell, tmp_path: Path, end: str, is_resumed: bool
+) -> None:
+    """What it did since the answer is not begun anew."""
+    name = "2026-01-31T104212.345Z-0a1b2c3d"
+    context = cell.context()
+    record = RunRecord(str(tmp_path / f"{name}.jsonl"), name, context.log)
+    lines = (replace(OPENED, machine=machine_boot()), ANSWERED, Ended("awaiting_approval"), Resumed())
+    for line in (*lines, *((Ended(end),) if end else ())):
+        record.append(line)
+    assert bool(cut_short(context, str(tmp_path), ["d1"], name)) is is_resumed
 
 
 def test_a_run_that_called_tools_needs_a_model_that_has_some() -> None:
