@@ -21,7 +21,6 @@ from host.home import AgentPaths, Context
 from host.repository import GIT_SECONDS, main_commit, open_as_pm, open_repository, page_at
 from host.running import holder
 from host.screen import Say, Shown, harmless, one_line, plain
-from infra.cell.report_titles import is_about
 from infra.keep.repository.bare_tip import BareTip
 from infra.shared import branches, comms
 from infra.shared.exit_codes import Exit
@@ -115,7 +114,7 @@ def _wait(
 
     report, ended = None, Exit.OK
     for report in _new_reports(git, all_reports(git, directive.commit)):
-        if report and is_about(report.text, directive.id):
+        if report and _is_about(report.text, directive.id):
             ended = Exit.BUDGET if is_used_up() else Exit.TRY_AGAIN
         elif report:
             say(f"{one_line(report.time, 24)} {one_line(report.title, 120)}")
@@ -128,6 +127,12 @@ def _wait(
         if ended is not Exit.OK:
             break
     return report, ended if _is_open(git, directive) else Exit.OK
+
+
+def _is_about(report: str, id: str) -> bool:
+    """Whether the report ends a run on this directive."""
+    first = next((line for line in report.split("\n")[1:] if line.strip()), "")
+    return first.startswith(comms.ABOUT) and id in first.strip().removeprefix(comms.ABOUT).split(", ")
 
 
 def add_directive(git: Git, text: str) -> Directive:

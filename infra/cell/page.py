@@ -13,7 +13,6 @@ from typing import NamedTuple
 from infra.cell.clone_tip import CloneTip, retried
 from infra.cell.doors import Refused
 from infra.cell.log import Log
-from infra.cell.report_titles import about as about_line
 from infra.cell.state import State
 from infra.shared import approvals, comms
 from infra.shared.boot import Boot
@@ -96,7 +95,7 @@ class Page:
         boot = self._boot
         text = f"{SAFE_MODE.format(main=boot.instead_of[:12]) if boot.is_safe_mode else ''}{text}"
         if ids := (*ticks, *about):
-            text = f"{about_line(ids)}\n\n{text}"
+            text = f"{comms.ABOUT}{', '.join(ids)}\n\n{text}"
         report = request_of(boot.branch, self.commit(), title, text, ticks, tasks)
         self._state.change(unsent=(*self._state.memory.unsent, report))
 

@@ -48,8 +48,3 @@ class StopReason(Enum):
     """What it did could not be written into the mind's events."""
     MODEL_UNAVAILABLE = "model_unavailable"
     INTERRUPTED = "interrupted"
-
-
-def stop_reason_of(word: str) -> StopReason | None:
-    """The reason that a record or a title names; None for any other word."""
-    return next((reason for reason in StopReason if reason.value == word), None)

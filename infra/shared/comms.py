@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 DIRECTIVES = "Directives"
 REPORTS = "Reports"
+ABOUT = "Directive: "
+"""Begins the first line of a report that ends a run; ids follow."""
 _OURS = ("directives", "reports")
 """The headings that always count, wherever they stand."""
 _NAME = re.compile(r"#{1,2}\s+(?P<name>.*?)\s*#*\s*")

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from host import talk
-from infra.cell import report_titles
 from infra.keep import questions
 from infra.keep.questions import Question
 from infra.keep.repository.bare_tip import BareTip
@@ -88,7 +87,7 @@ def _ends_run(desk: Desk, id: str, title: str, done: bool) -> None:
     git = desk.git()
 
     def edit(page: str) -> str:
-        text = f"{report_titles.about(['00000000', id])}\n\nIt stands."
+        text = f"{comms.ABOUT}00000000, {id}\n\nIt stands."
         page = comms.tick(page, (id,)) if done else page
         return comms.add_report(page, title, text, "2026-01-31T10:42:12.345Z", f"{RECORD}\n\n- commits: none")
 
