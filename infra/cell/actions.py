@@ -45,10 +45,10 @@ AssistantAction = ToolCalls | Respond
 
 
 class ErrorKind(NamedTuple):
-    """What all errors of one kind have in common."""
+    """What all errors of one detail have in common."""
 
     code: str
-    """One of the five that a caller knows (ERROR_TYPES)."""
+    """One of ERROR_TYPES, which a caller knows."""
     retriable: bool
     """The same may do later."""
     hint: str
@@ -56,7 +56,6 @@ class ErrorKind(NamedTuple):
     status: str = FAILED
 
 
-_FAILED_ACT: Final = ErrorKind(EXECUTION, True, "look at what is there, then try another way")
 ERRORS: Final[Mapping[str, ErrorKind]] = {
     "invalid_arguments": ErrorKind(VALIDATION, True, "write it in the form that is asked for"),
     "unknown_tool": ErrorKind(VALIDATION, True, "use one of the tools that there are"),
@@ -68,8 +67,8 @@ ERRORS: Final[Mapping[str, ErrorKind]] = {
     "git_error": ErrorKind(UNAVAILABLE, True, "try it once more; if it fails again, say so in your report"),
     "unavailable": ErrorKind(UNAVAILABLE, True, "try it again later, or do without and say so in your report"),
     "not_run": ErrorKind(UNAVAILABLE, True, "ask for it again if it is still to be done", NOT_RUN),
-    "refused": _FAILED_ACT,
-    "os_error": _FAILED_ACT,
+    "refused": ErrorKind(EXECUTION, True, "look at what is there, then try another way"),
+    "os_error": ErrorKind(EXECUTION, True, "look at what is there, then try another way"),
     "internal": ErrorKind(EXECUTION, False, "do it another way; logs/errors.log has the cause"),
     "cut_short": ErrorKind(EXECUTION, True, "look how far it came before you do it again"),
 }
@@ -103,7 +102,7 @@ class ToolResult(NamedTuple):
     @classmethod
     def err(cls, detail: str, payload: str, hint: str = "") -> ToolResult:
         """Of a call that was not carried out, or not to its end."""
-        kind = ERRORS.get(detail, _FAILED_ACT)
+        kind = ERRORS[detail]
         return cls(payload, kind.status, kind.code, kind.retriable, detail, hint or kind.hint)
 
     @property

@@ -66,6 +66,14 @@ class ModelFailure(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
+def _ask(path: str, request: DoorRequest, shape: type[T], seconds: float) -> T:
+    """Once. Raises Refused, DoorAway, and ValueError for what is no JSON."""
+    answer = ask(path, request, shape, seconds)
+    if isinstance(answer, Failure):
+        raise Refused(answer)
+    return answer
+
+
 class Model:
     """Asks once, since a call is paid for: retrying is the caller's. Whatever is odd about the door is a failure of
     type `unavailable`."""
@@ -95,22 +103,21 @@ class Model:
 
     def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
         try:
-            answer = ask(self._path, request, shape, seconds)
+            return _ask(self._path, request, shape, seconds)
         except DoorAway as error:
             raise ModelFailure("unavailable", str(error)) from error
         except ValueError as error:
             raise ModelFailure("invalid_request", str(error)) from None
-        if isinstance(answer, Failure):
-            kind = answer.type if answer.type in ERROR_TYPES else "unavailable"
-            raise ModelFailure(kind, answer.message, answer.retry_after_seconds)
-        return answer
+        except Refused as no:
+            kind = no.failure.type if no.failure.type in ERROR_TYPES else "unavailable"
+            raise ModelFailure(kind, no.failure.message, no.failure.retry_after_seconds) from None
 
 
 class Web:
     """Asks once: who connects while the door restarts waits for the next one, and of the rest the model is told."""
 
-    def __init__(self, path: str, seconds: float = WEB_SECONDS) -> None:
-        self._path, self._seconds = path, seconds
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def fetch(self, request: Fetch) -> Page:
         """Raises Refused."""
@@ -122,13 +129,10 @@ class Web:
 
     def _asked(self, request: DoorRequest, shape: type[T]) -> T:
         try:
-            answer = ask(self._path, request, shape, self._seconds)
+            return _ask(self._path, request, shape, WEB_SECONDS)
         except DoorAway as error:
             hint = "try again in a while, or say so in your report"
-            answer = Failure("tool_unavailable", str(error), True, hint=hint)
-        if isinstance(answer, Failure):
-            raise Refused(answer)
-        return answer
+            raise Refused(Failure("tool_unavailable", str(error), True, hint=hint)) from None
 
 
 class Keep:
@@ -155,18 +159,15 @@ class Keep:
         return self._asked(Record(tuple(events)), Recorded, ANSWER_SECONDS)
 
     def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
-        trouble = ""
         for wait in (*PAUSES_SECONDS, None):
             try:
-                answer = ask(self._path, request, shape, seconds)
+                return _ask(self._path, request, shape, seconds)
+            except Refused as no:
+                if not no.failure.retriable:
+                    raise
+                away = DoorAway(str(no))
             except DoorAway as error:
-                trouble = str(error)
-            else:
-                if not isinstance(answer, Failure):
-                    return answer
-                if not answer.retriable:
-                    raise Refused(answer)
-                trouble = answer.message
+                away = error
             if wait is not None:
                 self._pause(wait)
-        raise DoorAway(trouble)
+        raise away

@@ -54,7 +54,7 @@ class Cell:
 
     def __init__(self, place: Path) -> None:
         self.path = place
-        self.transcript = RunRecord(str(place / "run.jsonl"), "run", QUIET)
+        self.transcript = RunRecord(str(place / "run.jsonl"), "run")
         self.spill = Spill(str(place))
         self.state = State(str(place), QUIET)
         self.places: dict[str, Place] = {
@@ -92,7 +92,7 @@ class Cell:
         for call, result in (
             ("note", note),
             ("bash", ToolResult(words, facts={"exit": 0})),
-            ("x", ToolResult.err("", words)),
+            ("x", ToolResult.err("refused", words)),
         ):
             recorder.record(Acted.of("1.1", ToolCall("1", call, {"command": words, **given}), result, 0.1))
         recorder.record(Entered("2", RunState.PLAN))
