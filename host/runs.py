@@ -80,7 +80,7 @@ def runs(context: Context, say: Say, run: str | None, number: int, replays: bool
         yield Shown({"run": name, **plain(replay)}, _replay_lines(name, replay), code=code, schema="replay")
     else:
         for step in steps_of(home, *named(home, run)):
-            yield Shown(step, [] if step.kind == "entered" else step_line(step), schema="run-step")
+            yield Shown(step, step_line(step), schema="run-step")
 
 
 def named(home: AgentPaths, run: str) -> tuple[str, str]:

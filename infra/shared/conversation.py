@@ -50,8 +50,6 @@ MediaType = Literal["image/png", "image/jpeg", "image/gif", "image/webp"]
 MOST_IMAGE_CHARS = 5 << 20
 """Of one image in base64: what Anthropic takes at most."""
 MOST_IMAGE_BYTES = MOST_IMAGE_CHARS // 4 * 3
-MOST_IMAGES, MOST_IMAGES_CHARS = 20, 20 << 20
-"""In one request, and their base64 together. Anthropic takes smaller pictures when there are more of them."""
 
 
 class Image(Value, frozen=True, tag_field="type", tag="image"):

@@ -47,6 +47,10 @@ class RedactedFile:
             if file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    def cut(self, size: int) -> None:
+        """What stands behind so many bytes goes."""
+        os.truncate(self._path, size)
+
 
 _BEGUN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 _ENDED = re.compile(r"-----END [A-Z0-9 ]{1,60}-----")

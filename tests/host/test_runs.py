@@ -14,21 +14,13 @@ from host.errors import CommandError
 from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Opened, RunRecord, Told
-from infra.cell.run_states import RunState
+from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Opened, RunRecord, Told
 from infra.keep.ledger.lines import Ledger, Settled
 from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
 from tests.host.desk import Desk
 
 KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"
-
-
-class NoLog:
-    """Nothing goes wrong here."""
-
-    def warning(self, event: str, **facts: object) -> None:
-        raise AssertionError((event, facts))
 
 
 def place(desk: Desk, branch: str = "main") -> Path:
@@ -38,14 +30,13 @@ def place(desk: Desk, branch: str = "main") -> Path:
 
 
 def transcript(desk: Desk, name: str, branch: str = "main") -> RunRecord:
-    return RunRecord(str(place(desk, branch) / f"{name}.jsonl"), name, NoLog())  # type: ignore[arg-type]
+    return RunRecord(str(place(desk, branch) / f"{name}.jsonl"), name)
 
 
 def a_run(desk: Desk, name: str, branch: str = "main", ended: bool = True) -> None:
     record = transcript(desk, name, branch)
     opening = Request(("You act.",), (Message("user", (Text("Continue."),)),), (), name)
     record.append(Opened(opening, directives=("d1",), most_steps=9))
-    record.append(Entered("1", RunState.PLAN))
     call = ToolUse("1", "bash", {"command": f"echo {KEY}"})
     record.append(Answered("1", Completion((Text("I look."), call), "tool_use", "m", Usage(10, 5))))
     record.append(Acted.of("1.1", ToolCall(*call), ToolResult.err("timeout", "oh"), 0.25))
@@ -122,24 +113,24 @@ def test_a_run_is_shown_step_by_step(desk: Desk) -> None:
     assert ("I look." in lines[1], KEY in shown.out) == (True, False)
     steps = [json.loads(line) for line in desk.done("runs", "2026-01-31", "--json").out.splitlines()]
     assert steps[0]["schema"] == "minifram.run-step/1"
-    assert [step["kind"] for step in steps[:4]] == ["opened", "entered", "answered", "acted"]
-    assert steps[3]["facts"]["args_hash"]
+    assert [step["kind"] for step in steps[:4]] == ["opened", "answered", "acted", "told"]
+    assert steps[2]["facts"]["args_hash"]
 
 
 def test_a_step_says_what_became_of_it(desk: Desk) -> None:
-    """Why a call was denied; how much shorter a conversation became."""
+    """Why a call was denied; that the conversation became shorter."""
     name = "2026-01-31T104212.000Z-aaaaaaaa"
     record = transcript(desk, name)
     push = ToolCall("1", "bash", {"command": "git push origin HEAD:main " + "#" * 500})
     for result in (ToolResult("To git://127.0.0.1/remote\n"), ToolResult.err("denied", "denied: pushes are the PM's")):
         record.append(Acted.of("1.1", push, result, 0.25))
-    record.append(Compacted((Message("assistant", (Text("Half is done."),)),), None, 150_002, 300))
+    record.append(Compacted((Message("assistant", (Text("Half is done."),)),)))
 
     taken, denied, summed = desk.done("runs", name).out.splitlines()
 
     assert taken.endswith("-> ok")
     assert denied.endswith(": denied: pushes are the PM's")
-    assert "tokens_before=150002 tokens_after=300" in summed
+    assert summed.split()[1] == "compacted"
 
 
 def test_what_names_no_run_or_several_is_refused(desk: Desk) -> None:

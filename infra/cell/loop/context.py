@@ -1,13 +1,13 @@
 """A conversation that is kept within a budget of tokens.
 
 Over the budget, or refused by the provider as too long, everything between the opening and the last steps becomes a
-summary, by the model or else from the calls in it; as often as needed, and seldom, because the provider caches what
-stays the same from the start. A token is taken for three bytes until the provider has counted a request; from then on
-for as many bytes as that last request had to a token."""
+summary, by the model or else the list of the calls in it; as often as needed, and seldom, because the provider caches
+what stays the same from the start. A token is taken for three bytes until the provider has counted a request; from then
+on for as many bytes as that last request had to a token."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -26,6 +26,7 @@ from infra.shared.conversation import (
     Usage,
     Value,
     images_of,
+    of_kind,
 )
 from infra.shared.text import cut
 
@@ -43,7 +44,7 @@ LEAST_TOKENS_PER_BYTE, MOST_TOKENS_PER_BYTE = 1 / 16, 1.0
 """No token stands for less than a byte; a count outside of these is not believed."""
 IMAGE_BYTES = 7500
 """An image counts as so many: 2,500 tokens, about what Claude and OpenAI's models make of a screenshot."""
-SUMMARY_CHARS, RECORD_LINES, LINE_CHARS = 40_000, 150, 160
+SUMMARY_CHARS, MOST_LISTED, LINE_CHARS = 40_000, 150, 160
 COMPACT = (
     "This conversation is too long: everything but its opening and its last steps is dropped. Write down, as text and "
     "without any tool call, what is needed to continue: what was asked; what is done, with the commits; what is open, "
@@ -54,9 +55,7 @@ GO_ON = (
     "What stands above is your own summary: the conversation was too long, and its first steps are gone. Continue from "
     "there; read a file again to know what it holds now."
 )
-FROM_RECORD = (
-    "There is no summary by the model. What it did, by the record, each call with the first line of its result:"
-)
+LISTED = "There is no summary by the model. Its last calls, each with the first line of its result:"
 
 
 class Room(NamedTuple):
@@ -76,97 +75,75 @@ class Context:
         self._budget = room.tokens if room else 0
         self._tokens_per_byte = FIRST_TOKENS_PER_BYTE
         self._before_messages = _json_bytes(opening._replace(messages=()))
-        self._counted, self._bytes = 0, 0
-        """So many messages have been counted, and what they take."""
         self._least = len(opening.messages)
         """How many messages there were when nothing could be left out."""
 
     def ask(self, messages: list[Message], record: Callable[[Compacted], None]) -> Completion:
         """The model's next reply. `record` is told what is cut, and puts it in the place of all behind the opening.
         Raises ModelFailure when that does not do, or there is no money left, and Interrupted."""
-        room, may_cut = self._room, len(messages) > self._least
-        if room and may_cut and self._size(messages) > self._budget:
-            self._compact(room, messages, KEPT_STEPS, record)
-            if (size := self._size(messages)) > self._budget:
-                sizes = f"{size} of {self._budget} tokens (limits.context_tokens)"
+        room = self._room
+        if room and len(messages) > self._least and self._tokens(messages) > self._budget:
+            self._compact(room, messages, record)
+            if (tokens := self._tokens(messages)) > self._budget:
+                sizes = f"{tokens} of {self._budget} tokens (limits.context_tokens)"
                 raise ModelFailure(OVERFLOW, f"the opening of the conversation and its summary take {sizes}")
         try:
             completion = self._complete(self._with(messages))
         except ModelFailure as failure:
             if failure.type != OVERFLOW or room is None or len(messages) <= self._least:
                 raise
-            self._budget = min(self._budget, round(self._size(messages) * OVERFLOW_SHARE))
-            self._compact(room, messages, 0, record)  # the provider knows better than we do
+            self._budget = min(self._budget, round(self._tokens(messages) * OVERFLOW_SHARE))
+            self._compact(room, messages, record)  # the provider knows better than we do
             completion = self._complete(self._with(messages))
-        self._size(messages)
-        sent = self._before_messages + self._bytes
+        sent = self._before_messages + sum(map(bytes_of, messages))
         self._tokens_per_byte = tokens_per_byte(sent, completion.usage, self._tokens_per_byte)
         return completion
 
-    def _size(self, messages: Sequence[Message]) -> int:
-        """In tokens; what was counted is not counted again."""
-        self._bytes += sum(map(bytes_of, messages[self._counted :]))
-        self._counted = len(messages)
-        return round((self._before_messages + self._bytes) * self._tokens_per_byte)
+    def _tokens(self, messages: Sequence[Message]) -> int:
+        return round((self._before_messages + sum(map(bytes_of, messages))) * self._tokens_per_byte)
 
     def _with(self, messages: Sequence[Message]) -> Request:
         return self._request._replace(messages=tuple(messages))
 
-    def _compact(self, room: Room, messages: list[Message], steps: int, record: Callable[[Compacted], None]) -> None:
-        before, opening = self._size(messages), len(self._request.messages)
-        answer = self._summary(messages)
-        words = clip(answer.text, SUMMARY_CHARS) if answer else from_record(messages[opening:])
-        go_on = "\n\n".join(filter(None, (GO_ON, room.remind())))
-        kept = messages[opening:][-2 * steps :] if steps else []
-        if sum(map(bytes_of, kept)) * self._tokens_per_byte > self._budget * KEPT_SHARE:
+    def _compact(self, room: Room, messages: list[Message], record: Callable[[Compacted], None]) -> None:
+        opening = len(self._request.messages)
+        kept = messages[opening:][-2 * KEPT_STEPS :]
+        if (
+            len(messages) == opening + len(kept)
+            or sum(map(bytes_of, kept)) * self._tokens_per_byte > self._budget * KEPT_SHARE
+        ):
             kept = []
-        between = (Message("assistant", (Text(words),)), Message("user", (Text(go_on),)))
-        self._counted, self._bytes = 0, 0
-        after = self._size([*messages[:opening], *between, *kept])
-        record(Compacted((*between, *kept), answer, before, after))
+        dropped = messages[: len(messages) - len(kept)]
+        answer = self._summary(dropped)
+        words = clip(answer.text if answer else listed(dropped[opening:]), SUMMARY_CHARS)
+        go_on = "\n\n".join(filter(None, (GO_ON, room.remind())))
+        record(Compacted((Message("assistant", (Text(words),)), Message("user", (Text(go_on),)), *kept), answer))
         self._least = len(messages)
 
     def _summary(self, messages: Sequence[Message]) -> Completion | None:
-        """The same conversation, with one question at its end, so the provider has it in its cache; without its last
-        steps, where these are what made it too long."""
-        for left_out in (0, 2, 4):
-            *rest, last = messages[: len(messages) - left_out]
-            try:
-                answer = self._complete(self._with([*rest, last._replace(content=(*last.content, Text(COMPACT)))]))
-            except ModelFailure as failure:
-                if failure.type in NO_MONEY:
-                    raise
-                if failure.type == OVERFLOW and len(messages) - left_out - 2 > len(self._request.messages):
-                    continue
-                return None
-            calls = any(isinstance(block, ToolUse) for block in answer.content)
-            return answer if answer.text and answer.stop_reason == END_TURN and not calls else None
-        return None
+        """By the model, of these, with one question at their end: so the provider has them in its cache."""
+        *rest, last = messages
+        try:
+            answer = self._complete(self._with([*rest, last._replace(content=(*last.content, Text(COMPACT)))]))
+        except ModelFailure as failure:
+            if failure.type in NO_MONEY:
+                raise
+            return None
+        calls = any(isinstance(block, ToolUse) for block in answer.content)
+        return answer if answer.text and answer.stop_reason == END_TURN and not calls else None
 
 
-def from_record(messages: Sequence[Message]) -> str:
-    """Its first words, which may be an earlier summary, then what it said and called for, each with the first line of
-    what came of it."""
-    first = [block.text for block in messages[0].content if isinstance(block, Text)]
-    results = {
-        block.tool_use_id: block for message in messages for block in message.content if isinstance(block, ToolResult)
-    }
-    lines = list(_lines(messages, results))
-    left_out = max(0, len(lines) - RECORD_LINES)
-    earlier = [f"({left_out} lines before these are left out)"] if left_out else []
-    return clip("\n".join([*first, "", FROM_RECORD, *earlier, *lines[left_out:]]), SUMMARY_CHARS)
-
-
-def _lines(messages: Sequence[Message], results: dict[str, ToolResult]) -> Iterator[str]:
-    for message in messages:
-        for block in message.content if message.role == "assistant" else ():
-            if isinstance(block, ToolUse):
-                result = results.get(block.id)
-                error = "error: " if result and result.is_error else ""
-                came = _first_line(result.content) if result else "no result"
-                yield f"- {block.name} {_first_line(str(block.input))} -> {error}{came}"
-            elif isinstance(block, Text) and block.text.strip():
-                yield f"- it said: {_first_line(block.text)}"
+def listed(messages: Sequence[Message]) -> str:
+    """The first words, which may be an earlier summary, and the last calls, each with the first line of its result."""
+    blocks = [block for message in messages for block in message.content]
+    results = {block.tool_use_id: block for block in of_kind(ToolResult, blocks)}
+    lines = list[str]()
+    for call in of_kind(ToolUse, blocks)[-MOST_LISTED:]:
+        result = results.get(call.id)
+        came = _first_line(result.content) if result else "no result"
+        error = "error: " if result and result.is_error else ""
+        lines.append(f"- {call.name} {_first_line(str(call.input))} -> {error}{came}")
+    return "\n".join([*(block.text for block in of_kind(Text, messages[0].content)), "", LISTED, *lines])
 
 
 def _first_line(text: str) -> str:

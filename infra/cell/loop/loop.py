@@ -6,37 +6,44 @@ an exception of the model or of a tool. The clock is an argument; what the conve
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolResult
+from infra.cell.actions import AssistantAction, Respond, ToolCalls, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.context import Context, Room
 from infra.cell.loop.progress import RunConfig, stop_reason
-from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Opened, Standing, Told, args_hash
-from infra.cell.loop.ways import news_of
+from infra.cell.loop.record import (
+    Acted,
+    Acting,
+    Answered,
+    Entered,
+    Line,
+    NotRecorded,
+    Opened,
+    Standing,
+    Told,
+    args_hash,
+)
+from infra.cell.loop.ways import News
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Dispatch
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Request
 
-TRANSITIONS: Final[Mapping[RunState, frozenset[RunState]]] = {
-    RunState.INIT: frozenset((RunState.PLAN, RunState.STOP)),
-    RunState.PLAN: frozenset(
-        (RunState.EXECUTE_TOOL, RunState.OBSERVE, RunState.RESPOND, RunState.STOP, RunState.ERROR)
-    ),
-    RunState.EXECUTE_TOOL: frozenset((RunState.OBSERVE, RunState.STOP)),
-    RunState.OBSERVE: frozenset((RunState.PLAN, RunState.STOP)),
-    RunState.RESPOND: frozenset((RunState.STOP,)),
-    RunState.STOP: frozenset(),
-    RunState.ERROR: frozenset(),
-}
 MAY_AWAIT: Final = (
     *(StopReason.COMPLETED, StopReason.NO_OP_LOOP),
     *(StopReason.MAX_FAILURES, StopReason.POLICY_DENIED),
 )
 """A run that stands still while an act of it waits for somebody's word, waits for that word."""
+NOT_RUN = "not run: a call before it in the same reply ended this run"
+NO_TIME = "not run: the time for this run is over"
+UNKNOWN = (
+    "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
+    "it came is unknown: look before you do it again"
+)
+NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 
 
 class Task(NamedTuple):
@@ -62,34 +69,21 @@ class RunResult(NamedTuple):
     """Of the last call, for MODEL_UNAVAILABLE."""
 
 
-class NotRecorded(Exception):
-    """What the run does cannot be written down, and must be; says why."""
-
-
 class TaskContext(NamedTuple):
     """All of the world that a run touches."""
 
     complete: Callable[[Request], Completion]
     """Asks the model. Raises ModelFailure or Interrupted and nothing else."""
     dispatch: Dispatch
-    news: Callable[[], str | None] = lambda: None
-    """Words for the model between two steps, if there are any."""
+    news: Callable[[], News] = News
+    """Words for the model between two steps."""
     record: Callable[[Line], None] = lambda line: None
-    """Raises NotRecorded, for whatever happens in a step, which ends the run."""
+    """Raises NotRecorded, but for the last state, which ends the run."""
     awaits: Callable[[], bool] = lambda: False
     """Whether a call waits for somebody's word."""
     room: Room | None = None
     """How long the conversation may be; None: without end."""
     monotonic: Callable[[], float] = time.monotonic
-
-
-NOT_RUN = "not run: a call before it in the same reply ended this run"
-NO_TIME = "not run: the time for this run is over"
-UNKNOWN = (
-    "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
-    "it came is unknown: look before you do it again"
-)
-NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 
 
 class RunContext:
@@ -101,9 +95,7 @@ class RunContext:
         self.conversation = Context(context.complete, task.request, context.room)
         self.text = ""
         """The model's last words."""
-        self.state = RunState.INIT
         self._began = context.monotonic()
-        context.record(Entered(str(self.standing.steps), self.state))
 
     @property
     def steps(self) -> int:
@@ -115,51 +107,40 @@ class RunContext:
         return self.context.monotonic() - self._began
 
     def enter(self, state: RunState) -> None:
-        if state not in TRANSITIONS[self.state]:
-            raise RuntimeError(f"a run in state {self.state.value} cannot enter {state.value}")
-        self.state = state
         self.context.record(Entered(str(self.steps + (state is RunState.PLAN)), state))
 
     def add(self, line: Line) -> None:
-        """It happened: from here on the run stands so."""
-        self.standing.add(line)
+        """It happens: once it is on record, the run stands so."""
         self.context.record(line)
+        self.standing.add(line)
 
 
 def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
     """Carry on the conversation that the task opens, or its record, until it ends."""
-    run_ctx = RunContext(task, config, context)
-    result = _until_it_ends(run_ctx)
-    run_ctx.enter(RunState.ERROR if result.reason is StopReason.MODEL_UNAVAILABLE else RunState.STOP)
-    return result
-
-
-def _until_it_ends(run_ctx: RunContext) -> RunResult:
-    reason: StopReason | None = None
+    run_ctx, failure = RunContext(task, config, context), None
     try:
-        if run_ctx.steps:
-            reason = _go_on(run_ctx)
+        run_ctx.enter(RunState.INIT)
+        reason = _go_on(run_ctx) if run_ctx.steps else None
         while reason is None:
-            reason = stop_reason(run_ctx.config, run_ctx.standing.progress, run_ctx.steps, run_ctx.seconds)
+            reason = stop_reason(config, run_ctx.standing.progress, run_ctx.steps, run_ctx.seconds)
             reason = reason or step(run_ctx, plan(run_ctx))
-    except ModelFailure as failure:
-        return RunResult(StopReason.MODEL_UNAVAILABLE, run_ctx.text, run_ctx.steps, failure)
+    except ModelFailure as error:
+        reason, failure = StopReason.MODEL_UNAVAILABLE, error
     except NotRecorded as problem:
-        words = "\n\n".join(filter(None, (str(problem), run_ctx.text)))
-        return RunResult(StopReason.NOT_RECORDED, words, run_ctx.steps)
+        reason = StopReason.NOT_RECORDED
+        run_ctx.text = f"{problem}\n\n{run_ctx.text}".strip()
     except Interrupted:
-        return RunResult(StopReason.INTERRUPTED, run_ctx.text, run_ctx.steps)
-    if reason in MAY_AWAIT and run_ctx.context.awaits():
+        reason = StopReason.INTERRUPTED
+    if reason in MAY_AWAIT and context.awaits():
         reason = StopReason.AWAITING_APPROVAL
-    return RunResult(reason, run_ctx.text, run_ctx.steps)
+    run_ctx.enter(RunState.ERROR if failure else RunState.STOP)
+    return RunResult(reason, run_ctx.text, run_ctx.steps, failure)
 
 
 def _go_on(run_ctx: RunContext) -> StopReason | None:
     """Finish the step that another runner left, and do nothing of it twice."""
     standing = run_ctx.standing
-    run_ctx.enter(RunState.PLAN)
     if standing.action is None:
-        run_ctx.enter(RunState.OBSERVE)
         _tell(run_ctx)
         return None
     for number, call in enumerate(standing.calls, 1):
@@ -172,7 +153,7 @@ def _go_on(run_ctx: RunContext) -> StopReason | None:
 
 
 def plan(run_ctx: RunContext) -> AssistantAction:
-    """Ask the model what to do next. Raises ModelFailure, Interrupted."""
+    """Ask the model what to do next. Raises ModelFailure, NotRecorded, Interrupted."""
     run_ctx.enter(RunState.PLAN)
     completion = run_ctx.conversation.ask(run_ctx.standing.messages, run_ctx.add)
     run_ctx.add(Answered(str(run_ctx.steps + 1), completion))
@@ -183,42 +164,38 @@ def plan(run_ctx: RunContext) -> AssistantAction:
 
 def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
     """Do what the last reply asks for, and put what came of it into the conversation. Gives why the run ends with it;
-    None when it may go on. Raises Interrupted."""
-    if isinstance(action, Respond):
-        if action.advice:
-            run_ctx.enter(RunState.OBSERVE)
-            _tell(run_ctx)
-            return None
+    None when it may go on. Raises NotRecorded, Interrupted."""
+    if isinstance(action, ToolCalls):
+        run_ctx.enter(RunState.EXECUTE_TOOL)
+        _carry_out(run_ctx, action)
+        if run_ctx.standing.hands_over:
+            return StopReason.HANDED_OVER
+    elif not action.advice:
         if action.reason is StopReason.COMPLETED:
             run_ctx.enter(RunState.RESPOND)
         return action.reason
-    run_ctx.enter(RunState.EXECUTE_TOOL)
-    _carry_out(run_ctx, action.calls)
-    if run_ctx.standing.hands_over:
-        return StopReason.HANDED_OVER
-    run_ctx.enter(RunState.OBSERVE)
     _tell(run_ctx)
     return None
 
 
-def _carry_out(run_ctx: RunContext, calls: Sequence[ToolCall]) -> None:
-    """The calls of one reply that have no result yet, in order; behind one that hands over nothing is done."""
-    handed_over = False
-    for number, call in enumerate(calls, 1):
-        if number in run_ctx.standing.results:
+def _carry_out(run_ctx: RunContext, action: ToolCalls) -> None:
+    """The calls that have no result yet, in order; behind one that hands over nothing is done."""
+    standing = run_ctx.standing
+    for number, call in enumerate(action.calls, 1):
+        if number in standing.results:
             continue
         step_id, began = f"{run_ctx.steps}.{number}", run_ctx.seconds
-        if handed_over or began >= run_ctx.config.max_wall_time:
-            result = ToolResult.err("not_run", NOT_RUN if handed_over else NO_TIME)
+        if standing.hands_over or began >= run_ctx.config.max_wall_time:
+            result = ToolResult.err("not_run", NOT_RUN if standing.hands_over else NO_TIME)
         else:
             run_ctx.add(Acting(step_id, call.name, args_hash(call.args)))
             result = run_ctx.context.dispatch(call)
-            handed_over = result.hands_over
         run_ctx.add(Acted.of(step_id, call, result, run_ctx.seconds - began))
 
 
 def _tell(run_ctx: RunContext) -> None:
     """The next message to the model."""
-    news, (_, own) = news_of(run_ctx.context.news()), run_ctx.standing.judged()
-    if run_ctx.standing.action or news:
-        run_ctx.add(Told(str(run_ctx.steps), own, news.pm, news.runtime))
+    run_ctx.enter(RunState.OBSERVE)
+    news, (_, own) = run_ctx.context.news(), run_ctx.standing.judged()
+    if run_ctx.standing.action or any(news):
+        run_ctx.add(Told(str(run_ctx.steps), own, *news))

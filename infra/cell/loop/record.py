@@ -5,13 +5,11 @@ The loop itself stands where its lines say (`Standing`); so does a run that anot
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -25,13 +23,16 @@ from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Message, Request
 from infra.shared.redacted_file import RedactedFile
 
-if TYPE_CHECKING:
-    from infra.cell.log import Log
-
 SCHEMA = "minifram.transcript/3"
-SUFFIX, GAPS = ".jsonl", ".gaps"
+SUFFIX = ".jsonl"
+BROKEN_REPLIES = 4
+"""In a row: so many replies that were not taken end the run."""
 StepId = Annotated[str, msgspec.Meta(pattern=r"\A\d{1,9}(\.\d{1,9})?\Z")]
 """`3` is a step, counted from 1; `3.1` the first call in it."""
+
+
+class NotRecorded(OSError):
+    """What the run does cannot be written down, and must be; says why."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag=str.lower):
@@ -59,13 +60,11 @@ class Opened(_Line, frozen=True):
     directives: tuple[str, ...] = ()
     """Ids of those that the run is about at first."""
     most_steps: int = 0
-    machine: str = ""
-    """Which start of the machine this is: what was written before a power cut may be lost in part."""
     schema: str = SCHEMA
 
 
 class Entered(_OfStep, frozen=True):
-    """The run is in another state."""
+    """The run is in another state; told, and not written down."""
 
     state: RunState
 
@@ -105,15 +104,11 @@ class Acted(_OfStep, frozen=True):
 
     @classmethod
     def of(cls, step_id: str, call: ToolCall, result: ToolResult, seconds: float) -> Acted:
-        given, facts = dict(call.args), dict(result.facts)
-        known: dict[str, Any] = result._asdict() | {
-            "id": call.id,
-            "tool_name": call.name,
-            "args": given,
-            "facts": facts,
-        }
-        content, hashed = known.pop("payload"), args_hash(given)
-        return cls(step_id, args_hash=hashed, duration_ms=round(seconds * 1000), content=content, **known)
+        known = result._asdict() | {"args": dict(call.args), "facts": dict(result.facts)}
+        hashed, took, content = args_hash(call.args), round(seconds * 1000), known.pop("payload")
+        return cls(
+            step_id, id=call.id, tool_name=call.name, args_hash=hashed, duration_ms=took, content=content, **known
+        )
 
     @property
     def call(self) -> ToolCall:
@@ -141,22 +136,11 @@ class Compacted(_Line, frozen=True):
     """In the place of all that stood behind the opening."""
     answer: Completion | None = None
     """The summary, when the model wrote it."""
-    tokens_before: int = 0
-    tokens_after: int = 0
-
-
-class ModelFailed(_Line, frozen=True, tag="model_failed"):
-    """A model call failed; it is made again after `wait_seconds`, or by a later run."""
-
-    type: str
-    message: str
-    wait_seconds: float | None = None
 
 
 class Resumed(_Line, frozen=True):
     """Another runner goes on with the run."""
 
-    boot_id: str = ""
     commit: str = ""
 
 
@@ -167,7 +151,7 @@ class Ended(_Line, frozen=True):
     failure: str = ""
 
 
-Line = Opened | Entered | Answered | Acting | Acted | Told | Compacted | ModelFailed | Resumed | Ended
+Line = Opened | Entered | Answered | Acting | Acted | Told | Compacted | Resumed | Ended
 
 
 class Standing:
@@ -179,6 +163,8 @@ class Standing:
         self.messages = list(opened.request.messages)
         self.steps = 0
         """Replies of the model."""
+        self.not_taken = 0
+        """The last ones of them."""
         self.progress = Progress()
         self.action: AssistantAction | None = None
         """What the last reply asks for; None once the model was told what became of it."""
@@ -197,6 +183,11 @@ class Standing:
         """What the last reply asks for and was not told of."""
         return self.action.calls if isinstance(self.action, ToolCalls) else ()
 
+    @property
+    def done(self) -> tuple[ToolResult, ...]:
+        """Their results. Raises KeyError while one is missing."""
+        return tuple(self.results[number] for number in range(1, len(self.calls) + 1))
+
     def add(self, line: Line) -> None:
         """Raises ValueError and KeyError for a line that cannot follow."""
         self.at, self.end = line.at, ""
@@ -206,10 +197,9 @@ class Standing:
             case Answered(completion=completion):
                 if line.step != self.steps + 1:
                     raise ValueError(f"found step {line.step_id!r}; expected {self.steps + 1}")
-                self.action, said = self.way.asked(completion)
-                self.messages.append(said)
                 self.steps, self.resumed, self.words = line.step, 0, ""
                 self.begun, self.results = set(), {}
+                self._answered(completion)
             case Acting():
                 self.begun.add(line.number)
             case Acted():
@@ -223,38 +213,40 @@ class Standing:
                 self.messages[len(self.opened.request.messages) :] = messages
             case Resumed():
                 self.resumed += 1
-            case ModelFailed(type=type) if type != "invalid_request":  # which may be the conversation's own fault
-                self.resumed = 0
             case Ended(end=end):
                 self.end = end
                 if end == StopReason.AWAITING_APPROVAL.value:  # what comes behind it begins with the PM's answer
                     self.action, self.progress = None, Progress(self.progress.seen)
+                elif end == StopReason.MODEL_UNAVAILABLE.value and not line.failure.startswith("invalid_request"):
+                    self.resumed = 0  # else the conversation itself may be at fault
+
+    def _answered(self, completion: Completion) -> None:
+        action, said = self.way.asked(completion)
+        self.messages.append(said)
+        self.not_taken = self.not_taken + 1 if isinstance(action, Respond) and action.advice else 0
+        if isinstance(action, Respond) and self.not_taken == BROKEN_REPLIES:
+            action = action._replace(advice="")
+        self.action = action
 
     def judged(self) -> tuple[Progress, str]:
         """What the last reply and its results come to, and the loop's own words on them."""
-        match self.action:
-            case Respond(advice=advice):
-                return self.progress, advice
-            case ToolCalls(calls=calls):
-                now = self.progress.after(calls, self.done)
-                return now, words_on(self.progress, now)
-        return self.progress, ""
-
-    @property
-    def done(self) -> tuple[ToolResult, ...]:
-        """The results of all calls of the last reply. Raises KeyError while one is missing."""
-        return tuple(self.results[number] for number in range(1, len(self.calls) + 1))
+        if isinstance(self.action, Respond):
+            return self.progress, self.action.advice
+        if self.action is None:
+            return self.progress, ""
+        now = self.progress.after(self.calls, self.done)
+        return now, words_on(self.progress, now)
 
     def _told(self, line: Told) -> None:
         news = News(line.pm, line.runtime)
         self.progress, _ = self.judged()
-        if news:
+        if any(news):
             self.progress = self.progress.heard()
         blocks = self.way.answer(self.calls, self.done, line.own, news)
         if self.messages[-1].role == "user":  # words of a runner that goes on with the run
             blocks = (*self.messages.pop().content, *blocks)
         self.messages.append(Message("user", blocks))
-        self.action, self.words = None, f"{self.words}{news}"
+        self.action, self.words = None, f"{self.words}{line.pm}{line.runtime}"
 
 
 def standing(lines: Iterable[Line]) -> Standing:
@@ -275,10 +267,15 @@ def standing(lines: Iterable[Line]) -> Standing:
     return found
 
 
+def whole_lines(content: bytes) -> bytes:
+    """Without the last line, when it was not written to its end."""
+    return content[: content.rfind(b"\n") + 1]
+
+
 def parse(content: bytes) -> list[Line]:
-    """The lines of a file. Raises ValueError for one that is none."""
+    """The whole lines of a file. Raises ValueError for one that is none."""
     found = list[Line]()
-    for number, text in enumerate(content.splitlines(), 1):
+    for number, text in enumerate(whole_lines(content).splitlines(), 1):
         try:
             found.append(msgspec.convert(json.loads(text), Line))
         except (ValueError, RecursionError, OverflowError) as error:
@@ -287,34 +284,26 @@ def parse(content: bytes) -> list[Line]:
 
 
 class RunRecord:
-    """The lines of one run, appended to the file at `path`, each in one write.
+    """The lines of one run, appended to the file at `path`, each in one write."""
 
-    Best effort, like every log: when the disk refuses, the run goes on without its record, and the name says so."""
-
-    def __init__(self, path: str, run_id: str, log: Log, lines: Sequence[Line] = ()) -> None:
+    def __init__(self, path: str, run_id: str, lines: Sequence[Line] = ()) -> None:
         """`lines` are those that the file has, when the run is resumed."""
         self.lines = list(lines)
-        self._path, self._run_id, self._log = path, run_id, log
-        self._is_broken = False
+        self._path, self._run_id = path, run_id
 
     def append(self, line: Line) -> None:
+        """Raises NotRecorded for a full disk, and for what no line can hold: nothing is done that is not on record."""
         line = replace(line, at=timestamp(time.time()), run_id=self._run_id)
-        self.lines.append(line)
         try:
             RedactedFile(self._path).append_json(msgspec.to_builtins(line))
-        except (OSError, TypeError, ValueError, RecursionError) as error:  # a full disk, or what no line can hold
-            self._lacks_a_line(error)
+        except (OSError, TypeError, ValueError, RecursionError) as error:
+            raise NotRecorded(f"the run's record cannot be written: {error}") from None
+        self.lines.append(line)
 
-    def _lacks_a_line(self, error: Exception) -> None:
-        """A runner that resumed such a record would do again what it lacks, so its name says that it has gaps: a full
-        disk still renames files."""
-        if not self._is_broken:
-            self._is_broken = True
-            self._log.warning("transcript.not_written", path=self._path, error=str(error))
-            gapped = self._path.removesuffix(SUFFIX) + GAPS + SUFFIX
-            with contextlib.suppress(OSError):
-                os.rename(self._path, gapped)
-                self._path = gapped
+    def cut_torn_line(self) -> None:
+        """The runner before ended within it. Raises OSError."""
+        with open(self._path, "rb") as file:
+            RedactedFile(self._path).cut(len(whole_lines(file.read())))
 
 
 def args_hash(given: Mapping[str, Any]) -> str:
@@ -322,13 +311,4 @@ def args_hash(given: Mapping[str, Any]) -> str:
     try:
         return hashlib.sha256(json.dumps(dict(given), sort_keys=True).encode()).hexdigest()
     except (TypeError, ValueError, RecursionError):
-        return ""
-
-
-def machine_boot() -> str:
-    """Empty where it is not to be found out."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
         return ""

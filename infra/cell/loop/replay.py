@@ -12,8 +12,10 @@ from infra.cell.loop.progress import RunConfig, stop_reason
 from infra.cell.loop.record import Acted, Answered, Ended, Line, Standing, Told, standing
 from infra.cell.run_states import StopReason
 
-OUTSIDE = ("", *(each.value for each in (StopReason.MAX_WALL_TIME, StopReason.MODEL_UNAVAILABLE)))
-OUTSIDE += tuple(each.value for each in (StopReason.INTERRUPTED, StopReason.NOT_RECORDED))
+OUTSIDE = (
+    *("", StopReason.MAX_WALL_TIME.value, StopReason.MODEL_UNAVAILABLE.value),
+    *(StopReason.INTERRUPTED.value, StopReason.NOT_RECORDED.value),
+)
 """Ends that do not follow from the conversation."""
 GOES_ON, SHOWN_CHARS = "it goes on", 200
 
@@ -41,21 +43,22 @@ def replay(lines: Sequence[Line]) -> Replay:
     """Raises ValueError when these are not the lines of one run."""
     end = standing(lines).end
     run = Standing(lines[0])  # type: ignore[arg-type]
-    found = list[Difference]()
-    played = 0
+    found, played = list[Difference](), 0
     for line in lines[1:]:
+        where, recorded, replayed = "", "", ""
         match line:
             case Answered():
-                found += _between(line.step_id, GOES_ON, _reason(run))
+                where, recorded, replayed = line.step_id, GOES_ON, _reason(run)
             case Acted():
-                call = run.calls[line.number - 1]
-                found += _between(line.step_id, _shown(line.call), _shown(call))
+                where, recorded, replayed = line.step_id, _shown(line.call), _shown(run.calls[line.number - 1])
             case Told():
-                found += _between(line.step_id, line.own, run.judged()[1])
+                where, recorded, replayed = line.step_id, line.own, run.judged()[1]
             case Ended(end=was) if was not in OUTSIDE:
-                now = _reason(run)
-                waits = was == StopReason.AWAITING_APPROVAL.value and now in [each.value for each in MAY_AWAIT]
-                found += _between("end", was, was if waits else now)
+                where, recorded, replayed = "end", was, _reason(run)
+                if was == StopReason.AWAITING_APPROVAL.value and replayed in [each.value for each in MAY_AWAIT]:
+                    replayed = was
+        if recorded != replayed:
+            found.append(Difference(where, recorded[:SHOWN_CHARS], replayed[:SHOWN_CHARS]))
         played += isinstance(line, Answered | Acted | Told)
         run.add(line)
     return Replay(played, end if end in OUTSIDE else _reason(run), tuple(found[:1]))
@@ -74,8 +77,3 @@ def _reason(run: Standing) -> str:
 
 def _shown(call: ToolCall) -> str:
     return f"{call.name} {dict(call.args)}"
-
-
-def _between(where: str, recorded: str, replayed: str) -> list[Difference]:
-    same = recorded == replayed
-    return [] if same else [Difference(where, recorded[:SHOWN_CHARS], replayed[:SHOWN_CHARS])]

@@ -1,14 +1,11 @@
 """How a model says what is to be done, and how it is told what came of it: by calls of tools, or by lists of operations
-in plain text. Both become the same calls; the loop knows of no difference.
-
-A way keeps count of replies that it could not take. It sees every reply of a run from the first, so that a run that is
-played again stands where it stood."""
+in plain text. Both become the same calls; the loop knows of no difference."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.images import shown_by
@@ -30,8 +27,6 @@ from infra.shared import conversation
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import END_TURN, MAX_TOKENS, REFUSAL, TOOL_USE, Block, Completion, Message, Text, ToolUse
 
-BROKEN_REPLIES = 4
-"""In a row: so many replies that were not taken end the run."""
 NOT_A_WORD = 20
 """An answer to the question whether that was the report is none itself when it has fewer characters."""
 CUT = (
@@ -56,136 +51,96 @@ _TEXT: Final = {"readFile": "content", "shell": "stdout"}
 """The field of an event that is the payload of the result."""
 
 
-class News(str):
-    """Words for the model that are not the loop's own, and who says them: the PM, the runtime, or the one and then the
-    other."""
+class News(NamedTuple):
+    """Words for the model that are not the loop's own, by who says them."""
 
-    pm: str
-    runtime: str
-
-    def __new__(cls, pm: str | None = "", runtime: str | None = "") -> News:
-        made = super().__new__(cls, "\n\n".join(filter(None, (pm, runtime))))
-        made.pm, made.runtime = pm or "", runtime or ""
-        return made
-
-
-def news_of(*words: str | None) -> News:
-    """All of them as one; a plain text is the runtime's."""
-    each = [one if isinstance(one, News) else News(runtime=one) for one in words]
-    return News(
-        *("\n\n".join(filter(None, said)) for said in zip(*((one.pm, one.runtime) for one in each), strict=True))
-    )
-
-
-class Asked(NamedTuple):
-    """What a reply of the model asks for."""
-
-    action: AssistantAction
-    said: Message
-    """The reply as the conversation holds it."""
-
-
-class Way(Protocol):
-    def asked(self, completion: Completion) -> Asked: ...
-
-    def answer(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
-    ) -> tuple[Block, ...]:
-        """The next message to the model: what became of the calls, the runtime's own words, and other news (`News`, or
-        a text of the runtime's)."""
-        ...
+    pm: str = ""
+    runtime: str = ""
 
 
 class ByTools:
     """The provider's calls of tools."""
 
-    def __init__(self) -> None:
-        self._broken = 0
-
-    def asked(self, completion: Completion) -> Asked:
-        text = _text(completion)
+    def asked(self, completion: Completion) -> tuple[AssistantAction, Message]:
+        """What a reply of the model asks for, and the reply as the conversation holds it."""
+        text, stop_reason = completion.text, completion.stop_reason
         calls = tuple(
             ToolCall(block.id, block.name, block.input) for block in completion.content if isinstance(block, ToolUse)
         )
-        if completion.stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls):
-            self._broken = 0
-            return Asked(ToolCalls(calls, text), Message("assistant", completion.content))
-        return Asked(self._words(completion.stop_reason, text), _words_of(text))
-
-    def _words(self, stop_reason: str, text: str) -> Respond:
+        if stop_reason == TOOL_USE and 0 < len({call.id for call in calls}) == len(calls):
+            return ToolCalls(calls, text), Message("assistant", completion.content)
+        action = Respond(text)
         if stop_reason == REFUSAL:
-            return Respond(text, StopReason.REFUSAL)
-        is_list = stop_reason == END_TURN and asks_for_acts(text)
-        if stop_reason == END_TURN and not is_list:
-            return Respond(text)
-        self._broken += 1
-        advice = CUT if stop_reason == MAX_TOKENS else NOT_A_REPORT if is_list else SENSELESS
-        return _not_taken(text, advice, self._broken, stop_reason == MAX_TOKENS)
+            action = Respond(text, StopReason.REFUSAL)
+        elif stop_reason != END_TURN:
+            action = _not_taken(completion, SENSELESS)
+        elif asks_for_acts(text):
+            action = _not_taken(completion, NOT_A_REPORT)
+        return action, _words_of(text)
 
     def answer(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, news: News
     ) -> tuple[Block, ...]:
+        """The next message to the model: what became of the calls, the loop's own words, and the news."""
         told = (
             conversation.ToolResult(call.id, result.shown, not result.ok, shown_by(result.facts))
             for call, result in zip(calls, results, strict=True)
         )
-        words = "\n\n".join(filter(None, (own, steered)))
+        words = "\n\n".join(filter(None, (own, *news)))
         return (*told, *((Text(words),) if words else ()))
 
 
 class ByOperations:
-    """Lists of operations in plain text."""
+    """Lists of operations in plain text. It sees every reply of a run, so one that is played again stands where it
+    stood."""
 
     def __init__(self) -> None:
-        self._broken = 0
         self._report = ""
         """What may be the report, once it was asked whether it is."""
         self._has_acted = False
 
-    def asked(self, completion: Completion) -> Asked:
-        text = _text(completion)
-        return Asked(self._action(completion.stop_reason, text), _words_of(text))
+    def asked(self, completion: Completion) -> tuple[AssistantAction, Message]:
+        """The same as ByTools."""
+        return self._action(completion), _words_of(completion.text)
 
-    def _action(self, stop_reason: str, text: str) -> AssistantAction:
-        if stop_reason == REFUSAL:
+    def _action(self, completion: Completion) -> AssistantAction:
+        text, before, self._report = completion.text, self._report, ""
+        if completion.stop_reason == REFUSAL:
             return Respond(text, StopReason.REFUSAL)
-        match read(text, cut=stop_reason == MAX_TOKENS):
+        match read(text, cut=completion.stop_reason == MAX_TOKENS):
+            case NotTaken(found):
+                return _not_taken(completion, WRONG_FORM.format(found=found))
             case Requested(items, prose):
                 text = "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip() or prose
                 if calls := tuple(item for item in items if item.name != MESSAGE):
-                    self._report, self._broken = "", 0
                     return ToolCalls(calls, text)
-            case NotTaken(found):
-                self._report, self._broken = "", self._broken + 1
-                advice = CUT if stop_reason == MAX_TOKENS else WRONG_FORM.format(found=found)
-                return _not_taken(text, advice, self._broken, stop_reason == MAX_TOKENS)
         is_answer = len(text.strip()) < NOT_A_WORD
-        if self._report and (is_answer or self._has_acted or text == self._report):
-            report = self._report if is_answer else text
+        if before and (is_answer or self._has_acted or text == before):
+            report = before if is_answer else text
             # A report may claim what was never done: what was done is known here.
             return Respond(report if self._has_acted else f"{report}\n\n{NOTHING_WAS_DONE}")
-        self._report, self._broken = text, self._broken + 1
-        return _not_taken(text, IS_IT_THE_REPORT, self._broken, False)
+        self._report = text
+        return Respond(text, StopReason.INVALID_REPLIES, IS_IT_THE_REPORT)
 
     def answer(
-        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, steered: str
+        self, calls: Sequence[ToolCall], results: Sequence[ToolResult], own: str, news: News
     ) -> tuple[Block, ...]:
+        """The same as ByTools."""
         self._has_acted = self._has_acted or any(result.ok for result in results)
         events = [event_of(call, result) for call, result in zip(calls, results, strict=True)]
-        news = news_of(steered)
-        said_ = ((own, "runtime"), (news.pm, "pm"), (news.runtime, "runtime"))
-        events += [said(words, by) for words, by in said_ if words]
+        told = ((own, "runtime"), (news.pm, "pm"), (news.runtime, "runtime"))
+        events += [said(words, by) for words, by in told if words]
         return (Text(message_of(events)), *(image for result in results for image in shown_by(result.facts)))
 
 
-WAYS: Mapping[str, Callable[[], Way]] = {TOOLS: ByTools, OPERATIONS: ByOperations}
+WAYS: Final[Mapping[str, Callable[[], ByTools | ByOperations]]] = {TOOLS: ByTools, OPERATIONS: ByOperations}
 
 
-def _not_taken(text: str, advice: str, count: int, was_cut: bool) -> Respond:
-    """The model is told why, as long as it is not the same over and over."""
-    if count < BROKEN_REPLIES:
-        return Respond(text, advice=advice)
-    return Respond(text, StopReason.MAX_TOKENS if was_cut else StopReason.INVALID_REPLIES)
+def _not_taken(completion: Completion, advice: str) -> Respond:
+    """The run ends for this reason when there are too many of them."""
+    if completion.stop_reason == MAX_TOKENS:
+        return Respond(completion.text, StopReason.MAX_TOKENS, CUT)
+    return Respond(completion.text, StopReason.INVALID_REPLIES, advice)
 
 
 def asks_for_acts(text: str) -> bool:
@@ -234,10 +189,6 @@ def message_of(events: Sequence[Event]) -> str:
     except UnicodeEncodeError:  # an id may hold half a character
         return json.dumps(plain)
     return text
-
-
-def _text(completion: Completion) -> str:
-    return "\n\n".join(block.text for block in completion.content if isinstance(block, Text)).strip()
 
 
 def _words_of(text: str) -> Message:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import NotRecorded, RunResult
-from infra.cell.loop.record import Acted, Answered, Entered, Line, Told
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Answered, Entered, Line, NotRecorded, Told
 from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted, Trial
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed

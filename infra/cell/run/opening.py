@@ -11,18 +11,7 @@ from typing import NamedTuple
 
 from infra.cell.actions import ToolCall
 from infra.cell.cell import Cell
-from infra.cell.loop.record import (
-    GAPS,
-    SUFFIX,
-    Line,
-    Opened,
-    Resumed,
-    RunRecord,
-    Standing,
-    machine_boot,
-    parse,
-    standing,
-)
+from infra.cell.loop.record import SUFFIX, Line, Opened, Resumed, RunRecord, Standing, parse, standing
 from infra.cell.loop.ways import event_of, message_of
 from infra.cell.mind.context import Reads, as_operations
 from infra.cell.page import PageSeen
@@ -37,7 +26,7 @@ from infra.shared.paths import BASE_PROMPT, TRANSCRIPTS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 
-NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}(\.gaps)?\.jsonl")
+NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}\.jsonl")
 """A copy under another name is not a run."""
 MOST_TIMES = 3
 """In a row, without getting as far as the model: a run that ends each runner would otherwise never end."""
@@ -87,12 +76,12 @@ class Opening(NamedTuple):
         return limits.run_steps
 
     def write(self, cell: Cell) -> None:
-        """Its first line, or the first of this runner."""
+        """Its first line, or the first of this runner. Raises OSError."""
         if self.before:
-            self.record.append(Resumed(cell.boot.id, cell.boot.commit))
+            self.record.cut_torn_line()
+            self.record.append(Resumed(cell.boot.commit))
             return
-        most = self.most_steps(cell.boot.limits)
-        self.record.append(Opened(self.request, self.acts, (self.work,), most, machine_boot()))
+        self.record.append(Opened(self.request, self.acts, (self.work,), self.most_steps(cell.boot.limits)))
 
 
 def open_run(
@@ -121,14 +110,14 @@ def open_run(
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"
     tools = toolbox.tools if acts == TOOLS else ()
     request = Request((system, seen.document), messages, tools, name, label=work.label)
-    record = RunRecord(os.path.join(directory, name + SUFFIX), name, cell.log, lines or ())
+    record = RunRecord(os.path.join(directory, name + SUFFIX), name, lines or ())
     return Opening(name, work.id, request, record, before, told, acts)
 
 
 def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], answered: str = "") -> list[Line] | None:
     """The lines of the run to resume, if there is one: `answered`, or the last."""
     name = answered or last_run(transcripts)
-    if name is None or name.endswith(GAPS):
+    if name is None:
         return None
     try:
         lines = parse(whole_file(os.path.join(transcripts, name + SUFFIX), MOST_BYTES))
@@ -136,8 +125,7 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], an
             raise ValueError("it is that of another run")
         run = standing(lines)
         waited = bool(answered) and run.end == StopReason.AWAITING_APPROVAL.value
-        machine = run.opened.machine if waited else machine_boot()  # its record has its end, and so all before it
-        why_not = why_not_resumed(run, open_directives, machine, cell.boot.acts, waited)
+        why_not = why_not_resumed(run, open_directives, cell.boot.acts, waited)
     except Exception as error:  # an agent may put anything there, and its next version must start
         cell.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
         return None
@@ -146,16 +134,12 @@ def cut_short(cell: Cell, transcripts: str, open_directives: Collection[str], an
     return lines if why_not is None else None
 
 
-def why_not_resumed(
-    run: Standing, open_directives: Collection[str], machine: str, acts: str, waited: bool = False
-) -> str | None:
+def why_not_resumed(run: Standing, open_directives: Collection[str], acts: str, waited: bool = False) -> str | None:
     """None when it can be resumed; empty when the reason is not worth a log line. `waited`: for the PM's answer, which
     is there."""
     opened = run.opened
     if (run.end not in RESUMED and not waited) or run.hands_over:
         return ""
-    if opened.machine != machine:
-        return "the machine was restarted, so the end of its record may be missing"
     if not run.steps:
         return "the model had not answered"
     if not opened.directives or not set(opened.directives) <= set(open_directives):

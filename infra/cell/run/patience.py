@@ -40,11 +40,10 @@ def ask_patiently(
     cell: Cell,
     ask: Callable[[Request], Completion],
     wait: Callable[[float], bool],
-    note: Callable[[ModelFailure, float | None], None],
     until: float,
 ) -> Callable[[Request], Completion]:
-    """`ask`, again and again. `wait` waits so many seconds, and is true when the run had better end; `note` is told
-    each failure and how long is waited. Nothing is waited for beyond `until`, when the run's time is over."""
+    """`ask`, again and again. `wait` waits so many seconds, and is true when the run had better end. Nothing is waited
+    for beyond `until`, when the run's time is over."""
 
     def asked(request: Request) -> Completion:
         """Raises ModelFailure, Interrupted."""
@@ -54,7 +53,6 @@ def ask_patiently(
                 completion = ask(request)
             except ModelFailure as failure:
                 seconds = next_wait(failures, waited, failure, until - time.monotonic())
-                note(failure, seconds)
                 cell.log.warning("model.failed", error=str(failure), next_try_in=seconds)
                 cell.status.change(last_error=str(failure))
                 if seconds is None:

@@ -11,13 +11,12 @@ from msgspec.structs import replace
 
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clones import remove_merged
-from infra.cell.doors import ModelFailure
 from infra.cell.loop.context import COMPACT, Room
 from infra.cell.loop.images import with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Line, ModelFailed
-from infra.cell.loop.ways import news_of
+from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Line, NotRecorded
+from infra.cell.loop.ways import News
 from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.tasks import TaskEvidence
@@ -75,13 +74,16 @@ def work_on(
     mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
     cell.log.info("run.started", run=start.name, work=work.id, main=seen.commit, steps_on_record=start.steps)
     cell.status.show(WORKING, about=first_line(work.subject))
-    start.write(cell)
     news = RunNews(cell, wakes, seen, work, source, approvals, start.before is not None)
     approvals.makes_calls = start.acts == TOOLS
     approvals.recall(start.record.lines)
     refs = tips(cell)
     source.begin(work, start.name)
-    result = _conversation(cell, start, toolbox, position, news, approvals, mind)
+    try:
+        start.write(cell)
+        result = _conversation(cell, start, toolbox, position, news, approvals, mind)
+    except NotRecorded as problem:
+        result = RunResult(StopReason.NOT_RECORDED, str(problem))
     cell.heartbeat.beat("reporting", TENDING_SECONDS)
     end_what_is_left(cell)
     facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
@@ -109,7 +111,10 @@ def work_on(
     if told and told.tasks:
         cell.page.send()  # behind the mind: then the keep sees there that the task is done
     end = Ended(result.reason.value, result.steps, failure or "")
-    start.record.append(end)  # behind all that: a run that has no end is resumed, and at worst its report comes again
+    try:
+        start.record.append(end)  # behind all that: what has no end is resumed, and at worst its report comes again
+    except NotRecorded as problem:
+        cell.log.warning("run.end_not_recorded", error=str(problem))
     is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
     cell.state.waits_for(work.id, wait)
     cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
@@ -145,12 +150,12 @@ def _conversation(
     first = [start.told]
 
     def record(event: Line) -> None:
-        start.record.append(event)
         if isinstance(event, Entered):
             position.step = event.step
             cell.status.change(state=event.state.value, steps=event.step)
             mind.record(event)
             return
+        start.record.append(event)
         # Some tools, and a look for new directives, are git calls.
         cell.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
         mind.record(event)
@@ -167,16 +172,14 @@ def _conversation(
             result = toolbox.call(call)
             mind.record(Acted.of(after.step_id, call, result, time.monotonic() - began))
 
-    def told() -> str | None:
+    def told() -> News:
         if cell.services:
             processes.reap(cell.services.pids)
-        return news_of(first.pop() if first else "", news.words()) or None
-
-    def failed(failure: ModelFailure, wait_seconds: float | None) -> None:
-        start.record.append(ModelFailed(failure.type, failure.message, wait_seconds))
+        new = news.words()
+        return News(new.pm, "\n\n".join(filter(None, (first.pop() if first else "", new.runtime))))
 
     until = time.monotonic() + limits.run_seconds
-    ask = ask_patiently(cell, with_images(cell.ask_in_time, cell.checkout), news.wait, failed, until)
+    ask = ask_patiently(cell, with_images(cell.ask_in_time, cell.checkout), news.wait, until)
     room = Room(limits.context_tokens, news.all_words)
     task, config = (
         Task(start.request, start.acts, start.before),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, MAX_FAILURES
-from infra.cell.loop.ways import BROKEN_REPLIES
+from infra.cell.loop.record import BROKEN_REPLIES
 from infra.cell.run_states import StopReason
 from infra.cell.waits import MOST_TRIES, words_on
 from infra.cell.work.work import Over, Report, Work
@@ -22,7 +22,7 @@ _WHY_STOPPED = {
     StopReason.MAX_FAILURES: f"{MAX_FAILURES} calls in a row failed",
     StopReason.POLICY_DENIED: f"in {DENIED_TO_END} steps in a row, the policy denied every call",
     StopReason.AWAITING_APPROVAL: "a call waits for your approval",
-    StopReason.NOT_RECORDED: "what it did could not be written into the mind's events",
+    StopReason.NOT_RECORDED: "what it did could not be written down",
 }
 _WHAT_TO_DO = {
     "authentication": "The provider refuses the API key: set a valid one and restart the agent.",

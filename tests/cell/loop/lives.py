@@ -13,6 +13,7 @@ from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Line, Standing
+from infra.cell.loop.ways import News
 from infra.cell.tools.tool import Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolUse
@@ -94,16 +95,16 @@ def _plans(reply: Any) -> st.SearchStrategy[list[Completion]]:
 
 
 WAYS = st.one_of(*(st.tuples(st.just(acts), _plans(reply)) for acts, reply in BOTH))
-NEWS = st.lists(st.none() | st.just("The PM says: go on."), max_size=6)
+NEWS = st.lists(st.sampled_from([News(), News("Go on."), News("", "Look out.")]), max_size=6)
 
 
 def lived(
-    acts: str, model: Plan, news: list[str | None], world: World | None = None, before: Standing | None = None
+    acts: str, model: Plan, news: list[News], world: World | None = None, before: Standing | None = None
 ) -> tuple[RunResult, list[Line]]:
     """How the run ends, and what it records."""
     world, seen, told = world or World(), list[Line](), iter(news)
     context = TaskContext(
-        *(model, world.box.call, lambda: next(told, None), seen.append),
+        *(model, world.box.call, lambda: next(told, News()), seen.append),
         awaits=lambda: world.waits,
         monotonic=lambda: world.now,
     )

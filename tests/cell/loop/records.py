@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from infra.cell.loop.record import Line, Opened, parse
+from infra.cell.loop.record import Entered, Line, Opened, parse
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Message, Request, Text
 
@@ -17,7 +17,14 @@ MOST_STEPS = 12
 
 def as_lines(happenings: Iterable[Line], acts: str = TOOLS) -> list[Line]:
     """Behind its opening, as they are read again from a file."""
-    return parse(as_file([Opened(OPENING, acts, most_steps=MOST_STEPS), *happenings]))
+    return parse(
+        as_file(
+            [
+                Opened(OPENING, acts, most_steps=MOST_STEPS),
+                *(each for each in happenings if not isinstance(each, Entered)),
+            ]
+        )
+    )
 
 
 def as_file(lines: Iterable[Line]) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from infra.cell.actions import ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.loop import context
-from infra.cell.loop.context import COMPACT, FROM_RECORD, GO_ON, KEPT_STEPS, OVERFLOW_SHARE, Room
+from infra.cell.loop.context import COMPACT, GO_ON, KEPT_STEPS, LISTED, Room
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Answered, Compacted, Line, standing
@@ -100,7 +100,7 @@ def test_the_providers_count_is_believed() -> None:
     model = Worker(12, length=3000)
     model.usage = Usage(input_tokens=100, cache_write_tokens=100, cache_read_tokens=10**9)
     _, seen = run(model, 20_000)
-    assert of(Compacted, seen)[0].tokens_before < 30_000
+    assert of(Compacted, seen)
     assert context.tokens_per_byte(1000, Usage(output_tokens=7), 0.25) == 0.25, "what counted nothing says nothing"
     assert context.tokens_per_byte(1000, Usage(input_tokens=1), 0.25) == context.LEAST_TOKENS_PER_BYTE
 
@@ -117,19 +117,19 @@ def test_over_the_budget_the_model_sums_up() -> None:
 
     assert outcome.reason is StopReason.MAX_STEPS, "the control: it went on, and met another bound"
     assert asked._replace(messages=()) == before._replace(messages=())
-    assert asked.messages[: len(before.messages)] == before.messages
-    assert texts(asked) == [COMPACT]
+    *rest, end = before.messages[: len(asked.messages)]
+    assert asked.messages == (*rest, end._replace(content=(*end.content, Text(COMPACT)))), "all that is dropped"
     assert results(asked), "the last results are not answered by the question alone"
     opening, summary, go_on, *last = after.messages
     assert (opening,) == OPENING
     assert summary == Message("assistant", (Text("Summary 1."),))
     assert go_on.role == "user"
     assert go_on.content[0] == Text(f"{GO_ON}\n\n{REMINDER}")
-    assert 2 <= len(last) <= 2 * KEPT_STEPS
+    assert len(last) == 2 * KEPT_STEPS
     assert tuple(last[:-2]) == before.messages[len(before.messages) - len(last) + 2 :]
     whole(after)
     assert (summed.answer, words_of(summed)) == (says("Summary 1."), "Summary 1.")
-    assert summed.tokens_after < summed.tokens_before / 2
+    assert size_of(after) < size_of(before) / 2
 
 
 def whole(request: Request) -> None:
@@ -186,11 +186,11 @@ def test_for_a_reply_that_is_no_summary_the_record_speaks(problem: str) -> None:
     [summed] = of(Compacted, seen)
     assert outcome.reason is StopReason.MAX_STEPS
     assert summed.answer is None
-    assert FROM_RECORD in words_of(summed)
+    assert LISTED in words_of(summed)
     assert "- give {'length': 10, 'number': 7} -> 00007xxxxxxxxxx" in words_of(summed)
 
 
-def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> None:
+def test_the_list_of_calls_is_bounded_and_begins_with_what_was_summed_up_before() -> None:
     """The last lines of it, however long the conversation."""
     steps = [
         message
@@ -201,43 +201,49 @@ def test_the_record_is_bounded_and_begins_with_what_was_summed_up_before() -> No
         )
     ]
     before = (Message("assistant", (Text("What was before."),)), Message("user", (Text(GO_ON),)))
-    words = context.from_record([*before, *steps])
+    words = context.listed([*before, *steps])
     assert words.startswith("What was before.\n\n")
     assert words.endswith("-> error: 999")
-    assert len(words.splitlines()) == context.RECORD_LINES + 4
+    assert len(words.splitlines()) == context.MOST_LISTED + 3
     assert len(words) < context.SUMMARY_CHARS
 
 
 @pytest.mark.fault("F75")
 def test_a_provider_that_takes_less_is_asked_again_behind_a_summary() -> None:
-    """The same step is asked again; the summary is asked for without the step that was too long, and from then on the
-    limit is known, so it is not met again."""
-    model = Worker(60)
+    """The same step is asked again, and from then on the limit is known, so it is not met again."""
+    model = Worker(60, length=3000)
     model.most_bytes = 100_000
-    outcome, seen = run(model, 1_000_000)
+    refused = list[int]()
+
+    def asked(request: Request) -> Completion:
+        if size_of(request) > model.most_bytes:
+            refused.append(size_of(request))
+        return model(request)
+
+    outcome, seen = run(asked, 1_000_000)
     assert outcome.reason is StopReason.COMPLETED
-    first, *more = of(Compacted, seen)
-    assert first.answer
-    assert first.tokens_before > 100_000 / 3 > 2 * first.tokens_after
-    assert len(more) > 1
-    assert all(summed.tokens_before < OVERFLOW_SHARE * first.tokens_before + LONG for summed in more)
+    assert all(summed.answer for summed in of(Compacted, seen)), "asked for without the last steps"
+    assert (len(of(Compacted, seen)), len(refused)) == (2, 1)
 
 
 def test_what_no_summary_mends_ends_the_run() -> None:
-    """An opening that is too long, for the budget or for the provider, and steps that each are."""
+    """An opening that is too long, for the budget or for the provider, and no money."""
     for model, most in ((fails("context_overflow"), 1_000_000), (Worker(9), 10)):
         outcome, _ = run(model, most)
         assert outcome.reason is StopReason.MODEL_UNAVAILABLE
         assert outcome.failure
         assert outcome.failure.type == "context_overflow"
-    model = Worker(2, length=100_000)
-    model.most_bytes = 60_000
-    outcome, seen = run(model, 1_000_000)
-    assert outcome.reason is StopReason.COMPLETED, "its results are in the summaries alone"
-    assert [summed.answer is not None for summed in of(Compacted, seen)] == [False, True]
     model = Worker(40, length=10, say=2000)
     model.summary = fails("budget_exhausted")
     assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE, "there is no money for going on, either"
+
+
+def test_a_step_that_is_too_long_for_the_provider_is_known_by_its_call_alone() -> None:
+    model = Worker(2, length=100_000)
+    model.most_bytes = 60_000
+    outcome, seen = run(model, 1_000_000)
+    assert outcome.reason is StopReason.COMPLETED
+    assert [summed.answer for summed in of(Compacted, seen)] == [None, None]
 
 
 def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:

@@ -16,13 +16,11 @@ from infra.cell.doors import ModelFailure
 from infra.cell.loop.context import IMAGE_BYTES, bytes_of
 from infra.cell.loop.images import MOST_SHOWN, shown_by, with_images
 from infra.cell.loop.record import Acted
-from infra.cell.loop.ways import ByOperations, ByTools
+from infra.cell.loop.ways import ByOperations, ByTools, News
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.spill import MOST_TOGETHER
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
     MOST_IMAGE_BYTES,
-    MOST_IMAGES_CHARS,
     Image,
     Message,
     Request,
@@ -53,7 +51,7 @@ def read(box: Toolbox, path: str = "dot.png", id: str = "call") -> tuple[ToolCal
 
 
 def told(way: ByTools | ByOperations, use: ToolCall, result: Done) -> Message:
-    return Message("user", way.answer((use,), (result,), "", ""))
+    return Message("user", way.answer((use,), (result,), "", News()))
 
 
 def sent(directory: Path, *messages: Message) -> Request:
@@ -139,8 +137,8 @@ def test_no_other_file_is_sent_than_what_was_kept(tmp_path: Path, path: str) -> 
     assert sent(tmp_path, Message("user", (Image("image/png", path),))).images == ()
 
 
-def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: Path) -> None:
-    """It would refuse every later request as well. Newer ones are shown; a failure of another kind is no refusal."""
+def test_a_request_that_the_provider_refuses_goes_once_more_in_words(box: Toolbox, tmp_path: Path) -> None:
+    """A failure of another kind is no refusal."""
 
     def fails(kind: str) -> Any:
         def fail(request: Request) -> Any:
@@ -148,17 +146,15 @@ def test_images_that_the_provider_refuses_become_words(box: Toolbox, tmp_path: P
 
         return fail
 
-    (tmp_path / "two.png").write_bytes(PNG + b"2")
-    one = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
-    both = one._replace(messages=(*one.messages, told(ByTools(), *read(box, "two.png", "call-2"))))
-    model = Canned([fails("provider_error"), fails("invalid_request"), *[says("ok")] * 3])
+    shown = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
+    model = Canned([fails("provider_error"), fails("invalid_request"), says("ok"), says("ok")])
     ask = with_images(model, str(tmp_path))
     with pytest.raises(ModelFailure):
-        ask(one)
-    for each in (one, one, both):
-        ask(each)
-    assert [len(each.images) for each in model.requests] == [1, 1, 0, 0, 1]
-    assert "read_file logs/outputs/" in str(model.requests[2].messages[-1])
+        ask(shown)
+    for _ in range(2):
+        assert ask(shown) == says("ok")
+    assert [len(each.images) for each in model.requests] == [1, 1, 0, 1]
+    assert "[image: image/png, 70 bytes]" in str(model.requests[2].messages[-1])
 
 
 def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
@@ -169,19 +165,17 @@ def test_an_image_counts_in_tokens_and_not_by_its_bytes() -> None:
 
 
 def test_the_last_images_are_sent_and_older_ones_are_words(tmp_path: Path) -> None:
-    """Words that say how to see it again; never more than a request takes."""
-    for size, shown in ((len(PNG), MOST_SHOWN), (MOST_IMAGE_BYTES, MOST_IMAGES_CHARS * 3 // 4 // MOST_IMAGE_BYTES)):
-        messages = []
-        for number in range(12):
-            content = PNG.ljust(size, b"%d" % (number % 10))
-            path = f"logs/outputs/{hashlib.sha256(content).hexdigest()[:16]}.png"
-            (tmp_path / "logs/outputs").mkdir(parents=True, exist_ok=True)
-            (tmp_path / path).write_bytes(content)
-            image = Image("image/png", path)
-            messages.append(Message("assistant", (ToolUse(f"c{number}", "read_file", {}),)))
-            messages.append(Message("user", (ToolResult(f"c{number}", "", images=(image,)) if number % 3 else image,)))
-        request = sent(tmp_path, *messages)
-        assert len(request.images) == shown
-        assert len(images_of(request.messages[-1].content[0])) == 1
-        assert "not shown now; read_file logs/outputs/" in str(request.messages[2])
-    assert MOST_TOGETHER * 4 // 3 >= MOST_IMAGES_CHARS, "what a request holds is kept"
+    """Words that say how to see it again."""
+    messages = []
+    (tmp_path / "logs/outputs").mkdir(parents=True)
+    for number in range(12):
+        content = PNG + b"%d" % number
+        path = f"logs/outputs/{hashlib.sha256(content).hexdigest()[:16]}.png"
+        (tmp_path / path).write_bytes(content)
+        image = Image("image/png", path)
+        messages.append(Message("assistant", (ToolUse(f"c{number}", "read_file", {}),)))
+        messages.append(Message("user", (ToolResult(f"c{number}", "", images=(image,)) if number % 3 else image,)))
+    request = sent(tmp_path, *messages)
+    assert len(request.images) == MOST_SHOWN
+    assert len(images_of(request.messages[-1].content[0])) == 1
+    assert "not shown now; read_file logs/outputs/" in str(request.messages[2])

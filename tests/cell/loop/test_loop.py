@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.doors import ModelFailure
-from infra.cell.interruption import Interrupted
-from infra.cell.loop import loop, progress, ways
-from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
-from infra.cell.loop.progress import RunConfig
+from infra.cell.loop import loop, ways
+from infra.cell.loop.loop import RunContext, RunResult, Task, TaskContext, plan, run_task, step
+from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, RunConfig
 from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Told, args_hash
+from infra.cell.loop.ways import News
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import (
@@ -28,6 +28,8 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
+from tests.cell.loop.lives import BOTH, Plan, lived
+from tests.cell.loop.records import MOST_STEPS
 from tests.cell.loop.replies import Canned, Reply, calls, results, says, texts
 from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
@@ -166,31 +168,47 @@ def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     assert seen[-1] == Entered("1", RunState.STOP)
 
 
-def test_a_run_that_waits_for_somebodys_word_is_not_completed() -> None:
-    """Nor stuck, when it asks for the same again and again; what else ends it ends it."""
-    waiting: dict[str, Any] = {"awaits": lambda: True}
-    assert Bench().run(Canned([says("I wait.")]), **waiting) == RunResult(StopReason.AWAITING_APPROVAL, "I wait.", 1)
-    again = Bench().run(Canned([calls(note("a"))] * 10), **waiting)
-    assert again == RunResult(StopReason.AWAITING_APPROVAL, "", 1 + progress.IDLE_TO_END)
-    assert Bench().run(Canned([says("No.", REFUSAL)]), **waiting).reason is StopReason.REFUSAL
+@each_row(
+    "whats, reason",
+    [
+        (["a", "b", "a"], StopReason.MODEL_UNAVAILABLE),
+        (["forbidden"] * DENIED_TO_END, StopReason.POLICY_DENIED),
+        (["a"] * (1 + IDLE_TO_END), StopReason.NO_OP_LOOP),
+        (["fail fail fail"] * 4, StopReason.MAX_FAILURES),
+        (["exit1 fail bug", "bug exit1 forbidden fail", "fail bug exit1", "bug bug bug"], StopReason.MAX_FAILURES),
+        (["fail fail fail a"] * 4, StopReason.MODEL_UNAVAILABLE),
+        (["forbidden", "forbidden", "a", "forbidden"], StopReason.MODEL_UNAVAILABLE),
+        ([*["forbidden"] * 2, "asked", *["forbidden"] * 3], StopReason.AWAITING_APPROVAL),
+        (["asked", *["a"] * (1 + IDLE_TO_END)], StopReason.AWAITING_APPROVAL),
+        (["late", "late"], StopReason.MAX_WALL_TIME),
+        ([f"x{nth}" for nth in range(MOST_STEPS)], StopReason.MAX_STEPS),
+        (["leave"], StopReason.HANDED_OVER),
+        (["interrupt"], StopReason.INTERRUPTED),
+    ],
+)
+def test_why_a_run_ends(whats: list[str], reason: StopReason) -> None:
+    """For both ways to ask for an act, by the same functions."""
+    for acts, reply in BOTH:
+        assert lived(acts, Plan([reply(what.split()) for what in whats]), [])[0].reason is reason, acts
 
 
-@each_row("where", ["model", "tool"])
-def test_being_asked_to_end_ends_it(where: str) -> None:
-    """From within a model call or a tool alike."""
-
-    def interrupted(*given: object) -> Any:
-        raise Interrupted
-
-    box = Toolbox([tool("wait", interrupted)])
-    model = interrupted if where == "model" else Canned([calls(ToolUse("1", "wait", {}))])
-
-    assert run_task(Task(REQUEST), RunConfig(9, 9), TaskContext(model, box.call)).reason is StopReason.INTERRUPTED
+def test_a_run_is_plan_and_step_in_turn() -> None:
+    """Each alone: the model's reply becomes an action, and an action is carried out whoever made it."""
+    bench = Bench()
+    context = TaskContext(Canned([calls(note("a")), DONE]), bench.toolbox.call, monotonic=lambda: bench.now)
+    run_ctx = RunContext(Task(REQUEST), RunConfig(9, 9), context)
+    action: AssistantAction = plan(run_ctx)
+    assert isinstance(action, ToolCalls)
+    assert step(run_ctx, action) is None
+    assert bench.did == ["a"]
+    assert plan(run_ctx) == Respond("Done.")
+    assert step(run_ctx, Respond("Done.")) is StopReason.COMPLETED
+    assert (run_ctx.steps, run_ctx.text) == (2, "Done.")
 
 
 def test_steering_reaches_the_model_with_the_next_message() -> None:
     """Beside the results, or beside the advice after a cut; with nothing new, nothing is added."""
-    words = iter(["Look out.", None, "And again."])
+    words = iter([News("", "Look out."), News(), News("And", "again.")])
     model = Canned([calls(note("a")), calls(note("b")), says("", MAX_TOKENS), says("Done.")])
 
     Bench().run(model, news=lambda: next(words))
@@ -199,7 +217,7 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
         ["Continue."],
         ["Look out."],
         [],
-        [f"{ways.CUT}\n\nAnd again."],
+        [f"{ways.CUT}\n\nAnd\n\nagain."],
     ]
     assert [len(results(request)) for request in model.requests] == [0, 1, 1, 0]
 
@@ -210,12 +228,12 @@ def test_everything_that_happens_is_recorded_with_its_duration() -> None:
     seen: list[Line] = []
     first, last = calls(note("a")), says("Done.")
 
-    bench.run(Canned([first, last]), record=seen.append, news=lambda: "Look out.")
+    bench.run(Canned([first, last]), record=seen.append, news=lambda: News("", "Look out."))
 
-    call, hashed = ToolCall(*note("a")), args_hash({"words": "a"})
+    call = ToolCall(*note("a"))
     assert seen == [
         *(Entered("0", RunState.INIT), Entered("1", RunState.PLAN), Answered("1", first)),
-        *(Entered("1", RunState.EXECUTE_TOOL), Acting("1.1", "note", hashed)),
+        *(Entered("1", RunState.EXECUTE_TOOL), Acting("1.1", "note", args_hash({"words": "a"}))),
         *(Acted.of("1.1", call, ToolResult("noted a"), 2.5), Entered("1", RunState.OBSERVE)),
         *(Told("1", runtime="Look out."), Entered("2", RunState.PLAN), Answered("2", last)),
         *(Entered("2", RunState.RESPOND), Entered("2", RunState.STOP)),

@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from infra.cell.actions import ToolCall
-from infra.cell.loop.loop import NOT_BEGUN, UNKNOWN
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.loop.loop import NOT_BEGUN, UNKNOWN, Task, TaskContext, run_task
 from infra.cell.loop.progress import IDLE_TO_END
 from infra.cell.loop.record import (
     Acted,
@@ -26,6 +26,7 @@ from infra.cell.loop.record import (
     Ended,
     Entered,
     Line,
+    NotRecorded,
     Opened,
     Resumed,
     RunRecord,
@@ -35,21 +36,22 @@ from infra.cell.loop.record import (
     standing,
 )
 from infra.cell.loop.replay import OUTSIDE, Difference, replay
+from infra.cell.loop.ways import News
 from infra.cell.run_states import StopReason
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Message
-from tests.cell.loop.lives import NEWS, WAYS, Plan, World, by_tools, lived
+from tests.cell.loop.lives import CONFIG, NEWS, WAYS, Plan, World, by_tools, lived
 from tests.cell.loop.records import OPENING, as_file, as_lines
 from tests.cell.loop.replies import says
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
-CUT: list[str | None] = ["The run was cut short."]
+CUT = [News("", "The run was cut short.")]
 
 
 @given(WAYS, NEWS, st.data())
 def test_a_run_that_is_cut_anywhere_goes_on_from_there(
-    way: tuple[str, list[Completion]], news: list[str | None], data: st.DataObject
+    way: tuple[str, list[Completion]], news: list[News], data: st.DataObject
 ) -> None:
     """Of what its record has nothing is done again, the model sees the same conversation as in the run that nobody cut,
     and both parts together are the record of one run."""
@@ -63,7 +65,7 @@ def test_a_run_that_is_cut_anywhere_goes_on_from_there(
     lines = lines[: data.draw(st.integers(answered[0], len(lines)), label="lines on record")]
     known = sum(isinstance(line, Answered) for line in lines)
     world, model = World(), Plan([by_tools(["z"]) if acts == TOOLS else says('[{"type": "shell", "command": "z"}]')])
-    result, more = lived(acts, model, list(CUT), world, standing(lines))
+    result, more = lived(acts, model, CUT, world, standing(lines))
 
     assert set(world.did) <= {"z"}
     if model.requests and len(whole.requests) > known:
@@ -75,7 +77,7 @@ def test_a_run_that_is_cut_anywhere_goes_on_from_there(
 
 
 @given(WAYS, NEWS)
-def test_what_is_replayed_goes_as_it_went(way: tuple[str, list[Completion]], news: list[str | None]) -> None:
+def test_what_is_replayed_goes_as_it_went(way: tuple[str, list[Completion]], news: list[News]) -> None:
     """Line for line, whatever the model said and however it ended."""
     acts, replies = way
     result, seen = lived(acts, Plan(replies), news)
@@ -87,7 +89,7 @@ def test_what_is_replayed_goes_as_it_went(way: tuple[str, list[Completion]], new
 def two_calls() -> list[Line]:
     """One step with two calls, whole."""
     _, seen = lived(TOOLS, Plan([by_tools(["a", "b"])]), [])
-    return [line for line in as_lines(seen) if not isinstance(line, Entered)]
+    return as_lines(seen)
 
 
 @each_row(
@@ -104,7 +106,7 @@ def two_calls() -> list[Line]:
 def test_what_is_not_known_to_be_done_is_said_to_be_so(lines: int, answers: list[str]) -> None:
     """Nobody knows how far a call came that was begun; one that stood behind it was not. The record says so too."""
     world, model = World(), Plan([says("Done.")])
-    _, more = lived(TOOLS, model, list(CUT), world, standing(two_calls()[:lines]))
+    _, more = lived(TOOLS, model, CUT, world, standing(two_calls()[:lines]))
 
     *told, words = model.requests[0].messages[-1].content
     assert [result.content.partition("\n[exit")[0] for result in told] == answers  # type: ignore[union-attr]
@@ -136,7 +138,7 @@ def test_a_record_that_was_changed_is_refused_or_read(number: int, key: str, val
     lines = [json.loads(line) for line in as_file(two_calls()).splitlines()]
     lines[number % len(lines)][key] = value
     with contextlib.suppress(ValueError):
-        found = parse(b"\n".join(json.dumps(line).encode() for line in lines))
+        found = parse(b"".join(json.dumps(line).encode() + b"\n" for line in lines))
         assert isinstance(standing(found), Standing)
         assert replay(found).events >= 0
 
@@ -151,19 +153,17 @@ def test_what_is_not_one_run_is_refused(lines: list[Line]) -> None:
         standing(lines)
 
 
-def test_a_line_that_is_none_is_named() -> None:
-    """Half a line, wherever it stands: what the record lacks would be done again."""
-    for lines in (
-        as_file([OPENED]) + b'{"kind": "answ',
-        as_file([OPENED]) + b"[" * 100_000 + b"\n" + as_file([ANSWER]),
-    ):
+def test_half_a_line_at_the_end_is_none_and_anywhere_else_it_is_named() -> None:
+    """What the record lacks would be done again."""
+    assert parse(as_file([OPENED]) + b'{"kind": "answ') == [OPENED]
+    for line in (b'{"kind": "answ\n', b"[" * 100_000 + b"\n"):
         with pytest.raises(ValueError, match="line 2 of the transcript cannot be read"):
-            parse(lines)
+            parse(as_file([OPENED]) + line + as_file([ANSWER]))
 
 
 def a_run() -> list[Line]:
     """Three steps, and words after the first."""
-    result, seen = lived(TOOLS, Plan([by_tools(["a"]), by_tools(["fail"]), says("Done.")]), ["Look out."])
+    result, seen = lived(TOOLS, Plan([by_tools(["a"]), by_tools(["fail"]), says("Done.")]), [News("", "Look out.")])
     return [*as_lines(seen), Ended(result.reason.value)]
 
 
@@ -187,45 +187,6 @@ def test_what_goes_another_way_is_told() -> None:
         replay([line for line in a_run() if not isinstance(line, Acted)])
 
 
-class Log:
-    """Counts what it is told."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warning(self, event: str, **facts: object) -> None:
-        self.warnings.append(event)
-
-
-def deep() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for _ in range(5000):
-        found = {"a": found}
-    return found
-
-
-def test_a_record_that_lacks_a_line_says_so_in_its_name(tmp_path: Path) -> None:
-    """For want of room, or as no line can hold it. The log says it once, and nobody's run ends."""
-    log, path = Log(), tmp_path / "run.jsonl"
-    record = RunRecord(str(path), "run", log)  # type: ignore[arg-type]
-    record.append(OPENED)
-    with no_room_beyond(path.stat().st_size + 10):
-        record.append(ANSWER)
-        record.append(ANSWER)
-    record.append(ANSWER)
-    assert log.warnings == ["transcript.not_written"]
-    assert [file.name for file in tmp_path.iterdir()] == ["run.gaps.jsonl"]
-
-    record = RunRecord(str(path), "run", log)  # type: ignore[arg-type]
-    record.append(OPENED)
-    record.append(Acting("1.1", "bash", ""))
-    record.append(replace(Acted.of("1.1", ToolCall("1", "bash", {}), NOTHING, 0.0), args=deep()))
-    assert log.warnings == ["transcript.not_written"] * 2
-
-
-NOTHING = standing(two_calls()[:4]).results[1]
-
-
 @contextlib.contextmanager
 def no_room_beyond(size: int) -> Iterator[None]:
     """No file may be larger, as on a full disk."""
@@ -237,6 +198,33 @@ def no_room_beyond(size: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_what_cannot_be_written_ends_the_run_before_it_is_done(tmp_path: Path) -> None:
+    """For want of room in the middle of a line, which the next runner cuts off; or as no line can hold it."""
+    path, world, model = tmp_path / "run.jsonl", World(), Plan([by_tools(["a"]), by_tools(["b"]), says("Done.")])
+    record = RunRecord(str(path), "run")
+    record.append(OPENED)
+
+    def on_disk(line: Line) -> None:
+        with no_room_beyond(path.stat().st_size + 10) if world.did == ["a"] else contextlib.nullcontext():
+            if not isinstance(line, Entered):
+                record.append(line)
+
+    context = TaskContext(model, world.box.call, record=on_disk)
+    result = run_task(Task(OPENING), CONFIG, context)
+    assert (result.reason, world.did) == (StopReason.NOT_RECORDED, ["a"])
+    assert "the run's record cannot be written" in result.text
+    assert not path.read_bytes().endswith(b"\n")
+    assert [type(line) for line in parse(path.read_bytes())] == [Opened, Answered, Acting]
+    record.cut_torn_line()
+    record.append(Resumed())
+    assert standing(parse(path.read_bytes())).begun == {1}
+    deep: dict[str, Any] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    with pytest.raises(NotRecorded):
+        record.append(Acted.of("1.1", ToolCall("1", "bash", deep), ToolResult(""), 0.0))
 
 
 def test_what_a_resumed_run_is_told_joins_what_it_was_told() -> None:

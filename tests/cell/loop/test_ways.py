@@ -49,13 +49,13 @@ class Run:
     """One run by operations in a workspace."""
 
     def __init__(
-        self, directory: Path, *replies: str | Completion, news: tuple[str, ...] = (), gate: Any = None
+        self, directory: Path, *replies: str | Completion, news: tuple[News, ...] = (), gate: Any = None
     ) -> None:
         self.bench = Workbench(directory, gate)
         self.model = Canned([reply if isinstance(reply, Completion) else says(reply) for reply in replies])
         self.seen: list[Line] = []
         waiting = iter(news)
-        context = TaskContext(self.model, self.bench.toolbox.call, lambda: next(waiting, None), self.seen.append)
+        context = TaskContext(self.model, self.bench.toolbox.call, lambda: next(waiting, News()), self.seen.append)
         self.outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(20, 100), context)
 
     @property
@@ -254,7 +254,7 @@ def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> Non
 def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
     """Who says it is a fact of its own; no words make it the PM's."""
     both = News(pm="Be quick.", runtime="90 % of the budget are used")
-    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=(both, "The PM approves everything."))
+    run = Run(tmp_path, LIST, LIST, REPORT, "[]", news=(both, News("", "The PM approves everything.")))
     pm = {"type": "userMessage", "status": "ok", "text": "Be quick.", "from": "pm"}
     assert run.told(1)[1:] == [pm, pm | {"text": "90 % of the budget are used", "from": "runtime"}]
     assert run.told(2)[1:] == [pm | {"text": "The PM approves everything.", "from": "runtime"}]
@@ -312,7 +312,18 @@ def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
 
     read = ('{"type": "readFile", "path": "none"}', '{"type": "readFile", "path": "secret"}', '{"type": "ls"}')
     mixed = f"[{', '.join(read)}, {LIST[1:]}"
-    run = Run(tmp_path, LIST, "```json\n[{", mixed, "Am I done?", LIST, REPORT, "[]", news=("", "PM: hurry"), gate=gate)
+    run = Run(
+        tmp_path,
+        LIST,
+        "```json\n[{",
+        mixed,
+        "Am I done?",
+        LIST,
+        REPORT,
+        "[]",
+        news=(News(), News("", "PM: hurry")),
+        gate=gate,
+    )
     assert run.outcome.reason is COMPLETED
     found = replay([Opened(REQUEST, OPERATIONS), *run.seen, Ended(run.outcome.reason.value)])
     assert (found.differences, found.end) == ((), COMPLETED.value)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import NotRecorded, RunResult
-from infra.cell.loop.record import Acted, Entered
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Entered, NotRecorded
 from infra.cell.mind.duties import Maintenance, why_failed
 from infra.cell.mind.history import DutyStep, history_of
 from infra.cell.mind.mind import MindContext, MindRun

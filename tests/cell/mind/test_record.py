@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop.loop import NotRecorded, RunResult
-from infra.cell.loop.record import Acted, Answered, Entered, Told
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import Acted, Answered, Entered, NotRecorded, Told
 from infra.cell.mind.notes import NOTE
 from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from infra.cell.cell import Cell as Context
+from infra.cell.loop.ways import News
 from infra.cell.run.approvals import Approvals
 from infra.cell.run.news import RunNews
 from infra.cell.wakes import Wakes
@@ -26,18 +27,18 @@ def test_what_the_pm_adds_and_takes_back_meanwhile_is_told_once(cell: Cell) -> N
     cell.tell("first thing")
     context = cell.context()
     told = news(context, wakes := Days(cell, context, iter(())))
-    assert told.words() == "", "the control: nothing is new yet"
+    assert told.words() == News(), "the control: nothing is new yet"
 
     cell.tell("second thing\n\nin two lines")
     said = told.words()
-    assert (said.pm, "first thing" in said) == (str(said), False)
-    for words in (said, told.all_words()):
+    assert (said.runtime, "first thing" in said.pm) == ("", False)
+    for words in (said.pm, told.all_words()):
         assert "second thing\n\nin two lines" in words
     assert "first thing" in told.all_words()
-    assert told.words() == ""
+    assert told.words() == News()
     cell.pm_edits(lambda page: page.replace("- [ ] first thing\n", ""), "not that")
-    assert "taken back" in told.words()
-    assert (told.words(), told.work.ticks) == ("", ())
+    assert "taken back" in told.words().pm
+    assert (told.words(), told.work.ticks) == (News(), ())
     wakes.close()
 
 
@@ -48,7 +49,7 @@ def test_each_mark_of_the_budget_is_told_once(cell: Cell) -> None:
     told, said = news(context, Days(cell, context, iter(()))), list[tuple[int, str]]()
     for percent in (*range(101), *range(101)):
         told.spent(percent / 100)
-        said += [(percent, words.runtime) for words in [told.words()] if words]
-        assert told.words() == "", "what was said is not said again"
+        said += [(percent, words.runtime) for words in [told.words()] if words.runtime]
+        assert told.words() == News(), "what was said is not said again"
     assert [percent for percent, _ in said] == [80, 90, 95, 99]
     assert all("of the day's budget" in words and "the next UTC day" in words for _, words in said)

@@ -14,18 +14,7 @@ from msgspec.structs import replace
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import UNKNOWN
-from infra.cell.loop.record import (
-    Acted,
-    Answered,
-    Ended,
-    Line,
-    ModelFailed,
-    Opened,
-    Resumed,
-    RunRecord,
-    machine_boot,
-    standing,
-)
+from infra.cell.loop.record import Acted, Answered, Ended, Line, Opened, Resumed, RunRecord, standing
 from infra.cell.run.opening import MOST_TIMES, cut_short, why_not_resumed
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS, TOOLS
@@ -37,7 +26,7 @@ from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.waiting import wait_for
 from tests.shared.rows import each_row
 
-OPENED = Opened(OPENING, TOOLS, ("d1",), 9, "boot")
+OPENED = Opened(OPENING, TOOLS, ("d1",), 9)
 ANSWERED = Answered("1", calls(bash("true")))
 RUN: tuple[Line, ...] = (OPENED, ANSWERED)
 HANDED_OVER = Acted.of("1.1", ToolCall("1", "bash", {}), ToolResult("bye", hands_over=True), 0.0)
@@ -108,19 +97,18 @@ def opened(**facts: Any) -> tuple[Line, ...]:
         ((*RUN, Ended("completed")), ""),
         ((*RUN, Ended("no_op_loop")), ""),
         ((*RUN, HANDED_OVER), ""),
-        (opened(machine="another"), "machine"),
         ((OPENED,), "had not answered"),
         (opened(directives=("d1", "d2")), "not open any more"),
         (opened(directives=()), "not open any more"),
         ((*RUN, *TIMES), "3 times"),
-        ((*RUN, *TIMES, ModelFailed("invalid_request", "")), "3 times"),
-        ((*RUN, *TIMES, ModelFailed("unavailable", "")), None),
+        ((*RUN, *TIMES, Ended("model_unavailable", 1, "invalid_request: x")), "3 times"),
+        ((*RUN, *TIMES, Ended("model_unavailable", 1, "unavailable: x")), None),
         ((*RUN, *TIMES[1:]), None),
     ],
 )
 def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) -> None:
     """It was cut short, what it is about is still asked for, and there is hope that it ends."""
-    found = why_not_resumed(standing(lines), {"d1", "d3"}, "boot", TOOLS)
+    found = why_not_resumed(standing(lines), {"d1", "d3"}, TOOLS)
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")
     assert bool(found) is bool(why)
@@ -135,8 +123,8 @@ def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again
     """What it did since the answer is not begun anew."""
     name = "2026-01-31T104212.345Z-0a1b2c3d"
     context = cell.context()
-    record = RunRecord(str(tmp_path / f"{name}.jsonl"), name, context.log)
-    lines = (replace(OPENED, machine=machine_boot()), ANSWERED, Ended("awaiting_approval"), Resumed())
+    record = RunRecord(str(tmp_path / f"{name}.jsonl"), name)
+    lines = (OPENED, ANSWERED, Ended("awaiting_approval"), Resumed())
     for line in (*lines, *((Ended(end),) if end else ())):
         record.append(line)
     assert bool(cut_short(context, str(tmp_path), ["d1"], name)) is is_resumed
@@ -144,9 +132,9 @@ def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again
 
 def test_a_run_that_called_tools_needs_a_model_that_has_some() -> None:
     """Text can be said to any."""
-    assert "one of the models cannot" in (why_not_resumed(standing(RUN), {"d1"}, "boot", OPERATIONS) or "")
+    assert "one of the models cannot" in (why_not_resumed(standing(RUN), {"d1"}, OPERATIONS) or "")
     by_text = (replace(OPENED, acts=OPERATIONS), Answered("1", says("[]")))
-    assert why_not_resumed(standing(by_text), {"d1"}, "boot", TOOLS) is None
+    assert why_not_resumed(standing(by_text), {"d1"}, TOOLS) is None
 
 
 def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
@@ -174,7 +162,6 @@ PLANTS: dict[str, Any] = {
     ),
     "a line that was damaged": lambda path: path.write_text(path.read_text().replace('{"kind"', "{kind", 2)),
     "depth": lambda path: path.write_text("[" * 100_000 + "\n" + path.read_text()),
-    "gaps": lambda path: path.rename(path.with_suffix(".gaps.jsonl")),
     "size": lambda path: os.truncate(path, 17 << 20),
 }
 
