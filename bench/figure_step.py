@@ -15,12 +15,9 @@ from infra.cell.loop.context import Room
 from infra.cell.loop.loop import Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.run_states import StopReason
-from infra.cell.tools.seed import seed_tools
-from infra.shared.boot import Boot
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import FIRST_MESSAGE, Message, Request, Text
-from infra.shared.paths import Paths
-from infra.shared.people import AGENT
-from infra.shared.repository.git import Git
 from tests.cell.cell import limits
 from tests.cell.loop.replies import Canned, bash, calls, says
 
@@ -50,13 +47,13 @@ def run(directory: Path, count: int) -> list[Table]:
 
 def _ours(here: str, steps: int) -> float:
     """A step's seconds in one conversation of so many calls of the bash tool."""
-    boot = Boot("0" * 32, "main", "0" * 40, "bench", here, "merge", Paths(here, here, here, here), limits())
-    toolbox = seed_tools(boot, here, Git(here, AGENT), Interruption())
+    bounds = limits()
+    toolbox = Toolbox([bash_tool(here, bounds.bash_seconds, bounds.output_chars, Interruption())])
     # The number makes no difference to the shell; without it the loop would see the same thing done again and again.
     acts = (calls(bash(f"true {number}", f"call-{number}"), text="Next.") for number in range(steps))
     model = Canned([*acts, says("Done.")])
     request = Request(("You act.",), (Message("user", (Text(FIRST_MESSAGE),)),), toolbox.tools, "bench")
-    room = Room(boot.limits.context_tokens, lambda: "")
+    room = Room(bounds.context_tokens, lambda: "")
     began = time.perf_counter()
     result = run_task(Task(request), RunConfig(steps + 1, 3600.0), TaskContext(model, toolbox.call, room=room))
     if result.reason is not StopReason.COMPLETED:

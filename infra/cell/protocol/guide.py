@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS
-from infra.cell.protocol.read import form
 from infra.cell.tools.tool import schema_of
 
 _BEFORE = """\
@@ -51,10 +52,18 @@ _AFTER = f"""
 
 def guide() -> str:
     """Markdown."""
-    return _BEFORE + "".join(f"- `{form(kind)}`{_about(kind)}\n" for kind in OPERATIONS) + _AFTER
+    lines = []
+    for kind, args in OPERATIONS.items():
+        described = schema_of(args)["properties"].items()
+        about = "; ".join(f"{name}: {each['description']}" for name, each in described if "description" in each)
+        lines.append(f"- `{form(kind)}`{about and ': '}{about}\n")
+    return _BEFORE + "".join(lines) + _AFTER
 
 
-def _about(kind: str) -> str:
-    described = schema_of(OPERATIONS[kind])["properties"].items()
-    about = "; ".join(f"{name}: {each['description']}" for name, each in described if "description" in each)
-    return f": {about}" if about else ""
+def form(kind: str) -> str:
+    """How an operation of this type is written."""
+    fields = msgspec.structs.fields(OPERATIONS[kind])
+    words = [f'"type": "{kind}"']
+    words += [f'"{each.name}": ' + ('"src/a.py"' if each.name == "path" else '"…"') for each in fields if each.required]
+    optional = [each.name for each in fields if not each.required]
+    return "{" + ", ".join(words) + "}" + (f" (optional: {', '.join(optional)})" if optional else "")

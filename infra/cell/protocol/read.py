@@ -10,9 +10,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
-import msgspec
-
 from infra.cell.actions import ToolCall
+from infra.cell.protocol.guide import form
 from infra.cell.protocol.operations import BLOCKS, MESSAGE, MOST_OPERATIONS, OPERATIONS, PROTOCOL, call_of
 from infra.cell.tools.tool import REFUSED, fitting
 
@@ -42,15 +41,13 @@ _OURS = re.compile(
     r"""["'“]?\b(?:type|operations?|action|tool|arguments|protocol\w*|events)\b["'”]?\s*:"""
     r"""|["'“](?:createFile|readFile|editFile|deleteFile|shell|message)["'”]"""
 )
-_CALL = re.compile(
-    r"""["'“]name["'”]\s{0,20}:\s{0,20}["'“][^"'”\n]{0,100}["'”]\s{0,20},\s{0,20}"""
-    r"""["'“](?:arguments|input|parameters)["'”]\s{0,20}:"""
-)
 _PIECE_BEHIND = re.compile(r'\A\s*[,\]}\[{]|"(?:type|operations)"\s*:')
 _PIECE_BEFORE = re.compile(r'(?:[}\]"]\s{0,9},|\})\s{0,9}\Z|"(?:type|operations)"\s*:')
 _OTHER_DIALECT = re.compile(
     r"</?tool_?call>|<invoke\s+name=|<function[=\s]|<parameter[=\s]|<arg_key>|^\*{3,} *Begin Patch"
-    r"|^(?:shell|createFile|readFile|editFile|deleteFile|message)\(",
+    r"|^(?:shell|createFile|readFile|editFile|deleteFile|message)\("
+    r"""|["'“]name["'”]\s{0,20}:\s{0,20}["'“][^"'”\n]{0,100}["'”]\s{0,20},\s{0,20}"""
+    r"""["'“](?:arguments|input|parameters)["'”]\s{0,20}:""",
     re.MULTILINE,
 )
 _NO_WORDS = re.compile(r"""[`\s]*(?:null|true|false|-?\d[\d.eE+-]*|["'\]}]|"[^"\n]*\")?[`\s]*""")
@@ -58,12 +55,12 @@ _NO_WORDS = re.compile(r"""[`\s]*(?:null|true|false|-?\d[\d.eE+-]*|["'\]}]|"[^"\
 
 def means_operations(text: str) -> bool:
     """It has words that stand in operations of ours or of another dialect."""
-    return any(pattern.search(text) for pattern in (_OURS, _CALL, _OTHER_DIALECT))
+    return has_call(text) or _OURS.search(text) is not None
 
 
 def has_call(text: str) -> bool:
-    """It holds a call of a tool, as JSON."""
-    return _CALL.search(text) is not None
+    """It holds a call of a tool, as another dialect writes it."""
+    return _OTHER_DIALECT.search(text) is not None
 
 
 class NotTaken(NamedTuple):
@@ -112,7 +109,7 @@ def _read(text: str) -> Requested | Words:
         raise ValueError("the reply is empty; expected a list of operations, or a report in words")
     start = _start(text)
     if start is None:
-        if other := _OTHER_DIALECT.search(text) or _CALL.search(text):
+        if other := _OTHER_DIALECT.search(text):
             line = text[other.start() :].split("\n", 1)[0][:100]
             raise ValueError(f"the reply asks for an act in another form: {line!r}; expected a list of operations")
         return Words(text)
@@ -241,15 +238,3 @@ def _item(element: Any, number: str, seen: set[str]) -> ToolCall:
         return ToolCall(id, REFUSED, {"type": answer, "message": str(error), "hint": hint})
     finally:
         seen.add(id)
-
-
-def form(kind: str) -> str:
-    """How an operation of this type is written."""
-    fields = msgspec.structs.fields(OPERATIONS[kind])
-    words = [f'"type": "{kind}"']
-    words += [f'"{each.name}": {_EXAMPLES.get(each.name, _ANY_TEXT)}' for each in fields if each.required]
-    optional = [each.name for each in fields if not each.required]
-    return "{" + ", ".join(words) + "}" + (f" (optional: {', '.join(optional)})" if optional else "")
-
-
-_EXAMPLES, _ANY_TEXT = {"path": '"src/a.py"'}, '"…"'

@@ -30,8 +30,11 @@ from infra.cell.run.patience import ask_patiently
 from infra.cell.run_states import StopReason
 from infra.cell.services import processes
 from infra.cell.status import WORKING
-from infra.cell.tools.seed import seed_tools
+from infra.cell.tools.bash import bash_tool
+from infra.cell.tools.files import file_tools
+from infra.cell.tools.hop import hop_tools
 from infra.cell.tools.tool import Position, Toolbox
+from infra.cell.tools.web import web_tools
 from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import awaits_review, pm_has_moved
@@ -65,8 +68,15 @@ def work_on(
     mind = MindRun(mind_context(cell, position), position)
     remove_merged(cell, seen.commit)
 
-    how = (cell.boot, cell.checkout, cell.git, cell.interruption)
-    toolbox = seed_tools(*how, on_bug, gate, position, mind.tools(), mind.preflight)
+    limits, web = cell.boot.limits, cell.boot.places.web_socket
+    tools = (
+        *file_tools(cell.checkout, limits.output_chars),
+        bash_tool(cell.checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, position),
+        *web_tools(cell.checkout, web, limits.output_chars, position),
+        *hop_tools(cell.boot, cell.git, mind.preflight),
+        *mind.tools(),
+    )
+    toolbox = Toolbox(tools, gate, on_bug)
 
     is_answered = not open_answers(seen.document).keys().isdisjoint(before.asks)
     start = open_run(cell, seen, work, toolbox, is_first, mind.reads, before.run if is_answered else "")

@@ -8,7 +8,6 @@ import contextlib
 import os
 import select
 import signal
-import stat
 import subprocess
 import threading
 import time
@@ -21,7 +20,7 @@ from msgspec import Meta
 from infra.cell.services.processes import signal_tree
 from infra.shared.paths import SERVICES
 from infra.shared.redacted_file import RedactedStream
-from infra.shared.safe_files import Below, whole_file
+from infra.shared.safe_files import whole_file
 
 POLL_SECONDS = 0.2
 POLITE_SECONDS = 0.5
@@ -32,8 +31,7 @@ MOST_PAUSE_SECONDS = 300
 SETTLED_SECONDS = 60.0
 """A service that has run so long begins with the first pause again."""
 LOGS = "logs/services"
-MOST_FILE_BYTES = 64 * 1024
-MOST_LOG_BYTES = 4 << 20
+MOST_FILE_BYTES, MOST_LOG_BYTES = 64 * 1024, 4 << 20
 READ_BYTES, BYTES_PER_SECOND = 1 << 16, 1 << 20
 """What prints faster waits for its log, so that its words do not take the runner's time."""
 
@@ -76,11 +74,9 @@ class ServiceLog:
     """What a service prints, redacted; a log that would be larger than it may is begun anew. Raises OSError."""
 
     def __init__(self, checkout: str, path: str) -> None:
-        files = Below(checkout)
-        files.set_aside(path, unless=stat.S_ISREG)  # a pipe there would block the writer for ever
-        self._log, _ = files.open_to_append(path)
+        self._file = open(os.path.join(checkout, path), "ab", buffering=0)  # noqa: SIM115 - closed by `close`
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stream = RedactedStream(self._append, self._log)
+        self._stream = RedactedStream(self._append, self._file.fileno())
 
     def write(self, chunk: bytes) -> None:
         self._stream.write(self._decoder.decode(chunk))
@@ -88,12 +84,12 @@ class ServiceLog:
     def close(self) -> None:
         self._stream.write(self._decoder.decode(b"", final=True))
         self._stream.end()
-        os.close(self._log)
+        self._file.close()
 
     def _append(self, content: bytes) -> None:
-        if os.fstat(self._log).st_size + len(content) > MOST_LOG_BYTES:
-            os.ftruncate(self._log, 0)
-        os.write(self._log, content)
+        if self._file.tell() + len(content) > MOST_LOG_BYTES:
+            self._file.truncate(0)
+        self._file.write(content)
 
 
 class Services:
@@ -109,9 +105,7 @@ class Services:
     ) -> None:
         """`declared_in` holds `services.yaml`, which is read once: another one is another version. `show` is told in
         words how they are, whenever that changes."""
-        self.problem = ""
-        """What is wrong with the file; empty for nothing."""
-        services: tuple[Service, ...] = ()
+        self.problem, services = "", tuple[Service, ...]()
         try:
             services = declared(declared_in)
         except ValueError as error:
@@ -149,21 +143,20 @@ class Services:
                 thread.join(max(0.0, until - time.monotonic()))
 
     def _keep(self, service: Service) -> None:
-        ends, why = 0, ""
+        pause = 1
         while not self._closing.is_set():
             began = time.monotonic()
             try:
-                why = self._run(service, f" (ended {ends} times: {why})" if ends else "")
+                why = self._run(service)
             except Exception as error:  # nothing of what is started ends a runner
                 why = f"it cannot be started: {error}"
-            ends = 0 if time.monotonic() - began >= SETTLED_SECONDS else ends
-            pause = min(2**ends, MOST_PAUSE_SECONDS)
-            ends += 1
+            pause = 1 if time.monotonic() - began >= SETTLED_SECONDS else pause
             self._log("service.ended", service=service.name, why=why, next_start_in=pause)
             self._tell(service, f"ended, {why}")
             self._closing.wait(pause)
+            pause = min(2 * pause, MOST_PAUSE_SECONDS)
 
-    def _run(self, service: Service, before: str) -> str:
+    def _run(self, service: Service) -> str:
         """From its start to its end; gives how it ended."""
         os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
         with contextlib.closing(ServiceLog(self._checkout, f"{LOGS}/{service.name}.log")) as log:
@@ -172,8 +165,7 @@ class Services:
                     return "the runner ends"
                 process = self._processes[service.name] = self._started(service)
             try:
-                self._log("service.started", service=service.name, pid=process.pid)
-                self._tell(service, f"running{before}")
+                self._tell(service, "running")
                 while process.poll() is None:
                     said = self._said(process, POLL_SECONDS)
                     log.write(said)

@@ -5,7 +5,6 @@ not let run to its end, is an error."""
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from typing import Annotated, Any
@@ -54,20 +53,15 @@ def bash_tool(
             hint = "Leave cwd out to run the command in the checkout" if given.cwd else "Give a cwd that there is"
             raise ToolError(f"{where!r} is no directory", hint)
         seconds = min(given.timeout or most_seconds, most_seconds)
-        try:
-            ran = command.run(
-                ["bash", "-c", given.command],
-                cwd=where,
-                env=environment(web_socket, at),
-                seconds=seconds,
-                output_chars=output_chars,
-                interruption=interruption,
-                beginning_bytes=MOST_BYTES,
-            )
-        except OSError as error:
-            if error.errno == errno.E2BIG:
-                raise ToolError("the command is too long", "Write it into a file, and run that") from None
-            raise
+        ran = command.run(
+            ["bash", "-c", given.command],
+            cwd=where,
+            env=environment(web_socket, at),
+            seconds=seconds,
+            output_chars=output_chars,
+            interruption=interruption,
+            beginning_bytes=MOST_BYTES,
+        )
         facts: dict[str, Any] = {"stderr": ran.errors}
         notes, kept = list[str](), tuple[str, ...]()
         if ran.left_out:

@@ -7,7 +7,6 @@ run saw it is told."""
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
 import re
 import stat
@@ -17,7 +16,7 @@ from msgspec import Meta
 
 from infra.cell.actions import ToolResult
 from infra.cell.clip import clip
-from infra.cell.tools.spill import Spill, is_image
+from infra.cell.tools.spill import Spill, digest_of, is_image
 from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
 from infra.shared.conversation import MOST_IMAGE_BYTES
 from infra.shared.files import write_whole
@@ -69,7 +68,7 @@ class DeleteFile(Args):
 
 def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
     spill = Spill(checkout)
-    seen: dict[str, bytes] = {}
+    seen: dict[str, str] = {}
     """Digests of files as this run has seen them last."""
 
     def located(path: str) -> str:
@@ -81,7 +80,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
     def read(given: ReadFile, seconds: float) -> ToolResult:
         real = located(given.path)
         raw, size = _content(real, given.path)
-        seen[real] = _digest(raw)
+        seen[real] = digest_of(raw)
         return _image(given.path, raw, size, spill) if is_image(raw) else _shown(given, raw, size, output_chars)
 
     def write(given: WriteFile, seconds: float) -> ToolResult:
@@ -90,7 +89,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
         if not given.replace and os.path.lexists(real):
             raise ToolError(f"{path} exists", 'Edit a part of it, or set "replace" to true')
         _write(real, path, content)
-        seen[real] = _digest(content)
+        seen[real] = digest_of(content)
         return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)})
 
     def edit(given: EditFile, seconds: float) -> ToolResult:
@@ -101,10 +100,10 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
             raise ToolError(f"{path} has {size} bytes; at most {READ_BYTES} can be edited", "Change it by a program")
         made = edited(raw, given.old, given.new, given.count)
         facts: dict[str, Any] = {"replaced": given.count}
-        if seen.get(real, _digest(raw)) != _digest(raw):
+        if seen.get(real, digest_of(raw)) != digest_of(raw):
             facts["warning"] = CHANGED
         _write(real, path, made)
-        seen[real] = _digest(made)
+        seen[real] = digest_of(made)
         return _changed(f"replaced {given.count} in {path}", path, facts)
 
     def delete(given: DeleteFile, seconds: float) -> ToolResult:
@@ -209,7 +208,3 @@ def _write(real: str, path: str, content: bytes) -> None:
 
 def _changed(words: str, path: str, facts: dict[str, Any]) -> ToolResult:
     return ToolResult(words, artifacts=(path,), facts={"path": path, **facts})
-
-
-def _digest(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=16).digest()

@@ -5,7 +5,6 @@ is its clone clean, is all of it pushed, and can the agent go on working. The re
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from infra.cell.actions import ToolResult
@@ -20,7 +19,6 @@ BOOTSTRAP, ROLLBACK = "bootstrap", "rollback"
 GIT_SECONDS = 180.0
 """For all git calls of one act."""
 TIMEOUT_MS = round((GIT_SECONDS + 10) * 1000)
-_SHA = re.compile(r"[0-9a-f]{7,40}(?![^~^])")
 
 
 class Bootstrap(Args):
@@ -110,12 +108,9 @@ def _problem_with_clone(boot: Boot, branch: str, tip: str) -> str:
 
 
 def _published_commit(git: Git, ref: str) -> str:
-    """The commit that `ref` names on origin: a branch of origin first, then a tag or a commit."""
+    """The commit that `ref` names: a branch of origin first, whatever a local one of that name says."""
     fetch_all(git)
-    short = ref.removeprefix("origin/")
-    commit = resolve_commit(git, f"refs/remotes/origin/{short}") or resolve_commit(git, f"refs/tags/{short}")
-    if commit is None and _SHA.match(ref):
-        commit = resolve_commit(git, ref)
+    commit = resolve_commit(git, f"refs/remotes/origin/{ref.removeprefix('origin/')}") or resolve_commit(git, ref)
     if commit is None:
         raise ToolError(f"{ref!r} names no commit on origin; see bash('git log --oneline origin/main')")
     if not git("for-each-ref", "--count=1", "--contains", commit, "refs/remotes/origin", "refs/tags"):

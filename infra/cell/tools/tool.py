@@ -167,11 +167,16 @@ class Toolbox:
             except OutOfTime:
                 words = f"{tool.name}: it had not ended after {seconds:g} s and was broken off"
                 return ToolResult.err("timeout", words, "Look how far it came before you do it again")
-            except (ToolError, OSError, GitError) as error:
-                detail, may_pass = _detail_of(error)
-                wait = next(pauses, None) if may_pass else None
-                if wait is None:
-                    return ToolResult.err(detail, f"{tool.name}: {error}", getattr(error, "hint", ""))
+            except ToolError as error:
+                return ToolResult.err("refused", f"{tool.name}: {error}", error.hint)
+            except GitError as error:
+                failed = ToolResult.err("timeout" if error.status is None else "git_error", f"{tool.name}: {error}")
+                may_pass = error.status is not None and not error.is_refusal
+            except OSError as error:
+                failed, may_pass = ToolResult.err("os_error", f"{tool.name}: {error}"), error.errno in _PASSING
+            wait = next(pauses, None) if may_pass else None
+            if wait is None:
+                return failed
             self._pause(wait)
 
 
@@ -200,18 +205,6 @@ def schema_of(args: type[Args]) -> dict[str, Any]:
         merged = {**each.get("anyOf", [{}])[0], **each}
         plain[name] = {key: merged[key] for key in ("type", "description") if key in merged}
     return {"type": "object", "properties": plain, "required": whole["required"]}
-
-
-def _detail_of(error: Exception) -> tuple[str, bool]:
-    """Of a result; and whether the same might do in a moment."""
-    match error:
-        case ToolError():
-            return "refused", False
-        case GitError(status=None):
-            return "timeout", False
-        case GitError():
-            return "git_error", not error.is_refusal
-    return "os_error", isinstance(error, OSError) and error.errno in _PASSING
 
 
 AGAIN_SECONDS = 5.0

@@ -1,17 +1,22 @@
-"""The tools `fetch_page` and `web_search`: text of the web, in the frame that the web door put it in."""
+"""The tools `fetch_page` and `web_search`: text of the web, in the frame that the web door put it in. Run as a program,
+this is the command `minifram-web`, the same for whatever has a shell."""
 
 from __future__ import annotations
 
+import argparse
+import os
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Final
 
 from msgspec import Meta
 
-from infra.cell.actions import ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import Refused, Web
 from infra.cell.tools.spill import Spill
-from infra.cell.tools.tool import Args, Position, SideEffect, Tool
+from infra.cell.tools.tool import Args, Position, SideEffect, Tool, Toolbox
 from infra.shared.door import Failure
+from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, Fetch, Search
 
@@ -76,3 +81,31 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
 def _failed(tool: str, error: Failure) -> ToolResult:
     result = ToolResult.err(DETAILS.get(error.type, "unavailable"), f"{tool}: {error.message}", error.hint)
     return result._replace(retriable=error.retriable)
+
+
+def main(words: list[str]) -> None:
+    parser = argparse.ArgumentParser("minifram-web", description="Read the web. What a page wrote stands in a frame.")
+    acts = parser.add_subparsers(required=True, dest="tool")
+    fetch = acts.add_parser("fetch", help="a page as text")
+    fetch.add_argument("url")
+    fetch.add_argument("--raw", action="store_true", help="the source as it came, where the PM allows that")
+    fetch.add_argument("--max-chars", type=int, default=USUAL_CHARS)
+    acts.add_parser("search", help="titles, addresses and excerpts").add_argument("query", nargs="+", metavar="words")
+    given = vars(parser.parse_args(words))
+    name = {"fetch": "fetch_page", "search": "web_search"}[given.pop("tool")]
+    given |= {"query": " ".join(given["query"])} if "query" in given else {}
+    if not (socket_path := os.environ.get(WEB_SOCKET_VARIABLE, "")):
+        sys.exit(f"minifram-web: {WEB_SOCKET_VARIABLE} is not set: run this from a shell of the agent's")
+    checkout, step = os.environ.get(CHECKOUT_VARIABLE, os.getcwd()), os.environ.get(STEP_VARIABLE, "")
+    at = Position(os.environ.get(RUN_VARIABLE, "")[:100], int(step) if step.isdecimal() else 0)
+    result = Toolbox(web_tools(checkout, socket_path, MOST_CHARS, at)).call(ToolCall("", name, given))
+    if not result.ok:
+        sys.exit(f"minifram-web: {result.error_code}: {result.shown.removeprefix(f'{name}: ')}")
+    shown = result.shown
+    for path in result.artifacts:  # it may be read from anywhere
+        shown = shown.replace(path, f"{checkout}/{path}")
+    print(shown)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

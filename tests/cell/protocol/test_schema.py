@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infra.cell.protocol.guide import guide
+from infra.cell.protocol.guide import form, guide
 from infra.cell.protocol.operations import EVENTS, OPERATIONS
-from infra.cell.protocol.read import Requested, form, read
+from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.tool import REFUSED
 from tests.cell.loop.examples import read_examples
 from tests.cell.protocol.schemas import events_schema, operations_schema
