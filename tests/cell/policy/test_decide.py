@@ -213,12 +213,3 @@ def test_the_gate_tells_the_model_and_the_transcript() -> None:
     asked = through(rules, "dd x", lambda tool, given, why: Verdict(True, flags=(f"{tool} {dict(given)} {why}",)))
     assert asked.policy_flags == ("rule 2", "bash {'command': 'dd x'} rule 2 of policy.rules")
     assert asked.payload == "ran"
-
-
-def test_a_gate_with_a_bug_makes_no_call() -> None:
-    """What the policy cannot say is no yes."""
-
-    def broken(tool: str, given: object, why: str) -> Verdict:
-        raise RuntimeError("broken")
-
-    assert through(Policy("ask"), ask=broken).detail == "internal"

@@ -24,13 +24,6 @@ def test_thousands_of_replies(count: int) -> None:
     examine(1, count)
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1200)
-@pytest.mark.parametrize("seed", range(100, 110))
-def test_a_million_replies(seed: int) -> None:
-    examine(seed, 100_000)
-
-
 def test_what_is_tried_is_worth_it() -> None:
     """The control: whole replies are taken, damaged ones now and then, and a wrong reading is noticed."""
     chance = random.Random(2)

@@ -222,16 +222,6 @@ def _operation(draw: st.DrawFn) -> dict[str, Any]:
     return {"type": kind} | {each.name: draw(_VALUE.get(each.name, _TEXT)) for each in chosen}
 
 
-@given(st.lists(_operation(), min_size=1, max_size=4), st.data())
-def test_no_beginning_of_a_list_is_carried_out(made: list[dict[str, Any]], data: st.DataObject) -> None:
-    """Wherever a reply is cut, nothing of it runs until the list is whole."""
-    text = json.dumps(made)
-    cut = data.draw(st.integers(0, len(text) - 1))
-    found = read(text[:cut])
-    assert not isinstance(found, Requested)
-    assert isinstance(read(text), Requested)
-
-
 @given(st.text(alphabet=st.sampled_from('[]{}",:\\`~ \n\ttypeshell1.e-block<think>/\u200b'), max_size=60) | st.text())
 @example("[" * 65)
 @example('[{"a": ' + "9" * 5000 + "}]")

@@ -6,7 +6,6 @@ import os
 import random
 import signal
 import string
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,16 +87,6 @@ def test_a_log_is_a_file_that_never_grows_beyond_its_limit(tmp_path: Path) -> No
     log.close()
     assert MOST_LOG_BYTES / 2 < max(sizes) <= MOST_LOG_BYTES
     assert sizes[-1] < max(sizes)
-
-
-def test_one_that_prints_too_fast_waits_for_its_log(place: Place) -> None:
-    """So its words take no time from the runner, and nothing has to be ended."""
-    place.declare("services: [{name: web, command: [bash, -c, 'yes | head -c 1600000; touch done; sleep 1000']}]")
-    began = time.monotonic()
-    place.services.start()
-    wait_for((place.directory / "done").exists, "all of it is taken")
-    assert time.monotonic() - began > 1
-    assert place.shown == ["web running"]
 
 
 def test_no_key_gets_into_its_log(place: Place) -> None:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.policy.gate import gate_of
 from infra.cell.tools.files import READ_BYTES, file_tools
-from infra.cell.tools.tool import Toolbox, Verdict
-from infra.shared.policy import Policy, Rule
+from infra.cell.tools.tool import Toolbox
 
 LIMIT = 400
 
@@ -175,19 +173,3 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
     assert "is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}
     assert "does not exist" in delete("a").payload
-
-
-def test_the_gate_looks_where_a_path_leads(tmp_path: Path) -> None:
-    """Behind a link, `..` is the directory above where the link leads, for both."""
-    rules = (Rule("deny", paths=("kept/",)), Rule("allow", paths=("scratch/", "alias", "settings")))
-    gate = gate_of(Policy("deny", rules=rules), str(tmp_path), lambda *_: Verdict(False))
-    box = Toolbox(file_tools(str(tmp_path), LIMIT), gate)
-    for made in ("scratch/in", "kept"):
-        (tmp_path / made).mkdir(parents=True)
-    (tmp_path / "kept/key").write_text("key")
-    (tmp_path / "way").symlink_to("scratch/in")
-    (tmp_path / "alias").symlink_to("kept/key")
-    assert not read(box, "way/../alias").ok
-    assert write(box, "way/../settings", "x").ok
-    assert (tmp_path / "scratch/settings").exists()
-    assert not (tmp_path / "settings").exists()

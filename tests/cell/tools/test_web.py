@@ -13,13 +13,11 @@ import pytest
 
 from infra.cell.actions import ERROR_TYPES, ToolCall, ToolResult
 from infra.cell.interruption import Interruption
-from infra.cell.policy.gate import gate_of
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import DETAILS, web_tools
 from infra.shared.door import Failure
 from infra.shared.paths import CHECKOUT_VARIABLE, ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
-from infra.shared.policy import Policy, Rule
 from infra.shared.web import WebErrorType
 from tests.cell.tools.web_door import FOUND, NONCE, PAGE, WebDoorStandIn, framed, opened
 
@@ -30,14 +28,9 @@ def door(tmp_path: Path) -> Iterator[WebDoorStandIn]:
         yield door
 
 
-def toolbox(door: WebDoorStandIn, policy: Policy | None = None) -> Toolbox:
-    checkout = os.path.dirname(door.path)
-    gate = None if policy is None else gate_of(policy, checkout, lambda *_: pytest.fail("asked"))
-    return Toolbox(web_tools(checkout, door.path, 5000, Position("run-1", 7)), gate)
-
-
 def call(door: WebDoorStandIn, name: str, **given: Any) -> ToolResult:
-    return toolbox(door).call(ToolCall("1", name, given))
+    tools = web_tools(os.path.dirname(door.path), door.path, 5000, Position("run-1", 7))
+    return Toolbox(tools).call(ToolCall("1", name, given))
 
 
 def test_a_page_comes_in_its_frame(door: WebDoorStandIn) -> None:
@@ -57,15 +50,6 @@ def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStan
     assert result.shown.endswith(f"⟦end of web {NONCE}⟧\n[the whole, each line of it marked 'web| ': {path}]")
     assert Path(os.path.dirname(door.path), path).read_text() == whole
     assert (door.asked[0]["max_chars"], door.asked[0]["raw"]) == (200, True)
-
-
-def test_a_full_disk_costs_no_page(door: WebDoorStandIn, tmp_path: Path) -> None:
-    """The result says that the rest is not kept."""
-    (tmp_path / "logs").write_text("in the way")
-    door.answer = PAGE._replace(whole=framed("web| A long page"))
-    result = call(door, "fetch_page", url="https://a.example/b")
-    assert result.ok
-    assert result.shown.endswith("[the rest could not be kept: Not a directory]")
 
 
 def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
@@ -102,15 +86,6 @@ def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
     result = box.call(ToolCall("1", "fetch_page", {"url": "https://a.example/"}))
     assert (result.error_code, result.retriable) == ("tool_unavailable", True)
     assert "did not answer" in result.payload
-
-
-@pytest.mark.parametrize("url", ["https://x.bad.example/a", "https://u@bad.example:1"])
-def test_the_policy_sees_the_host_of_an_address(door: WebDoorStandIn, url: str) -> None:
-    """Nothing is asked of the door."""
-    policy = Policy(rules=(Rule("deny", domains=("bad.example",)),))
-    result = toolbox(door, policy).call(ToolCall("1", "fetch_page", {"url": url}))
-    assert (result.status, door.asked) == ("denied", [])
-    assert toolbox(door, policy).call(ToolCall("2", "fetch_page", {"url": "https://good.example/"})).ok
 
 
 def shell(door: WebDoorStandIn, command: str, checkout: Path) -> str:
