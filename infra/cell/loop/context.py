@@ -23,7 +23,6 @@ from infra.shared.conversation import (
     Text,
     ToolResult,
     ToolUse,
-    Usage,
     Value,
     images_of,
     of_kind,
@@ -95,8 +94,10 @@ class Context:
             self._budget = min(self._budget, round(self._tokens(messages) * OVERFLOW_SHARE))
             self._compact(room, messages, record)  # the provider knows better than we do
             completion = self._complete(self._with(messages))
-        sent = self._before_messages + sum(map(bytes_of, messages))
-        self._tokens_per_byte = tokens_per_byte(sent, completion.usage, self._tokens_per_byte)
+        used = completion.usage
+        if counted := used.input_tokens + used.cache_write_tokens + used.cache_read_tokens:
+            found = counted / (self._before_messages + sum(map(bytes_of, messages)))
+            self._tokens_per_byte = min(MOST_TOKENS_PER_BYTE, max(LEAST_TOKENS_PER_BYTE, found))
         return completion
 
     def _tokens(self, messages: Sequence[Message]) -> int:
@@ -153,14 +154,6 @@ def _first_line(text: str) -> str:
 def bytes_of(message: Message) -> int:
     """Of its JSON, as the model door gets it."""
     return _json_bytes(message) + IMAGE_BYTES * sum(len(images_of(block)) for block in message.content)
-
-
-def tokens_per_byte(sent_bytes: int, usage: Usage, before: float) -> float:
-    """By what the provider counted for a request of `sent_bytes`; `before` when it counted nothing."""
-    counted = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
-    if counted <= 0:
-        return before
-    return min(MOST_TOKENS_PER_BYTE, max(LEAST_TOKENS_PER_BYTE, counted / sent_bytes))
 
 
 def _json_bytes(value: Value) -> int:

@@ -57,8 +57,6 @@ class Progress(NamedTuple):
         for result in results:
             if result.ok or result.status == FAILED:  # what was not carried out is neither
                 failed = failed + 1 if has_failed(result) else 0
-        if self.failed < FAILED_TO_TELL:  # however many calls the step had, the model is warned first
-            failed = min(failed, MAX_FAILURES - 1)
         denied = bool(results) and all(result.status == DENIED for result in results)
         idle = self.idle + 1 if made <= self.seen else 0
         return Progress(self.seen | made, idle, failed, self.denied + 1 if denied else 0)

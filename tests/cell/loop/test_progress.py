@@ -22,7 +22,7 @@ from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import Completion, ToolUse
 from tests.cell.loop.records import OPENING
-from tests.cell.loop.replies import Canned, calls, says, texts
+from tests.cell.loop.replies import Canned, calls, texts
 from tests.cell.tools.made import tool
 
 CONFIG = RunConfig(99, 99.0)
@@ -125,12 +125,3 @@ def test_a_run_that_repeats_itself_is_noticed() -> None:
     model = Canned(turns(kinds=2))
     assert run(model, "[exit status 0]") == RunResult(StopReason.NO_OP_LOOP, "", 2 + IDLE_TO_END)
     assert told(model, progress.IDLE) == [2 + IDLE_TO_TELL]
-
-
-def test_however_many_calls_of_one_reply_fail_the_model_is_warned_before_the_run_ends() -> None:
-    """One more failure ends it; one that does not fail begins the count anew."""
-    many = calls(*(ToolUse(f"call-{nth}", "do", {"what": str(nth)}) for nth in range(3 * MAX_FAILURES)))
-    model = Canned([many, *turns(kinds=99)])
-    assert run(model, "{}", exit=2) == RunResult(StopReason.MAX_FAILURES, "", 2)
-    assert told(model, progress.FAILURES) == [1]
-    assert run(Canned([many, says("I give up.")]), "{}", exit=2).reason is StopReason.COMPLETED

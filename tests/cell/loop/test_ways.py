@@ -4,29 +4,24 @@ taken for a report."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
-from infra.cell.loop.record import Acted, Ended, Line, Opened, Told
-from infra.cell.loop.replay import replay
+from infra.cell.loop.record import Line, Told
 from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, event_of, message_of, said
 from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.run_states import StopReason
-from infra.cell.tools.tool import Toolbox, ToolError, Verdict
+from infra.cell.tools.tool import Verdict
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
 from tests.cell.loop.workbench import LIMIT, Workbench
-from tests.cell.tools.made import tool
 
 REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "run-1")
 LIST = '[{"type": "shell", "command": "echo x >> did"}]'
@@ -302,65 +297,3 @@ def test_reports_with_code_are_reports(tmp_path: Path, text: str) -> None:
     """The control."""
     context = TaskContext(Canned([says(text)]), Workbench(tmp_path).toolbox.call)
     assert run_task(Task(REQUEST), RunConfig(9, 100), context) == RunResult(COMPLETED, text, 1)
-
-
-def test_a_run_by_text_is_replayed_event_for_event(tmp_path: Path) -> None:
-    """From its transcript, with acts that failed, were denied, were refused, and replies that were not taken."""
-
-    def gate(tool: Any, given: Mapping[str, Any]) -> Verdict:
-        return Verdict(given.get("path") != "secret", "not this one", "denied")
-
-    read = ('{"type": "readFile", "path": "none"}', '{"type": "readFile", "path": "secret"}', '{"type": "ls"}')
-    mixed = f"[{', '.join(read)}, {LIST[1:]}"
-    run = Run(
-        tmp_path,
-        LIST,
-        "```json\n[{",
-        mixed,
-        "Am I done?",
-        LIST,
-        REPORT,
-        "[]",
-        news=(News(), News("", "PM: hurry")),
-        gate=gate,
-    )
-    assert run.outcome.reason is COMPLETED
-    found = replay([Opened(REQUEST, OPERATIONS), *run.seen, Ended(run.outcome.reason.value)])
-    assert (found.differences, found.end) == ((), COMPLETED.value)
-    acted = [event for event in run.seen if isinstance(event, Acted)]
-    sent = [event for n in range(1, len(run.model.requests)) for event in run.told(n) if "operation" in event]
-    assert [event_of(each.call, each.result).plain() for each in acted] == sent
-
-
-_FIELDS = {"shell": {"command": "c"}, "message": {"text": "t"}}
-_REPLIES = st.one_of(
-    st.lists(st.sampled_from(("shell", "readFile", "deleteFile", "ls", "message")), max_size=3).map(
-        lambda kinds: json.dumps([{"type": kind} | _FIELDS.get(kind, {"path": "p"}) for kind in kinds])
-    ),
-    st.sampled_from([REPORT, "Yes.", "[", "null", LIST + LIST, "{'type': 'shell'}", "<think>x", LEAVE]),
-)
-
-
-def _fails(given: Any, seconds: float) -> ToolResult:
-    raise ToolError("it cannot be done", "do another thing")
-
-
-FAKE = Toolbox(
-    [
-        tool("bash", lambda given, seconds: ToolResult("out", facts={"stderr": "", "exit": 1}), command=str),
-        tool("read_file", lambda given, seconds: ToolResult("x", facts={"lines": 1}), path=str),
-        tool("delete_file", _fails, path=str),
-        tool("bootstrap", lambda given, seconds: ToolResult("bye", hands_over=True), branch=str),
-    ]
-)
-
-
-@given(st.lists(_REPLIES, min_size=1, max_size=12), st.sampled_from(["end_turn", MAX_TOKENS]))
-def test_whatever_a_run_by_text_was_it_is_replayed(texts_: list[str], last: str) -> None:
-    """A hundred of them: the same calls, words and end."""
-    seen: list[Line] = []
-    replies = [says(text) for text in texts_[:-1]] + [says(texts_[-1], last)] + [says(LEAVE)]
-    context = TaskContext(Canned(replies), FAKE.call, record=seen.append)
-    outcome = run_task(Task(REQUEST, OPERATIONS), RunConfig(len(replies), 100), context)
-    opened = Opened(REQUEST, OPERATIONS, most_steps=len(replies))
-    assert replay([opened, *seen, Ended(outcome.reason.value)]).differences == ()
