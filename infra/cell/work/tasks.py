@@ -117,14 +117,14 @@ class Tasks(WorkSource):
         return words, work._replace(digest=task.digest)
 
     def end(self, work: Work, over: Over) -> Report | None:
-        """The task is open as before when its answer cannot be written."""
+        """The task is open as before when its answer cannot be written; one that is, is reported whatever follows."""
+        told = None
         try:
             told = self._told(work, over)
             self.files.rest(self._inbox)
-            return told
         except OSError as error:
-            self._cell.log.error("task.not_answered", task=work.id, error=str(error), next="see the disk")
-            return None
+            self._cell.log.error("task.not_put_down", task=work.id, error=str(error), next="see the disk")
+        return told
 
     def _told(self, work: Work, over: Over) -> Report | None:
         """Write the answer, when the run came to one. Raises OSError."""
