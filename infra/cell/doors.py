@@ -48,7 +48,7 @@ KEEP_SECONDS, ANSWER_SECONDS = 70.0, 20.0
 """The git door may wait for git, and for others that move main; its own calls end after a minute."""
 
 
-class Refused(Exception):
+class Refused(OSError):
     """The door said no, in words for the model."""
 
     def __init__(self, failure: Failure) -> None:

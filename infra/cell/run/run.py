@@ -38,7 +38,7 @@ from infra.cell.tools.web import web_tools
 from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import awaits_review, pm_has_moved
-from infra.cell.work.of_mind import mind_context, taint_since
+from infra.cell.work.of_mind import mind_context
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
 from infra.shared.boot import TOOLS
@@ -109,7 +109,7 @@ def work_on(
     others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
 
     def taint() -> TaintedBy:
-        return taint_since(cell, began(start.name) or started_at)
+        return cell.keep.taint(began(start.name) or started_at)
 
     over = Over(start.name, result, wait, seen.document, did, taint, approvals.answers(others))
     told = source.end(work, over)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from infra.cell.actions import DENIED
 from infra.cell.cell import Cell, agent_git
-from infra.cell.doors import Keep, Refused
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of
@@ -20,7 +18,7 @@ from infra.shared.branches import MAIN
 from infra.shared.clock import began
 from infra.shared.paths import PAGE
 from infra.shared.repository.tip import read_file
-from infra.shared.requests import Recorded, TaintedBy
+from infra.shared.requests import TaintedBy
 
 
 def mind_context(context: Cell, position: Position | None = None) -> MindContext:
@@ -28,7 +26,7 @@ def mind_context(context: Cell, position: Position | None = None) -> MindContext
     now = time.time()
 
     def taint() -> TaintedBy:
-        return taint_since(context, began(position.run if position else "") or now)
+        return context.keep.taint(began(position.run if position else "") or now)
 
     places = context.boot.places
     return MindContext(
@@ -41,28 +39,12 @@ def mind_context(context: Cell, position: Position | None = None) -> MindContext
         ask=context.ask,
         origins=lambda: taint().origins,
         is_tainted=lambda: taint().is_tainted,
-        record=functools.partial(_recorded, context.keep),
+        record=context.keep.record,
         page=lambda: read_file(context.git, f"refs/remotes/origin/{MAIN}", PAGE) or "",
         now=time.time,
         interruption=context.interruption,
         toolbox_in=lambda directory: _toolbox(context, directory),
     )
-
-
-def taint_since(context: Cell, began: float) -> TaintedBy:
-    """What was read of the web. Raises OSError when the keep does not say."""
-    try:
-        return context.keep.taint(max(0.0, began))
-    except Refused as no:
-        raise OSError(f"whether the web was read cannot be told: {no}") from None
-
-
-def _recorded(keep: Keep, events: Sequence[dict[str, Any]]) -> Recorded:
-    """Raises OSError; what the keep refuses, too, waits: it may be a keep of another version."""
-    try:
-        return keep.record(events)
-    except Refused as no:
-        raise OSError(str(no)) from None
 
 
 def _toolbox(context: Cell, directory: str) -> Toolbox:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import time
@@ -10,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from infra.shared.conversation import Completion, Request, ToolUse
+from infra.shared.conversation import Completion, Request
 from tests.cell.cell import Cell, Runner, limits, read, write
-from tests.cell.doors import Refusal
 from tests.cell.loop.replies import bash, calls, results, says
 from tests.cell.loop.waiting import gone, wait_for
 
@@ -65,32 +63,6 @@ def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
     assert run.process.poll() is None
 
 
-def _waits(run: Runner) -> bool:
-    return '"waiting"' in run.doing()
-
-
-@pytest.mark.parametrize("how", ["killed", "asked to end"])
-def test_while_a_run_waits_for_its_model_it_can_be_ended(cell: Cell, how: str) -> None:
-    """Whoever comes next goes on with the same conversation."""
-    cell.model.replies += [calls(bash("echo once >> logs/did; cat logs/did", id="1"))]
-    cell.model.at_last = Refusal("rate_limited", "busy", 300.0)
-    cell.tell("do it")
-    run = cell.start(cell.boot(limits=limits(run_seconds=600)))
-    wait_for(functools.partial(_waits, run), "it waits")
-    assert "rate_limited: busy" in run.doing()
-    cell.model.at_last = lambda request: says(f"{len(request.messages)} messages")
-    if how == "killed":
-        run.process.kill()
-        run.ended()
-    else:
-        run.ask_to_end()
-        assert run.ended() == 0
-    cell.start(cell.boot())
-    wait_for(lambda: cell.reported("5 messages"), "the report of the same conversation")
-    assert cell.open() == []
-    assert read(f"{cell.checkout}/logs/did") == "once\n"
-
-
 LEAVE = (
     "(setsid bash -c 'echo $BASHPID > logs/left; exec sleep 1000' </dev/null >/dev/null 2>&1 &) ; "
     "while [ ! -s logs/left ]; do sleep 0.01; done"
@@ -101,25 +73,6 @@ KEEP = "services: [{name: web, command: [bash, -c, 'echo $$ > web.pid; exec slee
 def _pid_in(path: str) -> int:
     wait_for(lambda: os.path.exists(path) and read(path).endswith("\n"), path)
     return int(read(path))
-
-
-def test_a_tool_of_its_own_that_hangs_ends_neither_run_nor_runner(cell: Cell) -> None:
-    """Its time ends it, and the run continues."""
-    path = "infra/cell/tools/files.py"
-    cell.changes_code(path, "        entry = os.path.join(checkout, given.path)\n", "        signal.pause()\n")
-    cell.changes_code(path, "import os\n", "import os\nimport signal\n")
-    cell.changes_code(path, "TIMEOUT_MS = 60_000", "TIMEOUT_MS = 1000")
-    answers: list[str] = []
-
-    def look(request: Request) -> Completion:
-        answers.append(results(request)[0].content)
-        return says("Deleted nothing.")
-
-    cell.model.replies += [calls(ToolUse("1", "delete_file", {"path": "x"})), look]
-    cell.tell("delete something")
-    cell.start(cell.boot())
-    wait_for(lambda: cell.reported("Deleted nothing."), "the report")
-    assert "it had not ended after 1 s" in answers[0]
 
 
 def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: Cell) -> None:
@@ -153,16 +106,6 @@ def test_what_a_run_left_running_ends_with_it_and_what_it_declared_stays(cell: C
     os.unlink(f"{cell.checkout}/logs/web.pid")
     cell.start(cell.boot())
     assert _pid_in(f"{cell.checkout}/logs/web.pid") != kept
-
-
-def test_what_a_service_left_ends_though_nothing_is_run(cell: Cell) -> None:
-    """One that goes into the background and is started again would leave a process each time."""
-    leave = "setsid sleep 1000 & echo $! >> logs/daemons"
-    write(f"{cell.code}/services.yaml", f"services: [{{name: web, command: [bash, -c, '{leave}']}}]\n")
-    cell.start(cell.boot(limits=limits(work_seconds=0.2)))
-    daemons = f"{cell.checkout}/logs/daemons"
-    wait_for(lambda: os.path.exists(daemons) and len(read(daemons).splitlines()) > 1, "it was started twice")
-    wait_for(lambda: all(gone(int(pid)) for pid in read(daemons).splitlines()), "what it left is ended")
 
 
 def test_a_file_of_services_that_cannot_be_used_is_told(cell: Cell) -> None:

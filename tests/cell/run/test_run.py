@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Answered, args_hash, parse
 from infra.cell.run import briefing
@@ -182,16 +181,6 @@ def test_work_is_reported_and_ticked(cell: Cell) -> None:
 
 
 @pytest.mark.heavy
-def test_a_turn_without_words_is_reported_all_the_same(cell: Cell) -> None:
-    """A report is never empty."""
-    cell.tell("do it")
-
-    work(cell, says(""))
-
-    assert "without a word" in cell.reports()[0]
-
-
-@pytest.mark.heavy
 def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
     """The reason is in the title, what to do in the text."""
     cell.tell("do it")
@@ -297,33 +286,6 @@ def test_a_conversation_that_the_provider_calls_wrong_is_begun_anew_at_last(cell
     assert [len(request.messages) for request in asked] == [5, 5, 5, 3]
 
 
-def test_handing_over_leaves_the_directive_to_the_next_version(cell: Cell) -> None:
-    """The signal is there; no report, no tick."""
-    cell.tell("improve yourself")
-    cell.branch("improve", {"src/notes.md": "better\n"})
-
-    outcome, _ = work(cell, calls(ToolUse("1", "bootstrap", {"branch": "improve"}), text="Off I go."))
-
-    assert outcome.reason is StopReason.HANDED_OVER
-    assert cell.signal() == "improve"
-    assert cell.reports() == []
-    assert cell.open() == ["improve yourself"]
-
-
-@pytest.mark.heavy
-def test_being_asked_to_end_leaves_everything_open(cell: Cell) -> None:
-    """The next start begins again."""
-    cell.tell("do it")
-
-    def interrupted(request: Request) -> Completion:
-        raise Interrupted
-
-    outcome, _ = work(cell, model=interrupted)
-
-    assert outcome.reason is StopReason.INTERRUPTED
-    assert cell.reports() == []
-
-
 def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:
     """One JSON line each, between an opening and an end."""
     cell.tell("do it")
@@ -378,17 +340,3 @@ def test_what_cannot_be_written_down_is_not_done_and_is_reported(cell: Cell) -> 
     assert (outcome.reason, model.requests) == (StopReason.NOT_RECORDED, [])
     assert cell.reported("the run's record cannot be written")
     assert len(cell.open()) == 1
-
-
-@pytest.mark.heavy
-def test_an_agent_that_ruins_its_clone_still_reports(cell: Cell) -> None:
-    """What was done is said, or kept to be said; nothing is raised."""
-    cell.tell("do it")
-
-    outcome, _ = work(cell, calls(bash("mv .git .git-away")), says("Oops."))
-
-    assert outcome.reason is StopReason.COMPLETED
-    os.rename(f"{cell.checkout}/.git-away", f"{cell.checkout}/.git")
-    assert cell.context().page.send()
-    assert cell.reported("Oops.")
-    assert cell.open() == []
