@@ -11,6 +11,18 @@ from infra.shared.repository.git import Git, GitError
 
 T = TypeVar("T")
 PAUSES_SECONDS = (0.2, 0.6, 1.5)
+_STARTS = "push again in a moment"
+"""What the git door's hook says while the door is being started again."""
+
+
+class DoorRefused(GitError):
+    """The git door said no. It will say no again, so there is nothing to wait for."""
+
+    @property
+    def said(self) -> str:
+        """Its words, without git's marks around them."""
+        lines = [line.removeprefix("remote:").strip() for line in self.stderr.splitlines() if line[:7] == "remote:"]
+        return "\n".join(filter(None, lines)) or self.stderr.strip()
 
 
 class CloneTip:
@@ -23,13 +35,7 @@ class CloneTip:
     def look(self) -> str:
         ref = f"refs/remotes/origin/{self._branch}"
         fetch = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "origin")
-        for left in (2, 1, 0):  # another fetch in the same clone at the same moment costs one
-            try:
-                self.git(*fetch, f"+refs/heads/{self._branch}:{ref}")
-                break
-            except GitError as error:
-                if "cannot lock ref" not in error.stderr or not left:
-                    raise
+        self.git(*fetch, f"+refs/heads/{self._branch}:{ref}")
         return self.git("rev-parse", "--verify", ref)
 
     def move(self, old: str, new: str) -> bool:
@@ -43,7 +49,8 @@ class CloneTip:
                 return False
             now = self.look()
             if now == old:
-                raise GitError(error.words, error.status, "\n".join([error.stderr, *verdict]), error.stdout) from None
+                kind = DoorRefused if error.is_refusal and _STARTS not in error.stderr else GitError
+                raise kind(error.words, error.status, "\n".join([error.stderr, *verdict]), error.stdout) from None
             return now == new
         return True
 
@@ -60,27 +67,13 @@ _LOST = (
 on other lines, and might be the same."""
 
 
-def refused(error: GitError) -> bool:
-    """Whether the git door said no. It will say no again, so there is nothing to wait for, unless it says that it is
-    being started again (`git_door.hook`)."""
-    return error.is_refusal and "push again in a moment" not in error.stderr
-
-
-def words_of(error: GitError) -> str:
-    """What the door said, without git's marks around it."""
-    lines = error.stderr.splitlines()
-    said = [line.removeprefix("remote:").strip() for line in lines if line.startswith("remote:")]
-    rest = [line for line in lines if not line.startswith("hint:")]
-    return "\n".join(line for line in said if line) or "\n".join(rest).strip()
-
-
 def retried(action: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
-    """`action()`, tried again after short growing pauses. Raises its last GitError, a refusal at once."""
+    """`action()`, tried again after short growing pauses. Raises its last GitError, DoorRefused at once."""
     for seconds in PAUSES_SECONDS:
         try:
             return action()
-        except GitError as error:
-            if refused(error):
-                raise
-        pause(seconds)
+        except DoorRefused:
+            raise
+        except GitError:
+            pause(seconds)
     return action()

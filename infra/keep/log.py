@@ -6,14 +6,8 @@ import sys
 from typing import Any
 
 import structlog
-from structlog.typing import Processor
 
-from infra.shared.log import LAST
-
-COMMON: tuple[Processor, ...] = (
-    structlog.processors.add_log_level,
-    structlog.processors.TimeStamper(fmt="iso", utc=True),
-)
+from infra.shared.log import COMMON, LAST
 
 
 def log_as_json(logger_factory: Any, wrapper_class: Any = None) -> None:

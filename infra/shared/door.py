@@ -58,17 +58,30 @@ _ANSWER = msgspec.json.Decoder(Answer)
 
 def ask(path: str, request: DoorRequest, shape: type[_T], seconds: float) -> _T | Failure:
     """`seconds` bound each silence of the door. Raises DoorAway, ValueError when the request is no JSON."""
-    line = encoded(request) + b"\n"
     try:
-        with connect(path, seconds) as wire:
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # it may have answered without reading all
-                wire.sendall(line)
-            told = _ANSWER.decode(_received(wire))
-            return told.failure or msgspec.json.decode(told.answer, type=shape)
+        with put(path, request, seconds) as wire:
+            return answer_on(wire, shape)
     except OSError as error:
         raise DoorAway(f"the door at {path} did not answer: {error or type(error).__name__}") from None
+
+
+def put(path: str, request: DoorRequest, seconds: float) -> socket.socket:
+    """The connection on which the answer will come. Raises OSError, ValueError when the request is no JSON."""
+    line = encoded(request) + b"\n"
+    wire = connect(path, seconds)
+    with contextlib.suppress(OSError):  # it may have answered without reading all
+        wire.sendall(line)
+    return wire
+
+
+def answer_on(wire: socket.socket, shape: type[_T]) -> _T | Failure:
+    """Wait for the answer. Raises OSError."""
+    line = _received(wire)
+    try:
+        told = _ANSWER.decode(line)
+        return told.failure or msgspec.json.decode(told.answer, type=shape)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DoorAway(f"the door at {path} gave an answer that cannot be read: {error}") from None
+        raise OSError(f"its answer cannot be read: {error}") from None
 
 
 def connect(path: str, timeout_seconds: float) -> socket.socket:

@@ -9,6 +9,12 @@ from structlog.typing import EventDict, Processor
 
 from infra.shared.secret_shapes import redacted_value
 
+COMMON: tuple[Processor, ...] = (
+    structlog.processors.add_log_level,
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+)
+"""The beginning of every chain of ours."""
+
 
 def redact(logger: Any, method: str, event: EventDict) -> EventDict:
     """Texts, and what is written as one: an error is shown by its words, which others may have written."""

@@ -32,9 +32,6 @@ def merged(cell: Cell) -> Git:
     return git
 
 
-TAGGED = "git tag mine $(git commit-tree -m aside HEAD^{tree})"
-
-
 def do(git: Git, words: str) -> None:
     people = {f"GIT_{who}_{what}": "t@t" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     subprocess.run(["sh", "-c", words], cwd=git.directory, env=os.environ | people, check=True)
@@ -51,22 +48,21 @@ def stays(cell: Cell, git: Git, quiet_seconds: float = QUIET_SECONDS + 60) -> bo
 
 
 def test_a_merged_clone_goes(cell: Cell) -> None:
-    """With the directories that held it alone; ignored files, and a tag that was pushed, are no work."""
+    """Ignored files, and what origin has of another branch, are no work."""
     git = merged(cell)
     Path(git.directory, "x.pyc").write_text("")
-    do(git, f"{TAGGED} && git push -q origin mine")
+    do(git, "git push -q origin $(git commit-tree -m aside HEAD^{tree}):refs/heads/aside && git fetch -q")
+    do(git, "git branch aside origin/aside -q")
     assert not stays(cell, git)
-    assert not os.path.exists(f"{cell.places.bot}/idea")
 
 
 WORK = {
     "a commit": "git commit -q --allow-empty -m more && git push -q origin HEAD",
     "a commit aside": "git branch aside $(git commit-tree -m aside HEAD^{tree})",
-    "a tag of its own": TAGGED,
+    "a tag of its own": "git tag mine $(git commit-tree -m aside HEAD^{tree})",
     "a change": "echo 2 > src/new.py",
     "a new file": "echo 2 > src/newer.py",
     "a stash": "echo 2 > src/new.py && git stash -q",
-    "a hidden change": "git update-index --assume-unchanged src/new.py && echo 2 > src/new.py",
     "another work tree": "git worktree add -q --detach ../beside",
     "no clone": "mv .git git",
 }

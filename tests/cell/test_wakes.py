@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
+import socket
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.wakes import Wakes, next_tick
@@ -17,16 +16,6 @@ from infra.keep.sockets import listen
 from tests.cell.cell import Cell
 
 FAR = 1e12
-
-
-@given(st.floats(0, 1e11), st.floats(0.001, 1e5))
-def test_the_next_tick_is_the_first_one_after_now(now: float, interval: float) -> None:
-    """Later than now, by no more than an interval, and on the grid, as far as floats can tell."""
-    tick = next_tick(now, interval)
-
-    assert tick > now
-    assert tick - now <= interval * (1 + 1e-9) + math.ulp(now) * 4
-    assert abs(tick / interval - round(tick / interval)) < 1e-6 + math.ulp(tick / interval)
 
 
 def test_ten_minutes_are_ten_minutes_of_the_clock() -> None:
@@ -92,32 +81,25 @@ def test_a_door_that_was_away_wakes_when_it_is_back(cell: Cell, wakes: Wakes) ->
     assert (wakes.has_returned(), wakes.has_returned()) == (True, False)
 
 
-@pytest.mark.heavy
 def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None:
-    """Each attempt waits longer than the last one, until the door speaks."""
-    path = f"{cell.places.run}/other.sock"
-    asked = 0
+    """Between two questions lies a pause."""
+    path, asked = f"{cell.places.run}/other.sock", 0
+
+    def refuse(door: socket.socket) -> None:
+        nonlocal asked
+        with contextlib.suppress(OSError):
+            while True:
+                door.accept()[0].close()
+                asked += 1
+
     with listen(path) as door:
-        door.settimeout(0.01)
-        done = threading.Event()
-
-        def refuse() -> None:
-            nonlocal asked
-            while not done.is_set():
-                try:
-                    door.accept()[0].close()
-                    asked += 1
-                except TimeoutError:
-                    continue
-
-        refusing = threading.Thread(target=refuse)
+        refusing = threading.Thread(target=refuse, args=(door,))
         refusing.start()
-        wakes = Wakes(path, cell.context().log, Interruption())
-        wakes.sleep(time.time() + 0.5)
-        done.set()
+        Wakes(path, cell.context().log, Interruption()).sleep(time.time() + 0.5)
+        door.shutdown(socket.SHUT_RDWR)
         refusing.join()
 
-    assert 1 <= asked <= 4
+    assert 1 <= asked <= 2
 
 
 def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:
@@ -128,11 +110,3 @@ def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:
 
     with pytest.raises(Interrupted):
         wakes.sleep(FAR)
-
-
-def test_a_clock_that_is_set_back_does_not_prolong_the_sleep(wakes: Wakes, cell: Cell) -> None:
-    """A day back, and a sleep of a moment is still a moment."""
-    wakes.seen(cell.main())
-    clock = iter([1000.0, 1000.0])
-
-    assert not wakes.sleep(1000.1, lambda: next(clock, 1000.0 - 86_400))

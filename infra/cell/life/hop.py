@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.clone_tip import CloneTip, refused, retried, words_of
+from infra.cell.clone_tip import CloneTip, DoorRefused, retried
 from infra.cell.doors import Refused
 from infra.cell.status import VALIDATING
 from infra.shared.branches import MAIN, version
@@ -102,10 +102,8 @@ def bring_in_main(cell: Cell) -> str:
         return main
     try:
         moved = retried(lambda: CloneTip(git, branch).move(head, merged))
-    except GitError as error:
-        if not refused(error):
-            raise
-        raise NotValidated("the git door refused the branch", words_of(error)) from None
+    except DoorRefused as no:
+        raise NotValidated("the git door refused the branch", no.said) from None
     if not moved:
         why = f"origin's {branch} is not at {head[:12]}"
         raise NotValidated(why, f"{why}, which is what was bootstrapped; pull it into the clone, then try again.")
@@ -154,10 +152,8 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
 
     try:
         into = retried(lambda: advance(CloneTip(cell.git, MAIN), next_commit))
-    except GitError as error:
-        if not refused(error):
-            raise
-        return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{words_of(error)}"
+    except DoorRefused as no:
+        return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{no.said}"
     before = cell.git("rev-parse", f"{into}^1")[:12]
     return f"merged into main as {into[:12]}", f"The keep examined it: {examined.words}. Main was at {before} before."
 

@@ -5,9 +5,11 @@ why in the boot log and ends with a code that tells a bad version from a door th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
+from collections.abc import Iterator
 
 from infra.cell.life.boot_log import append
 from infra.cell.status import BOOTING, RunnerStatus, write_status
@@ -37,11 +39,21 @@ class Unfit(Exception):
         self.code = code
 
 
+@contextlib.contextmanager
+def needs(words: str, code: Exit = Exit.FAILURE) -> Iterator[None]:
+    """What raises OSError or ValueError in here makes the start Unfit, with these words before its own."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise Unfit(code, f"{words}: {error}") from None
+
+
 def come_up(launch: Launch, checkout: str) -> tuple[Boot, heart.Heart]:
     """See whether this version can work here, and say so in the boot log: SUCCESS, or FAILED with the reason, and then
     the process ends. Gives what the watcher says about this start, and the heart, which has begun to beat."""
     try:
-        boot = _boot_value(os.environ.pop(boot_values.VARIABLE, ""))
+        with needs("runners are started by the watcher ('minifram up')", Exit.CONFIG):
+            boot = boot_values.from_json(os.environ.pop(boot_values.VARIABLE, ""))
         beating = heart.inherited(os.environ, SLACK_SECONDS)
         beating.beat("booting", boot.limits.door_seconds + COMMAND_SECONDS)
         preflight(boot, checkout)
@@ -57,6 +69,7 @@ def come_up(launch: Launch, checkout: str) -> tuple[Boot, heart.Heart]:
 
 
 def failed(launch: Launch, reason: str, code: Exit, checkout: str) -> None:
+    """Say so on stderr and in the boot log."""
     details = {"reason": redacted(reason), "exit": str(int(code))}
     print(f"runner: the boot failed: {reason}", file=sys.stderr, flush=True)
     try:
@@ -67,67 +80,34 @@ def failed(launch: Launch, reason: str, code: Exit, checkout: str) -> None:
 
 def preflight(boot: Boot, checkout: str) -> None:
     """Look at everything that work will need. Raises Unfit with the first thing that is missing."""
-    command = _start_command()  # runs while the doors are asked
-    try:
-        _read_prompt(f"{boot.code}/{BASE_PROMPT}")
-        _write_status(f"{checkout}/{LIFE_FILE}")
-        until = time.monotonic() + boot.limits.door_seconds
-        for name, path in (("model door", boot.places.model_socket), ("git door", boot.places.git_socket)):
-            _ask_door(name, path, until, boot.limits.door_seconds)
-    finally:
-        status = os.waitstatus_to_exitcode(os.waitpid(command, 0)[1])
-    if status != 0:
+    with needs("bash cannot be run"):  # then no tool will; it runs while the doors are asked
+        command = os.posix_spawnp("bash", ["bash", "-c", "true"], os.environ)
+    prompt = f"{boot.code}/{BASE_PROMPT}"
+    with needs("SYSTEM.md cannot be used; it is the base prompt, put it back"), open(prompt, encoding="utf-8") as file:
+        if not file.read().strip():
+            raise ValueError("it is empty")
+    with needs("nothing can be written under logs/"):
+        write_status(f"{checkout}/{LIFE_FILE}", RunnerStatus(BOOTING, timestamp(time.time())))
+    patience = boot.limits.door_seconds
+    until = time.monotonic() + patience
+    for name, path in (("model door", boot.places.model_socket), ("git door", boot.places.git_socket)):
+        with needs(f"the {name} was not healthy within {patience:g} s", Exit.UNAVAILABLE):
+            _ask_door(path, until)
+    if status := os.waitstatus_to_exitcode(os.waitpid(command, 0)[1]):
         raise Unfit(Exit.FAILURE, f"the command 'bash -c true' ended with status {status}; expected 0")
 
 
-def _boot_value(text: str) -> Boot:
-    if not text:
-        raise Unfit(Exit.CONFIG, f"{boot_values.VARIABLE} is not set; the watcher starts runners: 'minifram up'")
-    try:
-        return boot_values.from_json(text)
-    except ValueError as error:
-        raise Unfit(Exit.CONFIG, str(error)) from None
-
-
-def _read_prompt(path: str) -> None:
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise Unfit(Exit.FAILURE, f"SYSTEM.md cannot be read ({error}); it is the base prompt, put it back") from None
-    if not text.strip():
-        raise Unfit(Exit.FAILURE, "SYSTEM.md is empty; it is the base prompt, put it back")
-
-
-def _write_status(path: str) -> None:
-    try:
-        write_status(path, RunnerStatus(BOOTING, timestamp(time.time())))
-    except OSError as error:
-        raise Unfit(Exit.FAILURE, f"nothing can be written under logs/ ({error})") from None
-
-
-def _start_command() -> int:
-    """Start a command that does nothing: if bash does not run, no tool will. Gives its pid. One that hangs is the
-    watcher's to end, with this process."""
-    try:
-        return os.posix_spawnp("bash", ["bash", "-c", "true"], os.environ)
-    except OSError as error:
-        raise Unfit(Exit.FAILURE, f"bash cannot be run ({error})") from None
-
-
-def _ask_door(name: str, path: str, until: float, patience: float) -> None:
-    """Ask until the door says that it is healthy. Raises Unfit."""
+def _ask_door(path: str, until: float) -> None:
+    """Ask until the door says that it is healthy. Raises DoorAway."""
     pause = FIRST_PAUSE_SECONDS
     while True:
         try:
             answer = ask(path, Health(), Healthy, max(until - time.monotonic(), 0.01))
-        except DoorAway as error:
-            problem = str(error)
-        else:
-            if not isinstance(answer, Failure):
-                return
-            problem = f"{answer.type}: {answer.message}"
-        if time.monotonic() + pause >= until:
-            raise Unfit(Exit.UNAVAILABLE, f"the {name} did not answer within {patience:g} s: {problem}")
+            if isinstance(answer, Failure):
+                raise DoorAway(f"{answer.type}: {answer.message}")
+            return
+        except DoorAway:
+            if time.monotonic() + pause >= until:
+                raise
         time.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)

@@ -119,12 +119,12 @@ def _without_room_for_logs(cell: Cell) -> None:
 @pytest.mark.parametrize(
     ("damage", "code", "words"),
     [
-        (_without_prompt, Exit.FAILURE, "SYSTEM.md cannot be read"),
-        (_with_an_empty_prompt, Exit.FAILURE, "SYSTEM.md is empty"),
-        (_with_a_prompt_that_is_no_text, Exit.FAILURE, "SYSTEM.md cannot be read"),
-        (_with_a_sick_door, Exit.UNAVAILABLE, "the model door did not answer within 0.1 s: unavailable: "),
-        (_without_a_door, Exit.UNAVAILABLE, "the model door did not answer within 0.1 s: .*No such file"),
-        (_with_a_silent_door, Exit.UNAVAILABLE, "the git door did not answer within 0.1 s: .*timed out"),
+        (_without_prompt, Exit.FAILURE, "SYSTEM.md cannot be used"),
+        (_with_an_empty_prompt, Exit.FAILURE, "put it back: it is empty"),
+        (_with_a_prompt_that_is_no_text, Exit.FAILURE, "SYSTEM.md cannot be used"),
+        (_with_a_sick_door, Exit.UNAVAILABLE, "the model door was not healthy within 0.1 s: unavailable: "),
+        (_without_a_door, Exit.UNAVAILABLE, "the model door was not healthy within 0.1 s: .*No such file"),
+        (_with_a_silent_door, Exit.UNAVAILABLE, "the git door was not healthy within 0.1 s: .*timed out"),
         (_without_bash, Exit.FAILURE, "bash cannot be run"),
         (_with_another_bash, Exit.FAILURE, "ended with status 3"),
         (_without_room_for_logs, Exit.FAILURE, "nothing can be written under logs/"),

@@ -277,31 +277,6 @@ def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
     assert plain(bare.directory, "rev-list", "--count", "main").stdout == f"{4 * rounds + 1}\n"
 
 
-@pytest.mark.parametrize("looks", [1, 2, 9])
-def test_a_look_outlasts_somebody_else_s(tmp_path: Path, looks: int) -> None:
-    """While another fetch in the same clone holds the ref's lock we look again, though not for ever."""
-    bare = bare_repository(tmp_path / "remote.git")
-    first = commit(bare, {"a": "1"})
-    clone = a_clone(bare, tmp_path / "clone")
-    second = commit(bare, {"a": "2"}, first)
-    lock = Path(clone.directory, ".git/refs/remotes/origin/main.lock")
-    lock.touch()
-    # Each fetch starts this at the other end; the lock is gone before the fetch after so many.
-    script = tmp_path / "upload-pack"
-    script.write_text(f"""#!/bin/sh
-echo >> '{tmp_path}/fetches'
-[ $(wc -l < '{tmp_path}/fetches') -le {looks} ] || rm -f '{lock}'
-exec git-upload-pack "$@"
-""")
-    script.chmod(0o755)
-    plain(clone.directory, "config", "remote.origin.uploadpack", str(script))
-    if looks < 9:
-        assert CloneTip(clone).look() == second
-    else:
-        with pytest.raises(GitError, match="cannot lock ref"):
-            CloneTip(clone).look()
-
-
 def test_a_look_leaves_no_other_trace(tmp_path: Path) -> None:
     """No FETCH_HEAD that would surprise the agent's own git, no tags, no other branch."""
     bare = bare_repository(tmp_path / "remote.git")
