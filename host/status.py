@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from host import decide
 from host.cli import command
 from host.egress import WebUse, read_web
@@ -22,7 +24,7 @@ from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
 from infra.cell.mind.duties import DUTIES, why_failed
 from infra.cell.mind.history import History
-from infra.cell.status import RunnerStatus, read_runner_status
+from infra.cell.status import RunnerStatus
 from infra.keep.ledger.budgets import Spent, spent_today
 from infra.keep.mind.drift import read_drift
 from infra.keep.settings.check import read_settings
@@ -163,7 +165,11 @@ def activity_of(home: AgentPaths, state: State) -> RunnerStatus | None:
     """What the runner says that it does; None when its words are missing or make no sense."""
     if problem_with_branch(state.active.branch):
         return None
-    return read_runner_status(Below(home.places.bot).tail(f"{state.active.branch}/minifram/{LIFE_FILE}", LIFE_BYTES))
+    try:
+        content = Below(home.places.bot).tail(f"{state.active.branch}/minifram/{LIFE_FILE}", LIFE_BYTES)
+        return msgspec.json.decode(content, type=RunnerStatus)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _mind(home: AgentPaths) -> tuple[str, ...]:

@@ -12,10 +12,6 @@ import time
 from infra.cell.life.boot_log import append
 from infra.shared.clock import timestamp
 
-TYPE_CHECKING = False  # what type checkers take for typing's own, which is not to be imported before the first line
-if TYPE_CHECKING:
-    from infra.cell.cell import Cell
-
 
 def main() -> int:
     launch = leave_mark(sys.argv[1:], time.time())
@@ -32,16 +28,23 @@ def main() -> int:
     interruption = Interruption()
     signal.signal(signal.SIGTERM, lambda number, frame: interruption.ask())
     from infra.cell.cell import cell_of
+    from infra.cell.status import LEAVING
+    from infra.shared.branches import MAIN
 
     cell = cell_of(boot, os.getcwd(), interruption, heartbeat=heartbeat)
     cell.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)
     try:
-        return work(cell)
+        if boot.branch == MAIN:
+            from infra.cell.life.live import until_handed_over as lead
+        else:
+            from infra.cell.life.hop import prove_and_hand_over as lead
+        return lead(cell)
     except Interrupted:
         cell.log.info("runner.interrupted", why="SIGTERM")
         return 0
     finally:
-        cell.leave()
+        heartbeat.beat("leaving", 0.0)
+        cell.status.show(LEAVING)
 
 
 def leave_mark(words: list[str], started_at: float) -> tuple[str, str, str]:
@@ -50,19 +53,6 @@ def leave_mark(words: list[str], started_at: float) -> tuple[str, str, str]:
     branch, commit, id = words if len(words) == 3 else ("-", "-", "0" * 32)
     append("logs/bootstrap.log", f"{timestamp(started_at)} BOOTSTRAPPING {branch} {commit} {id}\n")
     return branch, commit, id
-
-
-def work(cell: Cell) -> int:
-    from infra.shared.branches import MAIN
-
-    if cell.boot.branch != MAIN:
-        from infra.cell.life import hop
-
-        return hop.prove_and_hand_over(cell)
-
-    from infra.cell.life.live import until_handed_over
-
-    return until_handed_over(cell)
 
 
 if __name__ == "__main__":

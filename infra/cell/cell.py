@@ -14,7 +14,7 @@ from infra.cell.log import Log, logger
 from infra.cell.page import Page
 from infra.cell.services.services import Services
 from infra.cell.state import State
-from infra.cell.status import LEAVING, StatusFile
+from infra.cell.status import StatusFile
 from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
@@ -42,7 +42,6 @@ class Cell(NamedTuple):
     ask: Callable[[Request], Completion]
     """One model call. Raises ModelFailure, Interrupted."""
     heartbeat: Heart
-    """Updated at each step of the main loop."""
     keep: Keep
     pause: Callable[[float], None] = time.sleep
     services: Services | None = None
@@ -59,10 +58,9 @@ class Cell(NamedTuple):
 
     def is_sound(self) -> bool:
         """Whether the checkout is still a clone with a commit."""
-        try:
+        with contextlib.suppress(GitError):
             return bool(self.head())
-        except GitError:
-            return False
+        return False
 
     def is_outdated(self, main: str) -> bool:
         """Whether main holds another version than this runner was started for. Raises GitError."""
@@ -71,15 +69,6 @@ class Cell(NamedTuple):
 
     def now(self) -> str:
         return timestamp(time.time())
-
-    def leave(self) -> None:
-        """This process ends now."""
-        self.heartbeat.beat("leaving", 0.0)
-        self.status.show(LEAVING)
-
-
-def ask_seconds(boot: Boot) -> float:
-    return min(ASK_SECONDS, boot.limits.run_seconds)
 
 
 def cell_of(
@@ -92,26 +81,21 @@ def cell_of(
 ) -> Cell:
     """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's."""
     log = logger(boot)
-    try:
-        link_signals(boot, checkout)
-    except OSError as error:
-        log.warning("signals.not_linked", error=str(error))
+    link_signals(boot, checkout, log)
     git = agent_git(checkout, boot.places)
     with contextlib.suppress(GitError):  # who turned away from it by mistake hears the PM again; the page says the rest
         git("config", "--replace-all", "remote.origin.url", boot.remote_url)
-    state = State(boot.places.bot, log)
-
-    model, keep = Model(boot.places.model_socket), Keep(boot.places.git_socket, pause)
+    state, keep = State(boot.places.bot, log), Keep(boot.places.git_socket, pause)
 
     def ask_door(request: Request) -> Completion:
         with interruption:
-            return model.complete(request, ask_seconds(boot))
+            return Model(boot.places.model_socket).complete(request, ask_seconds(boot))
 
     return Cell(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, boot, keep.report, log, pause),
+        page=Page(git, state, boot, keep, log, pause),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,
@@ -128,14 +112,20 @@ def agent_git(clone: str, places: Paths) -> Git:
     return Git(clone, AGENT, {"GIT_CONFIG_GLOBAL": places.cell_git_config})
 
 
-def link_signals(boot: Boot, checkout: str) -> None:
+def link_signals(boot: Boot, checkout: str, log: Log) -> None:
     """Let `.signal` in the checkout lead to the one directory that the watcher looks into (`SPEC_SIGNALS`).
 
-    The clone's own exclude file keeps it out of git, so that no branch has to. Raises OSError."""
+    The clone's own exclude file keeps it out of git, so that no branch has to."""
     link, exclude = os.path.join(checkout, ".signal"), os.path.join(checkout, ".git/info/exclude")
-    if os.path.lexists(link):
-        return
-    os.makedirs(os.path.dirname(exclude), exist_ok=True)
-    with open(exclude, "a", encoding="utf-8") as file:
-        file.write("/.signal\n")
-    os.symlink(os.path.relpath(boot.places.signals, checkout), link)
+    try:
+        if not os.path.lexists(link):
+            os.makedirs(os.path.dirname(exclude), exist_ok=True)
+            with open(exclude, "a", encoding="utf-8") as file:
+                file.write("/.signal\n")
+            os.symlink(os.path.relpath(boot.places.signals, checkout), link)
+    except OSError as error:
+        log.warning("signals.not_linked", error=str(error))
+
+
+def ask_seconds(boot: Boot) -> float:
+    return min(ASK_SECONDS, boot.limits.run_seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -23,13 +23,6 @@ MOST_BYTES = 16 << 20
 MOST_WAITS = 200
 
 
-class Explored(msgspec.Struct, frozen=True):
-    """A run of exploration."""
-
-    question: str
-    seconds: float = 0.0
-
-
 class Memory(msgspec.Struct, frozen=True):
     unsent: tuple[Report, ...] = ()
     """Reports that may not be on main yet, oldest first; the keep knows by its id one that it already has."""
@@ -39,49 +32,38 @@ class Memory(msgspec.Struct, frozen=True):
     """What waits, by the id of the work."""
     explored_on: str = ""
     """The UTC day of `explored`."""
-    explored: tuple[Explored, ...] = ()
-    schema: Literal["minifram.runner/1"] = "minifram.runner/1"
+    explored: dict[str, float] = {}
+    """Seconds of exploration, by the id of the question."""
 
 
 class State:
     """The memory as it is now, and its file."""
 
     def __init__(self, bot: str, log: Log) -> None:
-        self._path = os.path.join(bot, STATE_FILE)
-        self._log = log
-        self._saved = True
+        self._path, self._log = os.path.join(bot, STATE_FILE), log
         self.memory = self._load()
 
-    def change(self, **fields: Any) -> bool:
-        """Remember these fields; False when the disk has not taken them yet."""
+    def change(self, **fields: Any) -> None:
+        """Remember these fields, and write down all that is remembered."""
         self.memory = replace(self.memory, **fields)
-        self._saved = False
-        return self.save()
+        try:
+            RedactedFile(self._path).replace_json(msgspec.to_builtins(self.memory))
+        except OSError as error:
+            self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
 
-    def explored(self, day: str) -> tuple[Explored, ...]:
-        """What was explored on this day."""
-        return self.memory.explored if self.memory.explored_on == day else ()
+    def explored(self, day: str) -> dict[str, float]:
+        """What was explored on this day, and for how long."""
+        return self.memory.explored if self.memory.explored_on == day else {}
 
-    def explores(self, day: str, run: Explored) -> bool:
+    def explores(self, day: str, question: str, seconds: float = 0.0) -> None:
         """Remember that a run of exploration begins, or how long it took."""
-        others = tuple(each for each in self.explored(day) if each.question != run.question)
-        return self.change(explored_on=day, explored=(*others, run))
+        self.change(explored_on=day, explored=self.explored(day) | {question: seconds})
 
-    def waits_for(self, key: str, wait: Wait) -> bool:
+    def waits_for(self, key: str, wait: Wait) -> None:
         """Remember how this waits, or that it does not."""
         others = [(name, each) for name, each in self.memory.waits.items() if name != key]
         found = [*others, *([(key, wait)] if wait != Wait(digest=wait.digest) else [])]
-        return self.change(waits=dict(found[-MOST_WAITS:]))
-
-    def save(self) -> bool:
-        """Write what the disk has not taken yet."""
-        if not self._saved:
-            try:
-                RedactedFile(self._path).replace_json(msgspec.to_builtins(self.memory))
-                self._saved = True
-            except OSError as error:
-                self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
-        return self._saved
+        self.change(waits=dict(found[-MOST_WAITS:]))
 
     def _load(self) -> Memory:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -39,19 +39,11 @@ class RunnerStatus(msgspec.Struct, frozen=True):
     """What the agent keeps running, in words; empty for nothing."""
     state: str = ""
     """Of the run (`run_states.RunState`); empty when there is none."""
-    schema: Literal["minifram.life/1"] = "minifram.life/1"
 
 
 def write_status(path: str, status: RunnerStatus) -> None:
+    """Raises OSError."""
     RedactedFile(path).replace(encoded(status), durable=False)
-
-
-def read_runner_status(content: bytes) -> RunnerStatus | None:
-    """None for what `write_status` does not write: anybody in the cell may have written it."""
-    try:
-        return msgspec.json.decode(content, type=RunnerStatus)
-    except (ValueError, RecursionError):
-        return None
 
 
 class StatusFile:
@@ -62,19 +54,15 @@ class StatusFile:
         self.status = RunnerStatus(BOOTING, timestamp(time.time()))
 
     def show(self, doing: str, **facts: Any) -> None:
-        """Something else is done now, about which these facts are known."""
-        with self._lock:
-            lasting = {"last_error": self.status.last_error, "services": self.status.services}
-            self._write(RunnerStatus(doing, timestamp(time.time()), **(lasting | facts)))
+        """Something else is done now: of what was known, the last error and the services stay."""
+        ended = {"about": "", "steps": 0, "until": "", "waits": "", "state": ""}
+        self.change(doing=doing, since=timestamp(time.time()), **(ended | facts))
 
     def change(self, **facts: Any) -> None:
         """The same is done, and these facts of it are others."""
         with self._lock:
-            self._write(replace(self.status, **facts))
-
-    def _write(self, status: RunnerStatus) -> None:
-        self.status = status
-        try:
-            write_status(self._path, status)
-        except OSError as error:
-            self._log.warning("status.not_written", path=self._path, error=str(error))
+            self.status = replace(self.status, **facts)
+            try:
+                write_status(self._path, self.status)
+            except OSError as error:
+                self._log.warning("status.not_written", path=self._path, error=str(error))

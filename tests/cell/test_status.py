@@ -7,7 +7,7 @@ from pathlib import Path
 
 import structlog
 
-from infra.cell.status import LEAVING, WORKING, StatusFile, read_runner_status
+from infra.cell.status import LEAVING, WORKING, StatusFile
 from infra.shared.paths import SLEEPING
 
 
@@ -28,5 +28,3 @@ def test_what_is_shown_is_what_is_done_now(tmp_path: Path) -> None:
     assert shown("about", "state", "steps", "until") == (SLEEPING, "", "", 0, "later")
     status.show(LEAVING)
     assert shown("last_error", "services", "until") == (LEAVING, "no model", "web: up", "")
-    for other in (b"", b"[]", b'{"doing": 1, "since": ""}', path.read_bytes().replace(b"life/1", b"life/2")):
-        assert read_runner_status(other) is None

@@ -85,10 +85,7 @@ def bring_in_main(cell: Cell) -> str:
 
     Raises NotValidated."""
     git, branch = cell.git, cell.boot.branch
-    current = git("rev-parse", "--abbrev-ref", "HEAD")
-    dirty = git("status", "--porcelain").splitlines()
-    if current != branch or dirty:
-        what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
+    if what := _in_the_way(cell):
         raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
     head, main = cell.head(), retried(CloneTip(git).look)
     base = git("merge-base", head, main)
@@ -96,12 +93,11 @@ def bring_in_main(cell: Cell) -> str:
         return main
     try:
         merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
+        if merged is None:
+            return main
+        moved = retried(lambda: CloneTip(git, branch).move(head, merged))
     except MergeConflict as conflict:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
-    if merged is None:
-        return main
-    try:
-        moved = retried(lambda: CloneTip(git, branch).move(head, merged))
     except DoorRefused as no:
         raise NotValidated("the git door refused the branch", no.said) from None
     if not moved:
@@ -112,22 +108,29 @@ def bring_in_main(cell: Cell) -> str:
     return main
 
 
+def _in_the_way(cell: Cell) -> str:
+    """Why the checkout is not what its branch is; empty when it is. Raises GitError."""
+    current = cell.git("rev-parse", "--abbrev-ref", "HEAD")
+    if current != cell.boot.branch:
+        return f"the checkout is on {current}"
+    changed = cell.git("status", "--porcelain").splitlines()
+    return f"{len(changed)} files are not committed" if changed else ""
+
+
 def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monotonic) -> Examination:
     """Ask again and again until the keep has examined this commit of the branch. Raises Interrupted."""
-    end = clock() + cell.boot.limits.validation_seconds + GRACE_SECONDS
-    trouble = ""
+    end, trouble = clock() + cell.boot.limits.validation_seconds + GRACE_SECONDS, ""
     while clock() < end:
         cell.heartbeat.beat("awaiting its examination", TENDING_SECONDS)
         try:
             found = cell.keep.examine(cell.boot.branch, commit)
+            if found.state == "examined":
+                return found
+            trouble = "the keep has not come to an end with it"
         except Refused as no:
             return Examination("examined", words=str(no))
         except DoorAway as error:
             trouble = str(error)
-        else:
-            if found.state == "examined":
-                return found
-            trouble = "the keep has not come to an end with it"
         with cell.interruption:
             cell.pause(ASK_AGAIN_SECONDS)
     return Examination("waiting", words=f"no verdict in time: {trouble}; bootstrap again later")
@@ -138,8 +141,8 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
     branch, head, autonomy = cell.boot.branch, cell.head(), cell.boot.autonomy
     validated, review = f"validated: {examined.words}", f"'minifram review {branch}'"
     if examined.needs_word:
-        listed = "\n".join(f"- {each}" for each in examined.needs_word)
-        return validated, f"Awaiting review: this needs the PM's word ({review}):\n\n{listed}"
+        listed = "".join(f"\n- {each}" for each in examined.needs_word)
+        return validated, f"Awaiting review: this needs the PM's word ({review}):\n{listed}"
     if autonomy != "merge":
         return validated, f"Awaiting review: autonomy is {autonomy}, so the PM merges ({review})."
     subject = cell.git("log", "-1", "--no-merges", "--format=%s", head)
@@ -160,31 +163,28 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
 
 def signal_main(cell: Cell, why: str) -> bool:
     """Signal `bootstrap main`; False when the disk refused to the end. Raises Interrupted."""
-    for seconds in (*SIGNAL_PAUSES, 0.0):
+    for seconds in SIGNAL_PAUSES:
         try:
             write_signal(cell.boot.places.signals, Signal(SignalName.BOOTSTRAP, MAIN))
-        except OSError as error:
-            cell.log.error("signal.not_written", signal="bootstrap", target=MAIN, error=str(error))
-            with cell.interruption:
-                cell.pause(seconds)
-        else:
             cell.log.info("signal.written", signal="bootstrap", target=MAIN, why=why)
             return True
+        except OSError as error:
+            cell.log.error("signal.not_written", signal="bootstrap", target=MAIN, error=str(error))
+        with cell.interruption:
+            cell.pause(seconds)
     return False
 
 
 def catch_up(cell: Cell, main: str) -> None:
     """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
-    git = cell.git
     try:
-        head, branch = cell.head(), git("rev-parse", "--abbrev-ref", "HEAD")
-        if head == main:
+        if cell.head() == main:
             return
-        dirty = git("status", "--porcelain").splitlines()
-        if branch == cell.boot.branch and not dirty and git.ok("merge-base", "--is-ancestor", head, main):
-            git("merge", "--quiet", "--ff-only", main)
-            cell.log.info("checkout.caught_up", before=head, after=main)
-        else:
-            cell.log.warning("checkout.left", head=head, main=main, on=branch, uncommitted=len(dirty))
+        why = _in_the_way(cell)
+        if not why:
+            cell.git("merge", "--quiet", "--ff-only", main)
+            cell.log.info("checkout.caught_up", to=main)
+            return
     except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
-        cell.log.warning("checkout.left", main=main, error=str(error))
+        why = str(error)
+    cell.log.warning("checkout.left", main=main, why=why)

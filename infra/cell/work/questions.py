@@ -10,7 +10,6 @@ from infra.cell.cell import Cell
 from infra.cell.mind.mind import UNKNOWN_ORIGIN
 from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
-from infra.cell.state import Explored
 from infra.cell.work.tasks import Tasks
 from infra.cell.work.work import Over, Report, Work, WorkSource
 from infra.shared.conversation import EXPLORATION
@@ -35,24 +34,24 @@ class Questions(WorkSource):
     def open(self, seen: PageSeen) -> Iterator[Work]:
         """Each is tried once a day; those that the branch has as well, where no tainted agent asks any."""
         explored = self._cell.state.explored(self._cell.now()[:10])
-        if self._cell.boot.exploration_usd is None or sum(each.seconds for each in explored) >= DAY_SECONDS:
+        if self._cell.boot.exploration_usd is None or sum(explored.values()) >= DAY_SECONDS:
             return
-        known, tried = {*open_questions(self._pushed())}, {each.question for each in explored}
+        known = {*open_questions(self._pushed())}
         for each in open_questions(self._tasks.files.questions()):
-            if each in known and each.id not in tried:
+            if each in known and each.id not in explored:
                 subject = f"Task {each.id}: {each.text}"
                 yield Work(each.id, subject, f"{subject}\n\n{_EXPLORE}", label=EXPLORATION)
 
     def begin(self, work: Work, run: str) -> None:
         self._began = time.monotonic()
-        self._cell.state.explores(self._cell.now()[:10], Explored(work.id))
+        self._cell.state.explores(self._cell.now()[:10], work.id)
 
     def end(self, work: Work, over: Over) -> Report | None:
         """Write the answer below the question. Nobody waits for a report."""
         cell, result, today = self._cell, over.result, self._cell.now()[:10]
         is_used_up = result.reason is StopReason.MODEL_UNAVAILABLE
         seconds = DAY_SECONDS if is_used_up else time.monotonic() - self._began
-        cell.state.explores(today, Explored(work.id, seconds))
+        cell.state.explores(today, work.id, seconds)
         cell.log.info("exploration.ended", question=work.id, end=result.reason.value)
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             return None
