@@ -9,7 +9,6 @@ from typing import Any, Final, NamedTuple
 from infra.cell.run_states import StopReason
 
 OK, FAILED, DENIED, AWAITING, NOT_RUN = "ok", "failed", "denied", "awaiting_approval", "not_run"
-STATUSES: Final = (OK, FAILED, DENIED, AWAITING, NOT_RUN)
 VALIDATION, POLICY, TIMEOUT = "validation_error", "policy_denied", "tool_timeout"
 UNAVAILABLE, EXECUTION = "tool_unavailable", "execution_error"
 ERROR_TYPES: Final = (VALIDATION, POLICY, TIMEOUT, UNAVAILABLE, EXECUTION)
@@ -82,7 +81,7 @@ class ToolResult(NamedTuple):
     payload: str
     """For the model: the result, or what went wrong."""
     status: str = OK
-    """One of STATUSES."""
+    """OK, or why not: FAILED, DENIED, AWAITING, NOT_RUN."""
     error_code: str = ""
     """One of ERROR_TYPES unless it is ok."""
     retriable: bool = False

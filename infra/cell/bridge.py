@@ -43,7 +43,7 @@ from infra.shared.subreaper import become_subreaper, end_with_parent
 PIECE = 1 << 16
 DIRECTORY, MOST_KEPT = ".jobs", 20
 """Of the cell's tree: a directory for each job, of which the last are kept."""
-TOLD = ("acted", "told", "entered", "compacted", "model_failed")
+TOLD = ("acted", "told", "entered", "compacted")
 """Kinds of the record's lines that the trace of a job has; what the model said is in its result."""
 SYSTEM = (
     "You carry out one task for another program, with the tools that you are given, in a directory of your own. Nobody "
