@@ -94,8 +94,9 @@ class Tasks(WorkSource):
             yield work_on(task, self.files.question(task.task_id), answers)
 
     def is_answer(self, directive: str) -> bool:
-        """It answers what was asked about a task, and is no work of its own."""
-        return bool(self.files.question(named_task(directive)))
+        """It answers what was asked about a task that is still there, and is no work of its own."""
+        id = named_task(directive)
+        return bool(self.files.question(id) and inbox_of(self._inbox).find(id))
 
     def begin(self, work: Work, run: str) -> None:
         """Show in `active.md` what is being done."""

@@ -71,6 +71,20 @@ def test_an_answer_that_is_written_is_reported_though_the_other_files_are_not(ce
     assert cell.reported("done: Task TASK-001")
 
 
+def test_words_on_a_task_that_is_gone_are_a_directive(cell: Cell) -> None:
+    """Nobody else would work on them."""
+    mind = PmMind(cell)
+
+    def later() -> None:
+        mind.edit(lambda text: "# Inbox\n")
+        cell.tell("TASK-001: leave it")
+
+    cell.model.replies += [says("BLOCKED: Which port?"), says("I left it.")]
+    one_day(cell, lambda: mind.add(block("TASK-001", "Open the port.")), later)
+    assert cell.reported("done: TASK-001: leave it")
+    assert cell.open() == []
+
+
 @pytest.mark.heavy
 def test_directives_come_first_then_tasks_by_priority_and_deadline(cell: Cell) -> None:
     """What is due within a day goes up a level."""
