@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -171,21 +170,6 @@ def test_a_report_that_is_refused_is_logged(cell: Cell, capfd: pytest.CaptureFix
     assert kept(cell) == []
 
 
-def test_a_door_that_does_not_answer_is_waited_for(cell: Cell) -> None:
-    """What cannot be handed over is kept, and the next look hands it over once."""
-    page = cell.context().page
-    cell.close_git_door()
-
-    assert not page.report("first", "text")
-    assert len(kept(cell)) == 1
-
-    cell.open_git_door()
-    assert page.send()
-    assert page.send()
-    assert len(cell.reports()) == 1
-    assert kept(cell) == []
-
-
 def test_a_report_that_grows_by_its_marks_is_kept_for_the_next_runner(cell: Cell) -> None:
     """A mark is longer than a short password: a text that is just short enough would be too long behind it."""
     page = cell.context().page
@@ -237,49 +221,6 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
     assert "half ?" in cell.reports()[0]
 
 
-FULL_DISK = """
-import resource, sys
-from infra.shared.boot import from_json
-from infra.cell.life import hop
-from infra.cell.cell import cell_of
-from infra.cell.interruption import Interruption
-context = cell_of(from_json(sys.argv[1]), sys.argv[2], Interruption())
-limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-resource.setrlimit(resource.RLIMIT_FSIZE, (3, limit[1]))
-context.page.add("a title", "some text")
-context.status.show("working", about="a run")
-tries = []
-def room_at_last(seconds):
-    tries.append(seconds)
-    if len(tries) == 2:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-assert hop.signal_main(context._replace(pause=room_at_last), "a test")
-assert context.page.send()
-context.status.show("working", about="a run")
-"""
-
-
-@pytest.mark.heavy
-def test_a_full_disk_leaves_nothing_half_written_and_everything_is_tried_again(cell: Cell) -> None:
-    """State, signal and status, on a disk that takes three bytes of each file and then no more."""
-    from infra.shared.boot import to_json
-
-    cell.context()
-    words = [sys.executable, "-c", FULL_DISK, to_json(cell.boot()), cell.checkout]
-    environment = cell.environment() | {"PYTHONPATH": PROJECT}
-    run = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
-
-    assert run.returncode == 0, run.stderr
-    for event in ("state.not_written", "status.not_written", "signal.not_written"):
-        assert event in run.stderr
-    assert cell.signal() == "main"
-    assert len(cell.reports()) == 1
-    left_over = [name for _, _, names in os.walk(cell.places.bot) for name in names if name.endswith(".tmp")]
-    assert left_over == []
-    assert json.loads(read(f"{cell.checkout}/logs/life.json"))["doing"] == "working"
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 3
-
-
 def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
     """The tries are bounded; the watcher goes back to main in any case."""
     write(cell.places.signals, "a file where the directory should be")
@@ -322,13 +263,3 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
     assert [lines[0].split(" ", 3)[3] for lines in found] == [f"report {number}." for number in range(rounds)]
     assert [lines[-1] for lines in found] == [f"text {number}." for number in range(rounds)]
     assert len(cell.reports()) == USUAL.keep_reports
-
-
-def test_a_state_that_cannot_be_moved_aside_ends_no_runner(cell: Cell) -> None:
-    """An agent may have put anything in its place; what is to be remembered then stays in memory."""
-    for name in (STATE_FILE, f"{STATE_FILE}.bad"):
-        os.makedirs(f"{cell.places.bot}/{name}/in-the-way")
-
-    assert cell.context().page.report("a title", "some text")
-
-    assert len(cell.reports()) == 1

@@ -85,16 +85,16 @@ def bring_in_main(cell: Cell) -> str:
 
     Raises NotValidated."""
     git, branch = cell.git, cell.boot.branch
-    if what := _in_the_way(cell):
+    current = git("rev-parse", "--abbrev-ref", "HEAD")
+    dirty = git("status", "--porcelain").splitlines()
+    if current != branch or dirty:
+        what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
         raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
     head, main = cell.head(), retried(CloneTip(git).look)
-    base = git("merge-base", head, main)
-    if base == main or not changes_beyond_page(git, base, main):
+    if not changes_beyond_page(git, git("merge-base", head, main), main):
         return main
     try:
-        merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main)
-        if merged is None:
-            return main
+        merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main) or head
         moved = retried(lambda: CloneTip(git, branch).move(head, merged))
     except MergeConflict as conflict:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
@@ -106,15 +106,6 @@ def bring_in_main(cell: Cell) -> str:
     git("merge", "--quiet", "--ff-only", merged)
     cell.log.info("hop.main_merged_in", head=merged, main=main)
     return main
-
-
-def _in_the_way(cell: Cell) -> str:
-    """Why the checkout is not what its branch is; empty when it is. Raises GitError."""
-    current = cell.git("rev-parse", "--abbrev-ref", "HEAD")
-    if current != cell.boot.branch:
-        return f"the checkout is on {current}"
-    changed = cell.git("status", "--porcelain").splitlines()
-    return f"{len(changed)} files are not committed" if changed else ""
 
 
 def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monotonic) -> Examination:
@@ -176,15 +167,11 @@ def signal_main(cell: Cell, why: str) -> bool:
 
 
 def catch_up(cell: Cell, main: str) -> None:
-    """Bring the checkout to main when that loses nothing: it is clean, on main, and only behind."""
+    """Bring the checkout to main where that loses nothing: git refuses it over other commits, or changes in the same
+    files. Then the model sees how the checkout stands, and has git."""
     try:
-        if cell.head() == main:
-            return
-        why = _in_the_way(cell)
-        if not why:
+        if cell.head() != main:
             cell.git("merge", "--quiet", "--ff-only", main)
             cell.log.info("checkout.caught_up", to=main)
-            return
-    except GitError as error:  # a lock that was left behind: the model sees the state of the checkout, and has git
-        why = str(error)
-    cell.log.warning("checkout.left", main=main, why=why)
+    except GitError as error:
+        cell.log.warning("checkout.left", main=main, error=str(error))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,17 +19,7 @@ from infra.shared import boot as boot_values
 from infra.shared.boot import parse_line
 from infra.shared.exit_codes import Exit
 from infra.shared.policy import Policy, Rule
-from tests.cell.cell import Cell, Runner, limits, read, write
-
-
-def failed(run: Runner, code: Exit, *words: str) -> None:
-    """It ended with this code, and both its boot log and its error log say why."""
-    assert run.ended() == code, run.log()
-    assert run.words() == ["BOOTSTRAPPING", "FAILED"]
-    reason = run.lines()[-1].details["reason"]
-    for word in words:
-        assert word in reason
-    assert reason in run.log()
+from tests.cell.cell import Cell, limits, read, write
 
 
 @pytest.mark.heavy
@@ -76,62 +64,34 @@ def test_no_value_or_a_bad_one_ends_the_boot(cell: Cell) -> None:
 # What is missing, in this process.
 
 
-def _without_prompt(cell: Cell) -> None:
-    os.unlink(f"{cell.code}/SYSTEM.md")
+def _another_bash(cell: Cell) -> None:
+    write(f"{cell.places.bot}/tools/bash", "#!/bin/sh\nexit 3\n")
+    os.chmod(f"{cell.places.bot}/tools/bash", 0o700)
+    os.environ["PATH"] = f"{cell.places.bot}/tools"
 
 
-def _with_an_empty_prompt(cell: Cell) -> None:
-    write(f"{cell.code}/SYSTEM.md", " \n")
-
-
-def _with_a_prompt_that_is_no_text(cell: Cell) -> None:
-    Path(cell.code, "SYSTEM.md").write_bytes(b"\xff\xfe")
-
-
-def _with_a_sick_door(cell: Cell) -> None:
-    cell.model.healthy = False
-
-
-def _without_a_door(cell: Cell) -> None:
-    os.rename(cell.places.model_socket, f"{cell.places.run}/away")
-
-
-def _with_a_silent_door(cell: Cell) -> None:
+def _a_silent_door(cell: Cell) -> None:
     """It takes the connection and says nothing."""
     os.rename(cell.places.git_socket, f"{cell.places.run}/away")
     os.symlink(f"{cell.places.run}/silent", cell.places.git_socket)
 
 
-def _without_bash(cell: Cell) -> None:
-    os.environ["PATH"] = "/nowhere"
-
-
-def _with_another_bash(cell: Cell) -> None:
-    write(f"{cell.places.bot}/tools/bash", "#!/bin/sh\nexit 3\n")
-    os.chmod(f"{cell.places.bot}/tools/bash", stat.S_IRWXU)
-    os.environ["PATH"] = f"{cell.places.bot}/tools"
-
-
-def _without_room_for_logs(cell: Cell) -> None:
-    os.makedirs(f"{cell.checkout}/logs/life.json")
-
-
-@pytest.mark.parametrize(
-    ("damage", "code", "words"),
-    [
-        (_without_prompt, Exit.FAILURE, "SYSTEM.md cannot be used"),
-        (_with_an_empty_prompt, Exit.FAILURE, "put it back: it is empty"),
-        (_with_a_prompt_that_is_no_text, Exit.FAILURE, "SYSTEM.md cannot be used"),
-        (_with_a_sick_door, Exit.UNAVAILABLE, "the model door was not healthy within 0.1 s: unavailable: "),
-        (_without_a_door, Exit.UNAVAILABLE, "the model door was not healthy within 0.1 s: .*No such file"),
-        (_with_a_silent_door, Exit.UNAVAILABLE, "the git door was not healthy within 0.1 s: .*timed out"),
-        (_without_bash, Exit.FAILURE, "bash cannot be run"),
-        (_with_another_bash, Exit.FAILURE, "ended with status 3"),
-        (_without_room_for_logs, Exit.FAILURE, "nothing can be written under logs/"),
-    ],
+DAMAGES: tuple[tuple[Exit, str, Callable[[Cell], object]], ...] = (
+    (Exit.FAILURE, "SYSTEM.md cannot be used.*No such", lambda cell: os.unlink(f"{cell.code}/SYSTEM.md")),
+    (Exit.FAILURE, "put it back: it is empty", lambda cell: write(f"{cell.code}/SYSTEM.md", " \n")),
+    (Exit.FAILURE, "SYSTEM.md.*decode", lambda cell: Path(cell.code, "SYSTEM.md").write_bytes(b"\xff\xfe")),
+    (Exit.UNAVAILABLE, "model door.*: unavailable: ", lambda cell: setattr(cell.model, "healthy", False)),
+    (Exit.UNAVAILABLE, "model door.*: .*No such file", lambda cell: os.unlink(cell.places.model_socket)),
+    (Exit.UNAVAILABLE, "git door was not healthy within 0.1 s: .*timed out", _a_silent_door),
+    (Exit.FAILURE, "bash cannot be run", lambda cell: os.environ.update(PATH="/nowhere")),
+    (Exit.FAILURE, "ended with status 3", _another_bash),
+    (Exit.FAILURE, "nothing can be written under", lambda cell: os.makedirs(f"{cell.checkout}/logs/life.json")),
 )
+
+
+@pytest.mark.parametrize(("code", "words", "damage"), DAMAGES)
 def test_a_start_looks_at_all_that_work_needs(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch, damage: Callable[[Cell], None], code: Exit, words: str
+    cell: Cell, monkeypatch: pytest.MonkeyPatch, code: Exit, words: str, damage: Callable[[Cell], object]
 ) -> None:
     """It names the first thing that is missing; a door that does not answer is not the version's fault."""
     monkeypatch.setenv("PATH", os.environ["PATH"])
@@ -144,23 +104,6 @@ def test_a_start_looks_at_all_that_work_needs(
         preflight(value, cell.checkout)
 
     assert unfit.value.code == code
-
-
-@pytest.mark.fault("F68")
-@pytest.mark.heavy
-def test_a_door_that_comes_late_is_waited_for(cell: Cell) -> None:
-    """The watcher starts the doors and the runner at the same time."""
-    cell.open_doors()
-    os.rename(cell.places.git_socket, f"{cell.places.run}/away")
-    run = cell.start(cell.boot())
-    with socket.socket(socket.AF_UNIX) as model:
-        model.connect(cell.places.model_socket)  # the control: the other door is there
-    while "BOOTSTRAPPING" not in run.words():
-        assert run.process.poll() is None
-
-    os.rename(f"{cell.places.run}/away", cell.places.git_socket)
-
-    run.serves()
 
 
 @pytest.mark.heavy
@@ -183,7 +126,9 @@ def test_a_mistake_on_the_way_up_is_told_with_its_traceback(cell: Cell) -> None:
 
     run = cell.start(cell.boot())
 
-    failed(run, Exit.FAILURE, "ZeroDivisionError")
+    assert run.ended() == Exit.FAILURE
+    assert run.words() == ["BOOTSTRAPPING", "FAILED"]
+    assert "ZeroDivisionError" in run.lines()[-1].details["reason"]
     assert "Traceback" in run.log()
 
 

@@ -25,6 +25,7 @@ from tests.cell.loop.replies import bash, calls, says
 from tests.cell.loop.waiting import wait_for
 
 
+@pytest.mark.fault("F68")
 @pytest.mark.heavy
 def test_a_runner_is_heard_of_from_its_boot_on(cell: Cell) -> None:
     """Here the boot still waits for a door; asleep, it wakes to say so."""

@@ -171,17 +171,6 @@ def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
     assert cell.bare("merge-base", "improve", "main") == main
 
 
-def test_a_page_alone_is_not_merged_into_the_branch(cell: Cell) -> None:
-    """Reports come and go; the branch need not follow them."""
-    clone = change(cell)
-    before = clone("rev-parse", "HEAD")
-    cell.tell("something")
-
-    hop.bring_in_main(at_home(cell, "improve"))
-
-    assert clone("rev-parse", "HEAD") == before
-
-
 def test_a_conflict_with_main_is_not_validated(cell: Cell) -> None:
     """The report names the files; the clone is as it was."""
     clone = change(cell)
@@ -294,19 +283,3 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
 
     assert title.startswith("validated: ")
     assert "nothing to merge" in text
-
-
-@pytest.mark.heavy
-def test_a_report_that_cannot_be_sent_is_left_to_main(cell: Cell) -> None:
-    """The hop ends all the same, and main's runner sends what this one could not."""
-    change(cell)
-    context = at_home(cell, "improve")
-    os.rename(cell.places.remote, f"{cell.places.remote}.away")
-
-    assert hop.prove_and_hand_over(context) == 0
-
-    assert cell.signal() == "main"
-    os.rename(f"{cell.places.remote}.away", cell.places.remote)
-    assert cell.reports() == []
-    assert cell.context().page.send()
-    assert "not validated: GitError in the runner" in cell.reports()[0]
