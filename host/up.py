@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,13 +18,13 @@ import click
 from host import running
 from host.cli import command, timeout_option
 from host.errors import CommandError, conflict, failure, not_found, not_running, usage
-from host.home import AgentPaths, Context, secure_directory, secure_run_directory
+from host.home import AgentPaths, Context, base_directory, secure_directory, secure_run_directory
 from host.notify import start_beside
 from host.repository import problem_with_repository
 from host.running import DOWN_SECONDS, PODMAN, UP_SECONDS, Running
 from host.screen import Say, Shown, bad, good
 from host.settings import problem_with_model
-from infra.keep.programs import keep_environment
+from infra.keep.programs import keep_command, keep_environment
 from infra.keep.settings.check import read_settings
 from infra.keep.settings.models import KEYS, keys_needed, model_words, provider_with, variable_of
 from infra.keep.settings.schema import Settings
@@ -77,12 +78,26 @@ def up(
     started = _start(context, ready, timeout, say)
     start_beside(context, ready.settings, say)
     if serves:
-        from host.serve.command import serve_beside
-
-        serve_beside(context)
+        _serve_beside(context)
     yield Shown(_value(ready, started), _lines(ready, started), code=_code(started))
     if foreground:
         yield _stay(context, home, asked, say)
+
+
+def _serve_beside(context: Context) -> None:
+    """The server as a process of its own, at the usual address; where one serves already, that one goes on."""
+    log = f"{base_directory(context.environ, 'XDG_STATE_HOME', '.local/state')}/serve.log"
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW  # it will hold the link
+    with open(os.open(log, flags, 0o600), "a", encoding="utf-8") as said:
+        subprocess.Popen(
+            keep_command("host", "serve"),
+            env={**context.environ, "PYTHONPATH": context.root},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
 
 
 def _stay(context: Context, home: AgentPaths, asked: list[int], say: Say) -> Shown:

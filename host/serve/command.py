@@ -6,7 +6,6 @@ import ipaddress
 import os
 import socket
 import stat
-import subprocess
 from urllib.parse import urlsplit
 
 import click
@@ -22,7 +21,6 @@ from host.serve.agents import Agents
 from host.serve.app import application
 from host.serve.bridge import Bridges
 from host.serve.jobs import Jobs, Store
-from infra.keep.programs import keep_command
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.shared.files import lock_within
 
@@ -128,19 +126,3 @@ def _unix_socket(path: str) -> socket.socket:
     finally:
         os.umask(mask)
     return listener
-
-
-def serve_beside(context: Context) -> None:
-    """The server as a process of its own, at the usual address; where one serves already, that one goes on."""
-    log = f"{base_directory(context.environ, 'XDG_STATE_HOME', '.local/state')}/serve.log"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW  # it will hold the link
-    with open(os.open(log, flags, 0o600), "a", encoding="utf-8") as said:
-        subprocess.Popen(
-            keep_command("host", "serve"),
-            env={**context.environ, "PYTHONPATH": context.root},
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )

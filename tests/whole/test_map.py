@@ -1,5 +1,5 @@
-"""The map that an agent reads to change itself (`infra/cell/README.md`): each of its changes is made on a branch, which the
-agent hops with, and is main's in the end. An agent with one small test, so that the examination is the hop's own."""
+"""The map that an agent reads to change itself (`infra/cell/README.md`): each of its changes is made on a branch, which
+the agent hops with, and is main's in the end. Its body has one small test, so that the hop is what takes the time."""
 
 from __future__ import annotations
 
