@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -31,8 +31,8 @@ MUCH = 0.4
 MOST_COMMITS, MOST_FILES, MOST_LINES, DEPTH = 100, 1000, 30, 8
 MOST_READ_BYTES = 32 << 20
 """Of all files of the clone: the watcher waits."""
-MISSING, ODD = "", "?"
-"""In the place of an id: nothing is there; something that is no plain file of a sensible size."""
+ODD = "?"
+"""In the place of the id of what is no plain file of a sensible size."""
 
 
 class MindDrift(msgspec.Struct, frozen=True):
@@ -61,20 +61,21 @@ def look(git: Git, tip: str, clone: Mapping[str, str] | None) -> MindDrift:
     commits = _by_the_pm(git, tip, PM_ONLY)
     if not commits:
         return MindDrift()
-    last = commits[0].partition(" ")[0]
+    last = commits[0]
     changed = git("diff-tree", "-r", "--name-only", "--no-renames", last, tip, "--", *PM_ONLY).splitlines()
     undo = f"'minifram mind restore {last[:12]}"
     lines = [f"the branch mind: the agent changed {path}; {undo} {path}' undoes it" for path in changed]
-    if clone is not None and all(clone != _in_commit(git, each.partition(" ")[0]) for each in commits):
-        lines += drift(_in_commit(git, last), clone)
-    identity = [_large(git, *each.split(" ")) for each in _by_the_pm(git, tip, (IDENTITY,))[:1]]
+    if clone is not None and all(clone != _in_commit(git, each) for each in commits):
+        differ = {path for path, _ in _in_commit(git, last).items() ^ clone.items()}
+        lines += [f"the agent's clone: {ascii(path)[1:-1]:.200} is not as the PM wrote it" for path in sorted(differ)]
+    identity = [_large(git, each) for each in _by_the_pm(git, tip, (IDENTITY,))[:1]]
     return MindDrift(tuple(lines[:MOST_LINES]), tuple(filter(None, identity)))
 
 
 def _by_the_pm(git: Git, tip: str, paths: Sequence[str]) -> list[str]:
-    """Commits that changed these and are not the agent's, the last one first: id and time."""
-    lines = git("log", f"-{MOST_COMMITS}", "--format=%ce %H %cI", tip, "--", *paths).splitlines()
-    return [line.partition(" ")[2] for line in lines if not line.startswith(f"{AGENT.email} ")]
+    """Commits that changed these and are not the agent's, the last one first."""
+    lines = git("log", f"-{MOST_COMMITS}", "--format=%H %ce", tip, "--", *paths).splitlines()
+    return [id for id, _, email in (line.partition(" ") for line in lines) if email != AGENT.email]
 
 
 def _in_commit(git: Git, commit: str) -> dict[str, str]:
@@ -84,10 +85,10 @@ def _in_commit(git: Git, commit: str) -> dict[str, str]:
     return {path: words.split(" ")[2] if words.startswith("100") else ODD for words, _, path in lines}
 
 
-def _large(git: Git, commit: str, at: str) -> str:
+def _large(git: Git, commit: str) -> str:
     """By sets of words: order and number do not count."""
-    versions = git("rev-list", "--parents", "-1", commit).split()  # itself and its parents
-    old, new = (set(re.findall(r"\w+", (read_file(git, versions[at], IDENTITY) or "").lower())) for at in (-1, 0))
+    at, *versions = git("log", "-1", "--format=%cI %H %P", commit).split()  # itself and its parents
+    old, new = (set(re.findall(r"\w+", (read_file(git, versions[which], IDENTITY) or "").lower())) for which in (-1, 0))
     share = 1 - len(old & new) / max(1, len(old | new))
     is_change = old and new and share >= MUCH
     return f"{at}: commit {commit[:12]} changed {share:.0%} of the words of {IDENTITY}" if is_change else ""
@@ -115,14 +116,3 @@ def _id_of(bot: Below, path: str) -> str:
     except OSError:
         return ODD
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def drift(wanted: Mapping[str, str], there: Mapping[str, str]) -> Iterator[str]:
-    """A line for each file of the clone that is not as the PM wrote it. Pure."""
-    odd = {MISSING: "is missing", ODD: "is no plain file, or a very large one"}
-    for path in sorted({*wanted, *there}):
-        id = there.get(path, MISSING)
-        if id != wanted.get(path, MISSING):
-            what = odd.get(id, "is not as the PM wrote it")
-            what = what if path in wanted else "is not the PM's, and lies where only they lie"
-            yield f"the agent's clone: {ascii(path)[1:-1]:.200} {what}"

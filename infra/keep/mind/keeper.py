@@ -12,7 +12,6 @@ import structlog
 
 from infra.keep.mind import drift, snapshots
 from infra.shared.branches import MIND
-from infra.shared.clock import timestamp
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.people import WATCHER
@@ -22,19 +21,17 @@ from infra.shared.secret_shapes import redacted_and_cut
 GIT_SECONDS = 10.0
 """For all git calls of one look: the watcher waits."""
 LIMITS = GitLimits(answer_bytes=16 << 20, memory_bytes=1 << 30)
-LOOK_SECONDS, AGAIN_SECONDS = 60.0, 600.0
-"""Between two looks, and after one that failed."""
+LOOK_SECONDS = 60.0
+"""Between two looks."""
 Finding = tuple[str, str]
 """A title and a text, for the PM."""
 _DRIFTED = """Files of the mind that are yours alone are not as you pushed them:
 
 {lines}
 
-{then} The agent puts its clone right when a runner starts, and before each run; 'minifram restart' starts one."""
-_THEN = {
-    "safe_mode": "mind.on_drift is 'safe_mode': the image's own runner works until that is right.",
-    "report": "The agent works on (mind.on_drift is 'report').",
-}
+By mind.on_drift: {on_drift} {then} until that is right. The agent puts its clone right when a runner starts, and before
+each run; 'minifram restart' starts one."""
+_THEN = {"safe_mode": "the image's own runner works", "report": "the agent works on"}
 
 
 class MindKeeper:
@@ -50,8 +47,6 @@ class MindKeeper:
     ) -> None:
         self._places, self._cell, self._on_drift, self._log, self._wall = places, cell, on_drift, log, wall
         self._due = 0.0
-        self._settled = ("", "")
-        """The tip and the day for which all is done, while nothing drifts."""
         self._found = drift.MindDrift()
 
     @property
@@ -64,37 +59,34 @@ class MindKeeper:
         if at < self._due:
             return []
         self._due = at + LOOK_SECONDS
-        return self._guarded({}, is_launch=False)
+        return self._looked({})
 
     def before_launch(self, what: str, is_modification: bool, failed: str) -> list[Finding]:
         """A version is about to be launched, `what` in words: this is where each way to another version meets. `failed`
         is why the one before fell back."""
         beside = {snapshots.PRE_MODIFICATION: what} if is_modification else {}
         beside |= {snapshots.POST_FAILURE: redacted_and_cut(" ".join(failed.split()), 200)} if failed else {}
-        return self._guarded(beside, is_launch=True)
+        return self._looked(beside)
 
-    def _guarded(self, beside: Mapping[str, str], is_launch: bool) -> list[Finding]:
+    def _looked(self, beside: Mapping[str, str]) -> list[Finding]:
         try:
-            remote, now = self._places.remote, self._wall()
+            remote, before = self._places.remote, self._found
             git = Git(remote, WATCHER, {"GIT_DIR": remote}, limits=LIMITS).within(GIT_SECONDS)
             tip = resolve_commit(git, f"refs/heads/{MIND}")
-            settled = (tip or "", timestamp(now)[:10])
-            if tip is None or (self._settled == settled and not (is_launch or self._found.lines)):
+            if tip is None:
                 return []
-            self._settled = settled
-            due = snapshots.due(snapshots.snapshots(git), tip, now, beside)
-            for each in due.make:
+            make, prune = snapshots.due(snapshots.snapshots(git), tip, self._wall(), beside)
+            for each in make:
                 snapshots.make(git, each)
-            snapshots.prune(git, due.prune)
-            before, self._found = self._found, drift.look(git, tip, drift.in_clone(self._places, self._cell))
+            snapshots.prune(git, prune)
+            self._found = drift.look(git, tip, drift.in_clone(self._places, self._cell))
             drift.write_drift(self._places.var, self._found)
         except (GitError, OSError, ValueError) as error:
-            self._due, self._settled = self._due + AGAIN_SECONDS, ("", "")
             self._log.error("mind.not_kept", reason=redacted_and_cut(str(error), 1000))
             return []
         if self._found.lines == before.lines:
             return []
         self._log.warning("mind.drifted", lines=self._found.lines)
         lines = "\n".join(f"- {line}" for line in self._found.lines)
-        words = _DRIFTED.format(lines=lines, then=_THEN[self._on_drift])
+        words = _DRIFTED.format(lines=lines, on_drift=self._on_drift, then=_THEN[self._on_drift])
         return [("the mind has drifted", words)] if lines else []

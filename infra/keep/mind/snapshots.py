@@ -43,14 +43,11 @@ class Snapshot(NamedTuple):
         return {DAILY: self.at[:10], WEEKLY: week, MONTHLY: self.at[:7]}.get(self.kind, self.at)
 
 
-class Due(NamedTuple):
-    make: tuple[Snapshot, ...]
-    prune: tuple[Snapshot, ...]
-
-
-def due(existing: Sequence[Snapshot], tip: str, now: float, beside: Mapping[str, str]) -> Due:
-    """What to do at this moment, `now` in seconds since the epoch, with the branch at `tip`. `beside`: kinds of which
-    one is due besides, and what it is about.
+def due(
+    existing: Sequence[Snapshot], tip: str, now: float, beside: Mapping[str, str]
+) -> tuple[list[Snapshot], list[Snapshot]]:
+    """What to make and what to prune at this moment, with the branch at `tip`. `beside`: kinds of which one is due
+    besides, and what it is about.
 
     One of a kind in each of its periods in which the mind has changed; after a down time one, not many. When the clock
     is set back, nothing is made again of what is there, and what was made ahead of it counts as the newest."""
@@ -63,7 +60,7 @@ def due(existing: Sequence[Snapshot], tip: str, now: float, beside: Mapping[str,
             make.append(new)
             present, there = [new], sorted((*there, new))
         prune += [each for each in there if each not in present][: max(0, len(there) - most)]
-    return Due(tuple(make), tuple(prune))
+    return make, prune
 
 
 def snapshot_of(kind: str, now: float, commit: str, about: str = "") -> Snapshot:

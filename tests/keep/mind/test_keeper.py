@@ -139,38 +139,32 @@ def test_the_pms_change_is_no_drift_and_a_large_one_is_told(minded: Minded) -> N
     assert minded.drift == ()
 
 
-EDITS = {  # what the cell does to its clone, and what is said of it
-    "changed": ("echo I am free >boot/identity.md", "boot/identity.md is not as the PM wrote it"),
-    "missing": ("rm skills/core/look/SKILL.md", "skills/core/look/SKILL.md is missing"),
-    "added": ("touch skills/core/x.md", "skills/core/x.md is not the PM's"),
-    "many": ("cd skills/core; seq -f %g.md 1200 | xargs touch", "skills/core/1000.md is not the PM's"),
-    "a link": ("ln -sf /etc/passwd boot/invariants.md", "boot/invariants.md is no plain file"),
-    "a terabyte": ("truncate -s 1T boot/identity.md", "boot/identity.md is no plain file, or a very large one"),
-    "all gone": ("rm -r boot skills", "boot/identity.md is missing"),
-    "no clone": ('rm -r "$PWD"', ""),
-    "a link to another": ('mv "$PWD" "$PWD.away"; ln -s "$PWD.away" "$PWD"', "boot/identity.md is missing"),
-}
-
-
-@pytest.mark.parametrize("edit", EDITS)
-def test_a_file_of_the_pms_that_the_cell_changed_is_drift(minded: Minded, edit: str) -> None:
-    """It is named once on the page, and is over when the clone is right."""
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("echo I am free >boot/identity.md", IDENTITY),
+        ("rm skills/core/look/SKILL.md", f"{CORE}/look/SKILL.md"),
+        ("cd skills/core; seq -f %g.md 1200 | xargs touch", f"{CORE}/1000.md"),
+        ("ln -sf /etc/passwd boot/invariants.md", INVARIANTS),
+        ("truncate -s 1T boot/identity.md", IDENTITY),
+        ("rm -r boot skills", IDENTITY),
+        ('rm -r "$PWD"', ""),
+        ('mv "$PWD" "$PWD.away"; ln -s "$PWD.away" "$PWD"', IDENTITY),
+    ],
+)
+def test_a_file_of_the_pms_that_the_cell_changed_is_drift(minded: Minded, command: str, path: str) -> None:
+    """It is told once, and is over when the clone is right. No clone at all is none."""
     clone = minded.clone()
     minded.look()
-    command, words = EDITS[edit]
     subprocess.run(command, shell=True, check=True, cwd=clone)
-
-    found = minded.keeper.before_launch("main@0", False, "")
-
-    assert [title for title, _ in found] == (["the mind has drifted"] if words else [])
-    assert words in "\n".join(minded.drift)
+    assert [title for title, _ in minded.look(60)] == (["the mind has drifted"] if path else [])
+    assert bool(path) == (f"the agent's clone: {path} is not as the PM wrote it" in minded.drift)
     assert len(minded.drift) <= MOST_LINES
-    assert minded.look(60) == []
+    assert minded.keeper.before_launch("main@0", False, "") == []
     if clone.is_symlink():
         clone.unlink()
     minded.clone()
-    assert minded.look(60) == []
-    assert minded.drift == ()
+    assert (minded.look(60), minded.drift) == ([], ())
 
 
 def test_a_change_of_the_agents_on_the_branch_is_drift_until_the_pm_takes_it_back(minded: Minded) -> None:
@@ -184,11 +178,9 @@ def test_a_change_of_the_agents_on_the_branch_is_drift_until_the_pm_takes_it_bac
     assert minded.drift == ()
 
 
-def test_it_is_compared_every_day_and_safe_mode_only_where_the_pm_wants_it(minded: Minded) -> None:
-    clone = minded.clone()
-    minded.look()
-    (clone / IDENTITY).write_text("I am free.\n")
-    assert (minded.look(60), len(minded.look(DAY)), minded.keeper.drifted) == ([], 1, "")
+def test_safe_mode_comes_only_where_the_pm_wants_it(minded: Minded) -> None:
+    (minded.clone() / IDENTITY).write_text("I am free.\n")
+    assert (len(minded.look()), minded.keeper.drifted) == (1, "")
     safe = minded.another("safe_mode")
     assert len(safe.before_launch("main@0", False, "")) == 1, "a watcher that begins tells it again"
     assert "boot/identity.md" in safe.drifted

@@ -15,9 +15,9 @@ START = datetime(2026, 1, 31, 10, tzinfo=UTC).timestamp()
 
 def _step(there: list[Snapshot], tip: str, now: float) -> list[Snapshot]:
     """What is there after one look."""
-    todo = due(there, tip, now, {})
-    assert not set(todo.make) & set(todo.prune)
-    return [each for each in [*there, *todo.make] if each not in todo.prune]
+    make, prune = due(there, tip, now, {})
+    assert not set(make) & set(prune)
+    return [each for each in [*there, *make] if each not in prune]
 
 
 def _of(kind: str, there: list[Snapshot]) -> list[str]:
@@ -29,7 +29,7 @@ def test_a_year_of_changing_days_leaves_seven_four_and_twelve() -> None:
     there = list[Snapshot]()
     for day in range(400):
         there = _step(there, f"{day:040x}", START + day * DAY)
-        assert due(there, "f" * 40, START + day * DAY + 60, {}) == ((), ())
+        assert due(there, "f" * 40, START + day * DAY + 60, {}) == ([], [])
     assert [len(_of(kind, there)) for kind in SCHEDULED] == [7, 4, 12]
     assert _of(DAILY, there)[-1] == "daily/2027-03-06T10-00-00Z"
 
@@ -50,7 +50,7 @@ def test_whatever_the_clock_does_looks_settle(moves: list[tuple[float, int]]) ->
     for by, tip in moves:
         now += by
         there = _step(there, f"{tip:040x}", now)
-        assert due(there, f"{tip:040x}", now, {}) == ((), ())
+        assert due(there, f"{tip:040x}", now, {}) == ([], [])
         assert all(len(_of(kind, there)) == len(set(_of(kind, there))) <= KEPT[kind] for kind in SCHEDULED)
 
 
@@ -63,8 +63,8 @@ def test_before_a_change_the_mind_is_kept_once() -> None:
     """Of one state of the mind one is enough, however often the agent hops meanwhile."""
 
     def beside(there: list[Snapshot], kind: str, tip: str) -> list[Snapshot]:
-        made = due(there, tip, START + 9, {kind: "improve@0123456789ab"}).make
-        return [each for each in made if each.kind == kind]
+        make, _ = due(there, tip, START + 9, {kind: "improve@0123456789ab"})
+        return [each for each in make if each.kind == kind]
 
     (first,) = beside([], PRE_MODIFICATION, "a" * 40)
     assert first.reason == "pre-modification: improve@0123456789ab"
