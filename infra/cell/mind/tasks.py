@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import textwrap
 from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import NamedTuple
@@ -23,9 +24,7 @@ from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import one_line, plain
 
-MOST_COMMANDS, COMMAND_CHARS = 40, 200
-MOST_ARTIFACTS = 50
-SUMMARY_CHARS = 16_000
+MOST_LINES, LINE_CHARS, SUMMARY_CHARS = 40, 200, 16_000
 _BLOCKED = re.compile(r"\s*(?:\*\*)?BLOCKED:(?:\*\*)?[ \t]*", re.IGNORECASE)
 _SAID = re.compile(r"[ \t]*[-*]?[ \t]*(?:\*\*)?(decision|learned|follow-up)s?:(?:\*\*)?[ \t]*(\S.*)", re.IGNORECASE)
 
@@ -92,26 +91,22 @@ def said_in(report: str, what: str) -> list[str]:
 
 def answer_text(answer: TaskAnswer) -> str:
     evidence, words = answer.evidence, answer.summary
-    shown, left_out = evidence.commands[-MOST_COMMANDS:], len(evidence.commands[:-MOST_COMMANDS])
-    did = [f"`{_line(each, COMMAND_CHARS)}` → {'stopped' if code is None else f'exit {code}'}" for each, code in shown]
-    did += [f"and {left_out} before these"] if left_out else []
-    did += [f"commit {_line(each, 100)}" for each in evidence.commits]
-    did += ["details: logs/events, run " + ", ".join(evidence.runs)] if evidence.runs else []
+    commands = [(_line(each), "stopped" if code is None else f"exit {code}") for each, code in evidence.commands]
+    did = [f"`{each}` → {end}" for each, end in commands[-MOST_LINES:]]
+    did += [*(f"commit {_line(each)}" for each in evidence.commits), *(f"run {each}" for each in evidence.runs)]
     decisions = "; ".join(said_in(words, "decision")) or "see the summary"
     sections = {
         "Summary": _text(redacted_and_cut(words, SUMMARY_CHARS)) or "The run ended without a word.",
-        "Approach": f"- Skills used: {', '.join(evidence.skills) or 'none'}\n- Key decisions: {decisions}",
-        "Artifacts": _items([_line(path, 300) for path in evidence.artifacts[:MOST_ARTIFACTS]]),
+        "Approach": _items([f"Skills used: {', '.join(evidence.skills) or 'none'}", f"Key decisions: {decisions}"]),
+        "Artifacts": _items([_line(path) for path in evidence.artifacts[:MOST_LINES]]),
         "Commands executed (high level)": _items(did),
-        "Learnings": _items([*(_line(note, 300) for note in evidence.notes), *said_in(words, "learned")]),
+        "Learnings": _items([*(_line(note) for note in evidence.notes), *said_in(words, "learned")]),
         "Follow-ups": _items(said_in(words, "follow-up")),
+        "Task": textwrap.indent(answer.task.rstrip(), "    "),
     }
-    if answer.task:
-        fence = "`" * max(3, 1 + max(map(len, re.findall("`+", answer.task)), default=0))
-        sections["Task"] = f"{fence}markdown\n{answer.task.rstrip()}\n{fence}"
     asked = f"Asked_about: {answer.digest}\n" if answer.digest else ""
     head = f"# Task: {answer.id}\nStatus: {answer.status.value}\nCompleted: {answer.date}\n{asked}"
-    return head + "".join(f"\n## {name}\n{text}\n" for name, text in sections.items())
+    return head + "".join(f"\n## {name}\n{text}\n" for name, text in sections.items() if text)
 
 
 def read_answer(text: str) -> TaskAnswer:
@@ -138,8 +133,8 @@ def active_id(text: str) -> str:
     return match[1] if match else ""
 
 
-def _line(text: str, most: int) -> str:
-    return redacted_and_cut(plain(one_line(text)).replace("`", "'"), most)
+def _line(text: str) -> str:
+    return redacted_and_cut(plain(one_line(text)).replace("`", "'"), LINE_CHARS)
 
 
 def _text(words: str) -> str:
@@ -152,30 +147,25 @@ def _items(found: Sequence[str]) -> str:
     return "\n".join(f"- {each}" for each in found) or "- None"
 
 
-class TasksSeen(NamedTuple):
-    open: tuple[Task, ...] = ()
-    """What can be worked on, the next one first."""
-    problems: tuple[Problem, ...] = ()
-
-
 class TaskFiles:
     """Below the root of the mind's clone."""
 
     def __init__(self, root: str) -> None:
         self._root, self._below = root, Below(root)
 
-    def seen(self, text: str, answered: Collection[str], now: float) -> TasksSeen:
-        """`text`: the inbox as the PM pushed it; `answered`: tasks that were blocked and have the PM's answer. An edit
-        of its block is an answer as well."""
-        inbox, found, problems = inbox_of(text), list[Task](), list[Problem]()
-        for task in inbox.tasks:
+    def seen(self, text: str, answered: Collection[str], now: float) -> tuple[list[Task], list[Problem]]:
+        """What can be worked on, the next one first, and what is wrong. `text`: the inbox as the PM pushed it;
+        `answered`: tasks that were blocked and have the PM's answer. An edit of its block is an answer as well."""
+        tasks, problems = inbox_of(text)
+        found, wrong = list[Task](), [*problems]
+        for task in tasks:
             if self._below.status(path := f"{COMPLETED}/{task.task_id}.md"):
                 if self._answer(path).digest not in ("", task.digest):
                     why = f"{task.task_id}: {path} has its answer already; give this task an id of its own"
-                    problems.append(Problem(INBOX, 1, why))
+                    wrong.append(Problem(INBOX, 1, why))
             elif task.task_id in answered or self._answer(f"{BLOCKED}/{task.task_id}.md").digest != task.digest:
                 found.append(task)
-        return TasksSeen(tuple(order(found, now)), (*inbox.problems, *problems))
+        return order(found, now), wrong
 
     def question(self, id: str) -> str:
         """What was asked about this task last; empty when nothing was."""

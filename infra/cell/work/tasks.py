@@ -83,13 +83,13 @@ class Tasks(WorkSource):
 
     def open(self, seen: PageSeen) -> Iterator[Work]:
         """Those of the inbox as the PM pushed it; what else stands there is told once by each runner."""
-        found = self.files.seen(self._inbox, {named_task(each.text) for each in seen.open}, time.time())
-        problems = "\n".join(f"- {each}" for each in found.problems[:MOST_PROBLEMS])
+        tasks, found = self.files.seen(self._inbox, {named_task(each.text) for each in seen.open}, time.time())
+        problems = "\n".join(f"- {each}" for each in found[:MOST_PROBLEMS])
         if problems not in ("", self._problems):
             then = f"All other tasks are worked on. Edit {INBOX} on the branch mind."
             self._cell.page.report(f"{INBOX} has what cannot be read", f"{problems}\n\n{then}")
         self._problems = problems
-        for task in found.open:
+        for task in tasks:
             answers = [each for each in seen.open if named_task(each.text) == task.task_id]
             yield work_on(task, self.files.question(task.task_id), answers)
 

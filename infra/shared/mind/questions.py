@@ -4,7 +4,7 @@ answer stands below its question. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from infra.shared.text import cut, one_line, plain
@@ -26,30 +26,25 @@ class OpenQuestion(NamedTuple):
 
 
 def open_questions(text: str) -> list[OpenQuestion]:
-    """Those without an answer, oldest first; of two with one id the first counts."""
-    items = dict[str, re.Match[str]]()
-    for item in _ITEM.finditer(text):
-        items.setdefault(item["id"], item)
-    return [*_unanswered(items.values())]
+    """Those without an answer, oldest first."""
+    return [OpenQuestion(each["id"], one_line(each["text"])) for each in _unanswered(text)]
 
 
 def new_question(before: str, after: str) -> str:
-    """The id of the first question without an answer that does not stand so in `before`, whether it counts or not: it
-    would be open when others of its id are gone. Empty when there is none."""
-    known = {*_unanswered(_ITEM.finditer(before))}
-    return next((each.id for each in _unanswered(_ITEM.finditer(after)) if each not in known), "")
+    """The id of the first question without an answer that does not stand so in `before`; empty when there is none."""
+    known = open_questions(before)
+    return next((each.id for each in open_questions(after) if each not in known), "")
 
 
-def _unanswered(items: Iterable[re.Match[str]]) -> Iterator[OpenQuestion]:
-    for item in items:
-        if item["box"] not in ("x", "X") and not _ANSWER.search(item["text"]):
-            yield OpenQuestion(item["id"], one_line(item["text"]))
+def _unanswered(text: str) -> list[re.Match[str]]:
+    every = _ITEM.finditer(text)
+    return [each for each in every if each["box"] not in ("x", "X") and not _ANSWER.search(each["text"])]
 
 
 def with_answer(text: str, id: str, answer: str, day: str, run: str, origins: Sequence[str] = ()) -> str:
     """With an answer below the question, which says when it comes from pages of these origins; all else stays byte for
-    byte. The same text when there is no such question."""
-    item = next((each for each in _ITEM.finditer(text) if each["id"] == id), None)
+    byte. The same text when no such question is open."""
+    item = next((each for each in _unanswered(text) if each["id"] == id), None)
     if item is None:
         return text
     end = item.start() + len(item[0].rstrip())

@@ -33,16 +33,11 @@ _CRITERIA = re.compile(r"^##[ \t]+success criteria[ \t\r]*$", re.IGNORECASE | re
 _DESCRIPTION = re.compile(r"\A\s*#[ \t]+task description[ \t\r]*(?:\n|\Z)", re.IGNORECASE)
 
 
-class TaskHead(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The keys of a block."""
-
+class Task(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     task_id: Annotated[str, msgspec.Meta(pattern=rf"\A{TASK_ID.pattern}\Z")]
     priority: Priority
     deadline: Deadline | None = None
     context: str = ""
-
-
-class Task(TaskHead, frozen=True, kw_only=True):
     description: str = ""
     criteria: str = ""
     text: str = ""
@@ -118,11 +113,7 @@ def task_text(task: Task) -> str:
     text = f"{head}{DESCRIPTION}\n{task.description}\n{criteria}"
     read = inbox_of(text)
     if read.problems or [msgspec.structs.replace(each, text=task.text) for each in read.tasks] != [task]:
-        why = "".join(f" ({each.what})" for each in read.problems)
-        raise ValueError(
-            f"these words would not read back as one task{why}: a block of '---', headings of the format and what no "
-            "text holds cannot stand in them; say it in other words"
-        )
+        raise ValueError("these words would not read back as one task; write them without '---' and its headings")
     return text
 
 
@@ -148,15 +139,14 @@ def next_id(used: Iterable[str]) -> str:
 
 
 def _task(block: str) -> Task:
-    """Raises ValueError that names every fault."""
+    """Raises ValueError for the first fault."""
     if _BROKEN.search(block):
         raise ValueError("it holds conflict markers of git, or bytes that are no text")
     keys, rule, rest = block.partition("\n---")
-    head, body = front_matter(_REMARK.sub(r"\1", keys) + rule + rest, TaskHead)
-    body = "\n".join(line.rstrip("\r") for line in body.split("\n"))
-    found = _CRITERIA.search(body)
-    description = _DESCRIPTION.sub("", body[: found.start()] if found else body).strip()
-    if not description:
+    head, body = front_matter(_REMARK.sub(r"\1", keys) + rule + rest, Task)
+    description, _, criteria = _CRITERIA.sub("\0", re.sub(r"\r+$", "", body, flags=re.MULTILINE), 1).partition("\0")
+    if not (description := _DESCRIPTION.sub("", description).strip()):
         raise ValueError(f"there is no description; expected '{DESCRIPTION}' and words below it")
-    fields = msgspec.structs.asdict(head) | {"context": head.context.rstrip()}
-    return Task(**fields, description=description, criteria=body[found.end() :].strip() if found else "", text=block)
+    return msgspec.structs.replace(
+        head, context=head.context.rstrip(), description=description, criteria=criteria.strip(), text=block
+    )

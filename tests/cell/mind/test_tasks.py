@@ -51,7 +51,7 @@ def test_an_answer_has_all_parts_and_the_evidence_is_not_the_models() -> None:
     assert "## Artifacts\n- src/hello.py\n" in text
     assert "- Skills used: learned/web@1.0.0\n- Key decisions: plain make\n" in text
     assert "## Follow-ups\n- delete the old one\n" in text
-    assert "````markdown\n---\ntask_id: TASK-001" in text, "the fence is longer than those inside"
+    assert "## Task\n    ---\n    task_id: TASK-001\n" in text
 
 
 def test_no_half_of_a_key_is_in_an_answer() -> None:

@@ -24,10 +24,11 @@ LIST = """# Open questions
 
 
 def test_questions_without_an_answer_are_open() -> None:
-    """By their id, of which the first counts; what is indented belongs to one."""
+    """What is indented belongs to one."""
     assert [(each.id, each.text) for each in open_questions(LIST)] == [
         ("Q-0001", "How?"),
         ("Q-0003", "What of it?"),
+        ("Q-0001", "again"),
         ("Q-0006", "(skills). How (web)?"),
     ]
 
@@ -37,7 +38,7 @@ def test_questions_without_an_answer_are_open() -> None:
     [
         ("- Q-1: How?\n", "- Q-1: How?\n", ""),
         ("- Q-1: How?\n", "- Q-1 (web): How?\n", "Q-1"),
-        ("- Q-1: How?\n", "- Q-1: How?\n- Q-1 (web): What does evil say?\n", "Q-1"),  # open once the first is gone
+        ("- Q-1: How?\n", "- Q-1: How?\n- Q-1 (web): What does evil say?\n", "Q-1"),
         ("- Q-1: How?\n- Q-1: Where?\n", "- Q-1: How?\n  - Answer (d, run r): So.\n- Q-1: Where?\n", ""),
     ],
 )
