@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import os
 from collections.abc import Callable, Collection, Sequence
 from typing import Final, NamedTuple
 
@@ -19,12 +20,12 @@ from infra.cell.mind.coherence import make_coherent, report, without_gone
 from infra.cell.mind.history import NoteTold, Promoted, history_of
 from infra.cell.mind.memory import PATHS, Fact, Facts, Kind, Source
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.notes import CHECK_SECONDS, Origin, details_of, origin_of
+from infra.cell.mind.notes import CHECK_SECONDS, NoteDetails, Origin, details_of, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
 from infra.cell.mind.thresholds import Thresholds
 from infra.shared.clock import timestamp
-from infra.shared.mind.event import EventLine, event_at, logged_on, name_of
+from infra.shared.mind.event import MindEvent, event_at, logged_on, name_of
 from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY
 from infra.shared.safe_files import Below
 from infra.shared.text import counted, cut, one_line
@@ -46,36 +47,18 @@ class Noted(NamedTuple):
     """A statement of a run, and whose word it is."""
 
     key: str
-    subject: str
-    statement: str
+    details: NoteDetails
     origin: Origin
-    run: str
-    step: str
-    place: str
-    """`logs/events/2026-01-31.jsonl:17`."""
-    at: str
-    seq: int
     source: str
     """Two notes of one source are no independent evidence: those of one run, and what one directive says to each run
     that works on it."""
+    event: MindEvent
+    place: str
+    """`logs/events/2026-01-31.jsonl:17`."""
 
     @property
     def validates(self) -> bool:
         return self.origin in ("check", "directive")
-
-
-class _Weight(NamedTuple):
-    """Notes of one statement, in the order of events: of how many sources it is validated, and of how many it counts at
-    all. The larger is the better borne out."""
-
-    valid: int
-    independent: int
-
-    def becomes(self, settings: Thresholds) -> str:
-        """The letter of its id; empty for nothing."""
-        if self.valid >= BELIEF_VALIDATIONS or self.independent >= settings.belief_runs:
-            return "B"
-        return "L" if self.valid or self.independent >= settings.independent_runs else ""
 
 
 def _counting(noted: Sequence[Noted]) -> list[Noted]:
@@ -84,27 +67,38 @@ def _counting(noted: Sequence[Noted]) -> list[Noted]:
     return [each for each in noted if each.validates or (each.origin == "act" and not has_page)]
 
 
-def _weight(noted: Sequence[Noted]) -> _Weight:
-    valid = {each.source for each in noted if each.validates}
-    return _Weight(len(valid), len({each.source for each in _counting(noted)}))
+def _weight(noted: Sequence[Noted]) -> tuple[int, int]:
+    """Of how many sources it is validated, and of how many it counts at all: the larger is the better borne out."""
+    counting = _counting(noted)
+    return len({each.source for each in counting if each.validates}), len({each.source for each in counting})
+
+
+def _becomes(noted: Sequence[Noted], settings: Thresholds) -> str:
+    """The letter of its id; empty for nothing."""
+    valid, independent = _weight(noted)
+    rows = (
+        ("B", valid, BELIEF_VALIDATIONS),
+        ("B", independent, settings.belief_runs),
+        ("L", valid, 1),
+        ("L", independent, settings.independent_runs),
+    )
+    return next((letter for letter, count, wanted in rows if count >= wanted), "")
 
 
 def noted_in(notes: Collection[NoteTold], facts: Facts, said_by: Callable[[str], str]) -> tuple[Noted, ...]:
     """`said_by` gives the id of the directive or task that has these words."""
-    found, ids = dict[tuple[str, str, str], Noted](), dict[str, list[str]]()
+    found, ids = dict[tuple[str, str, str], Noted](), dict[str, set[str]]()
     for fact in facts.every:
-        ids.setdefault(fact.key, []).append(f"{PATHS[fact.id[0]]}#{fact.id}")
+        ids.setdefault(fact.key, {fact.key}).add(f"{PATHS[fact.id[0]]}#{fact.id}")
     for event, place, tainted, shown in notes:
         details = details_of(event.metadata.details)
         if details is None or details.failed or event.metadata.status not in ("", OK):
             continue
         key = key_of(details.subject, details.statement)
-        was_shown = key in shown or not shown.isdisjoint(ids.get(key, ()))
         said = said_by(details.quote) if details.quote and not tainted else ""
-        origin = origin_of(details, tainted, was_shown, said)
+        origin = origin_of(details, tainted, not shown.isdisjoint(ids.get(key, {key})), said)
         source = said if origin == "directive" else event.run_id
-        words, at = (key, details.subject, details.statement, origin), (place, event.timestamp, event.seq)
-        found.setdefault((event.run_id, key, origin), Noted(*words, event.run_id, event.step_id, *at, source))
+        found.setdefault((event.run_id, key, origin), Noted(key, details, origin, source, event, place))
     return tuple(found.values())
 
 
@@ -120,146 +114,131 @@ def promote(
     # What the PM took out comes back by later notes alone.
     gone = {each.key: each.seq for _, each in told if each.what in PROMOTIONS and not facts.find(each.id)}
     # What is best borne out comes first, then what has waited longest.
-    for key, every in sorted(grouped.items(), key=lambda each: (_weight(each[1]), -each[1][0].seq), reverse=True):
+    for key, every in sorted(grouped.items(), key=lambda each: (_weight(each[1]), -each[1][0].event.seq), reverse=True):
         held = [each for each in facts.every if each.key == key]
-        validated_at = max((each.at for each in every if each.validates), default="")
+        validated_at = _validated_at(every)
         for fact in held:
             if validated_at > fact.last_validated:  # what still contradicts it is judged again
                 status = "active" if fact.status == "contested" else fact.status
                 again = replace(fact, last_validated=validated_at, status=status)
                 facts = facts.with_fact(replace(again, status="contested") if fact.contradictions else again)
                 new.append(Promoted("validated", key, fact.id))
-        fresh = [each for each in every if each.seq > gone.get(key, 0)]
-        letter, letters = _weight(fresh).becomes(settings), {each.id[0] for each in held}
+        fresh = [each for each in every if each.event.seq > gone.get(key, 0)]
+        letter, letters = _becomes(fresh, settings), {each.id[0] for each in held}
         if letter and letters.isdisjoint({letter, "B"}) and room > 0:
             with contextlib.suppress(ValueError):  # what cannot be written is none
                 fact = _fact(facts.next_id(letter, [each.id for _, each in told]), fresh, today)
                 facts, room = facts.with_fact(fact), room - 1
-                new.append(Promoted("belief" if letter == "B" else "item", key, fact.id, every[-1].seq))
+                new.append(Promoted("belief" if letter == "B" else "item", key, fact.id, every[-1].event.seq))
     return facts, new
+
+
+def _validated_at(noted: Sequence[Noted]) -> str:
+    return max((each.event.timestamp for each in noted if each.validates), default="")
 
 
 def _fact(id: str, noted: Sequence[Noted], today: str) -> Fact:
     """Raises ValueError."""
     counting, (valid, independent) = _counting(noted), _weight(noted)
-    first, origins = counting[0], {each.origin for each in counting}
+    first, origins = counting[0].details, {each.origin for each in counting}
     kind: Kind = "observed" if "check" in origins else "external" if "directive" in origins else "inferred"
     # Validating ones first: they carry it.
-    evidence = sorted(counting, key=lambda each: (not each.validates, each.seq))[:MOST_EVIDENCE]
+    evidence = sorted(counting, key=lambda each: (not each.validates, each.event.seq))[:MOST_EVIDENCE]
+    named = ((each, f"run {each.event.run_id} step {each.event.step_id}") for each in evidence)
     return Fact(
         id=id,
         claim=first.statement,
         subject=first.subject,
         confidence=round(min(MOST_CONFIDENCE, 0.4 + 0.1 * independent + 0.15 * valid), 2),
         type=kind,
-        provenance=tuple(
-            Source(f"event {each.place}", f"{each.origin}, run {each.run} step {each.step}") for each in evidence
-        ),
+        provenance=tuple(Source(f"event {each.place}", f"{each.origin}, {where}") for each, where in named),
         added=today,
-        last_validated=max((each.at for each in noted if each.validates), default=""),
+        last_validated=_validated_at(noted),
     )
 
 
 # In the files
 
 
-class _Pass(NamedTuple):
-    """What one pass begins with, and what it makes of the notes."""
-
-    before: Facts
-    noted: tuple[Noted, ...]
-    told: tuple[tuple[str, Promoted], ...]
-    after: Facts
-    new: Sequence[Promoted]
-
-
-def _begun(context: MindContext) -> _Pass:
-    """Raises OSError."""
-    facts, history = memory.read(context.places.mind), history_of(context.places.events)
-    noted = noted_in(history.notes, facts, context.said_by())
-    told = tuple((each.at, each.fact) for each in history.entries(Promoted))
-    return _Pass(facts, noted, told, *promote(noted, facts, told, context.thresholds, context.now()))
-
-
 def after_run(context: MindContext) -> str:
-    """What the notes of a run become at once, so that the next one knows it. A run that has read the web changes no
-    memory: the next that has not does. Gives what came of it. Raises OSError, Interrupted."""
-    return _waits(context) or _apply(context, _begun(context))
+    """What the notes of a run become at once, so that the next one knows it. Gives what came of it. Raises OSError,
+    Interrupted."""
+    return _learn(context, "")
 
 
 def make_daily(context: MindContext, day: str) -> str:
     """The summary of a UTC day, if anything happened, and then what was noted until now into memory. Gives what came of
     it. Raises OSError: then memory is as it was."""
-    begun, lines = _begun(context), _events_of(context, [day])
-    if any(line.event.run_id for line in lines):  # a duty alone is no news
-        noted = _in_words([each for each in begun.noted if each.at.startswith(day)], begun.after)
-        became = _became([*begun.told, *((day, each) for each in begun.new)], [day], begun.after)
-        memory.write(context.places.mind, f"{DAILY}/{day}.md", summary(day, lines, noted, became))
-    return _waits(context) or _apply(context, begun)
+    return _learn(context, day)
+
+
+def _learn(context: MindContext, day: str) -> str:
+    before, history, waits = memory.read(context.places.mind), history_of(context.places.events), _waits(context)
+    noted = noted_in(history.notes, before, context.said_by())
+    told = [(each.at, each.fact) for each in history.entries(Promoted)]
+    after, new = (before, []) if waits else promote(noted, before, told, context.thresholds, context.now())
+    if day:
+        told += [(day, each) for each in new]
+        _summarise(context, f"{DAILY}/{day}.md", [day], noted, _in_words(told, [day], after))
+    if waits:
+        return waits
+    _save(context, before, after, new)
+    count = sum(each.what in PROMOTIONS for each in new)
+    return f"promoted {count}, validated anew {len(new) - count}"
 
 
 def make_weekly(context: MindContext, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError, ModelFailure:
     then memory is as it was."""
-    begun, days, mind = _begun(context), days_of(week), context.places.mind
-    became = _became(begun.told, days, begun.before)
-    memory.write(mind, f"{WEEKLY}/{week}.md", summary(week, _events_of(context, days), (), became))
+    before, days, mind = memory.read(context.places.mind), days_of(week), context.places.mind
+    told = [(each.at, each.fact) for each in history_of(context.places.events).entries(Promoted)]
+    _summarise(context, f"{WEEKLY}/{week}.md", days, (), _in_words(told, days, before))
     if waits := _waits(context):
         return waits
-    compatible = {each.key for _, each in begun.told if each.what in ("compatible", "conditions")}
-    found = make_coherent(begun.before, compatible, context.ask)
-    _save(context, begun.before, found.facts, found.told)
+    compatible = {each.key for _, each in told if each.what in ("compatible", "conditions")}
+    found = make_coherent(before, compatible, context.ask)
+    _save(context, before, found.facts, found.told)
     memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, context.now()))
     return f"{len(found.settled)} pairs judged, {found.left} left"
 
 
-def summary(title: str, lines: Sequence[EventLine], noted: Sequence[str], memory: Sequence[str]) -> str:
-    """Of a day or a week, from events alone: what was done, what failed, what was noted and what became of it. Pure.
-    `noted`: what was noted, and `memory`: what became of memory, in words."""
-    tasks, runs, failures = dict[str, str](), set[str](), list[str]()
-    for line in lines:
-        event = line.event
-        runs.update(filter(None, (event.run_id,)))
+def _summarise(
+    context: MindContext, path: str, days: Sequence[str], noted: Sequence[Noted], learned: Sequence[str]
+) -> None:
+    """What was done, what failed, what was noted and what became of it. Of what a run noted that had read the web
+    nothing is there: a summary is placed before later runs."""
+    lines = [line for day in days for line in logged_on(Below(context.places.events), name_of(day))]
+    tasks, runs, failures = dict[str, str](), {line.event.run_id for line in lines} - {""}, list[str]()
+    if not runs:
+        return  # a duty alone is no news
+    for event, place in ((line.event, line.place) for line in lines):
         if event.event_type == "error":
             words = event.outcomes.observations or event.context.intent or event.metadata.status
             if event.metadata.origins:
                 words = f"{event.metadata.tool}: {event.metadata.status} (a run that had read the web)"
-            failures.append(f"{cut(one_line(words), MOST_WORDS)} ({line.place})")
+            failures.append(f"{cut(one_line(words), MOST_WORDS)} ({place})")
         if event.event_type == "task_update" and event.context.task_id:
             tasks[event.context.task_id] = one_line(event.metadata.status or event.outcomes.observations)[:60]
     parts = {
         "Tasks": [f"{id}: {state or 'touched'}" for id, state in tasks.items()],
         "Failures": failures,
-        "Observations": noted,
-        "Memory": [cut(each, MOST_WORDS) for each in memory],
+        "Observations": [
+            f"{each.details.subject}: {cut(each.details.statement, MOST_WORDS)} [{each.origin}; {each.place}]"
+            for each in noted
+            if each.event.timestamp[:10] in days and each.origin != "page"
+        ],
+        "Memory": [cut(each, MOST_WORDS) for each in learned],
     }
-    head = f"{counted(len(lines), 'event')} of {counted(len(runs), 'run')}, {counted(len(failures), 'failure')}."
-    return f"# {title}\n\n{head}\n" + "".join(_part(name, lines) for name, lines in parts.items() if lines)
+    title = os.path.basename(path).removesuffix(".md")
+    text = f"# {title}\n\n{counted(len(lines), 'event')} of {counted(len(runs), 'run')}.\n"
+    for name, items in ((name, items) for name, items in parts.items() if items):
+        more = [f"and {len(items) - MOST_LINES:,} more"] if len(items) > MOST_LINES else []
+        text += f"\n## {name}\n\n" + "".join(f"- {each}\n" for each in (*items[:MOST_LINES], *more))
+    memory.write(context.places.mind, path, text)
 
 
-def _part(title: str, lines: Sequence[str]) -> str:
-    more = [f"and {len(lines) - MOST_LINES:,} more"] if len(lines) > MOST_LINES else []
-    return f"\n## {title}\n\n" + "".join(f"- {each}\n" for each in (*lines[:MOST_LINES], *more))
-
-
-def _events_of(context: MindContext, days: Sequence[str]) -> list[EventLine]:
-    return [line for day in days for line in logged_on(Below(context.places.events), name_of(day))]
-
-
-def _in_words(noted: Sequence[Noted], facts: Facts) -> list[str]:
-    """Of what a run noted that had read the web the words are left out: a summary is placed before later runs."""
-    held = {each.key for each in facts.every}
-    return [
-        f"{each.subject}: {cut(each.statement, MOST_WORDS)} [{each.origin}; "
-        f"{'in memory' if each.key in held else 'not in memory'}; {each.place}]"
-        if each.origin != "page"
-        else f"a statement of a run that had read the web: {each.place}"
-        for each in noted
-    ]
-
-
-def _became(told: Sequence[tuple[str, Promoted]], days: Sequence[str], facts: Facts) -> list[str]:
-    """What was told on these days, in words."""
+def _in_words(told: Sequence[tuple[str, Promoted]], days: Sequence[str], facts: Facts) -> list[str]:
+    """What learning did on these days."""
     claims = {each.id: f": {each.subject}: {each.claim}" for each in facts.every}
     found = (each for at, each in told if at[:10] in days and each.what != "compatible")
     return [f"{each.id}: {each.what}{claims.get(each.id, '')}" for each in found]
@@ -301,13 +280,6 @@ def _check_of(context: MindContext, fact: Fact) -> str:
         if details and details.checked and key_of(details.subject, details.statement) == fact.key:
             return details.check
     return ""
-
-
-def _apply(context: MindContext, begun: _Pass) -> str:
-    """Into the files. Gives words about that; raises OSError."""
-    _save(context, begun.before, begun.after, begun.new)
-    count = sum(each.what in PROMOTIONS for each in begun.new)
-    return f"promoted {count}, validated anew {len(begun.new) - count}"
 
 
 def _waits(context: MindContext) -> str:
