@@ -23,26 +23,27 @@ RECENT_USES: Final = 20
 def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings: Thresholds) -> dict[Condition, str]:
     """What keeps it out, and why; empty when it may be learned. `hash`: of its folder."""
     trials = trials_of(skill, history, hash)
-    last = {told.fact.kind: told.fact for told in trials}
-    not_passed = [kind for kind in TRIALS if kind not in last or not last[kind].passed]
-    found: dict[Condition, str] = {kind: last[kind].words if kind in last else "not made yet" for kind in not_passed}
-    if not skill.self_test:
-        found["self_test"] = f"'## {SELF_TEST}' holds no fenced block with a command that ends with 0 when it works"
+    untried = dict.fromkeys(TRIALS, "not made yet")
+    tried = untried | {each.fact.kind: "" if each.fact.passed else each.fact.words or "failed" for each in trials}
     promoted = moved_to(skill, LEARNED)
     others = (each for each in skills.found if each.folder not in (skill.folder, promoted.folder))
-    after = skills._replace(found=(*others, promoted))
-    if broken := set(after.graph_problems()) - set(skills.graph_problems()):
-        found["regression"] = "; ".join(sorted(map(str, broken))[:3])
-    if sites := history.origins_of(skill.head.name):
-        who = f"work that had read the web ({', '.join(sites[:3])}) wrote it"
-        found["review"] = f"{who}: it needs the PM's word, 'minifram skills promote'"
-    if not re.search(r"\w", skill.section(FAILURE_MODES)):
-        found["failure_modes"] = f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
-    tried = trials[0].seq if trials else history.last_seq
-    good = sum(use.seq > tried and bool(use.run.succeeded) for use in history.uses.get(skill.reference, ()))
-    if good < settings.skill_successes:
-        found["uses"] = f"{good} of {settings.skill_successes} runs used it and succeeded since it was tried"
-    return found
+    after = skills._replace(found=(*others, promoted)).graph_problems()
+    broken = sorted(map(str, {*after} - {*skills.graph_problems()}))
+    sites = ", ".join(history.origins_of(skill.head.name)[:3])
+    last = trials[0].seq if trials else history.last_seq
+    good = sum(use.seq > last and bool(use.run.succeeded) for use in history.uses.get(skill.reference, ()))
+    untestable = f"'## {SELF_TEST}' holds no fenced block with a command that ends with 0 when it works"
+    unsafe = f"work that had read the web ({sites}) wrote it: it needs the PM's word, 'minifram skills promote'"
+    unwarned = f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
+    unused = f"{good} of {settings.skill_successes} runs used it and succeeded since it was tried"
+    rows: tuple[tuple[Condition, str], ...] = (
+        ("self_test", tried["self_test"] if skill.self_test else untestable),
+        ("regression", "; ".join(broken[:3]) or tried["regression"]),
+        ("review", unsafe if sites else tried["review"]),
+        ("failure_modes", "" if re.search(r"\w", skill.section(FAILURE_MODES)) else unwarned),
+        ("uses", "" if good >= settings.skill_successes else unused),
+    )
+    return {condition: why for condition, why in rows if why}
 
 
 def trials_of(skill: Skill, history: History, hash: str = "") -> list[EntryTold[Trial]]:

@@ -3,7 +3,6 @@ procedure below it. The folder is the state; `skills/index.md` is written from t
 
 from __future__ import annotations
 
-import graphlib
 import hashlib
 import os
 import re
@@ -88,20 +87,10 @@ class Skills(NamedTuple):
         return next((skill for skill in self.of(*(states or STATES)) if skill.head.name == name), None)
 
     def graph_problems(self) -> tuple[Problem, ...]:
-        """Dependencies that are missing or go round."""
-        used, problems, graph = self.of(*USED), list[Problem](), graphlib.TopologicalSorter[str]()
-        for skill in used:
-            for each in skill.head.dependencies:
-                if other := met_by(each, used):
-                    graph.add(skill.path, other.path)
-                else:
-                    problems.append(Problem(skill.path, 1, f"it depends on {each}; no such version is there"))
-        try:
-            graph.prepare()
-        except graphlib.CycleError as error:
-            words = f"its dependencies lead back to it ({' → '.join(error.args[1][:9])}); take one of them out"
-            problems.append(Problem(min(error.args[1]), 1, words))
-        return tuple(problems)
+        """Dependencies that no skill meets. A circle is none: no code follows them."""
+        used = self.of(*USED)
+        unmet = ((skill, each) for skill in used for each in skill.head.dependencies if not met_by(each, used))
+        return tuple(Problem(skill.path, 1, f"it depends on {each}; no such version is there") for skill, each in unmet)
 
 
 def met_by(dependency: str, skills: Iterable[Skill]) -> Skill | None:
@@ -169,10 +158,9 @@ def folder_hash(files: Mapping[str, bytes]) -> str:
 def index_of(skills: Skills, confidence: Callable[[Skill], float]) -> str:
     """`skills/index.md`, with the first sentence of each, which says when to use it. A page may have written what is no
     learned skill yet: its words stand before no run."""
-    text, above = f"# Skills\n\nThe whole of each is `{FILE}` in its folder.\n", ""
+    text = f"# Skills\n\nThe whole of each is `{FILE}` in its folder.\n\n"
     for skill in skills.of(*USED):
-        text += f"\n## {skill.state}\n\n" if skill.state != above else ""
-        above, brief = skill.state, one_line(skill.head.description).partition(". ")[0].removesuffix(".")
+        brief = one_line(skill.head.description).partition(". ")[0].removesuffix(".")
         words = brief if skill.state != CANDIDATES else "not through its gate yet"
         text += f"- `{skill.reference}`: {words}. Confidence: {confidence(skill):.2f}\n"
     return text
