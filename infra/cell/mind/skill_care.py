@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from typing import Final, Literal
 
 import msgspec
 
-from infra.cell.actions import POLICY, ToolCall, ToolResult
+from infra.cell.actions import POLICY, ToolCall
 from infra.cell.doors import ModelFailure
 from infra.cell.mind import skills as shelf
 from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Trial, history_of
@@ -23,7 +22,7 @@ from infra.cell.mind.memory import tell_of
 from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext, is_tainted
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_drafts import drafts
-from infra.cell.mind.skill_gate import TRIALS, confidence, known_hash, lacking, last_move, trials_of, why_disabled
+from infra.cell.mind.skill_gate import TRIALS, TrialKind, confidence, lacking, last_move, trials_of, why_disabled
 from infra.cell.mind.skills import CANDIDATES, CORE, DEPRECATED, FAILED, LEARNED, SKILLS, USED, Skill, Skills
 from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
@@ -39,9 +38,8 @@ DEPRECATION_SCAN: Final = "deprecation_scan"
 PUSHED: Final = f"refs/remotes/origin/{MIND}"
 DRAFTED_DAYS: Final = 14
 """Of events that are looked at."""
-SELF_TEST_SECONDS, OTHERS_SECONDS = 120.0, 30.0
-"""The second for each of the other skills: all of it ends within a duty's time."""
-MOST_OTHERS, MOST_WORDS = 10, 300
+SELF_TEST_SECONDS, MOST_OTHERS, MOST_WORDS = 60.0, 10, 300
+"""All self-tests of a trial end within a duty's time."""
 _PROMPT_BYTES: Final = 64 << 10
 _REVIEW = """\
 You review a skill that an agent drafted for itself, before it may be used by default. Judge it against the operating
@@ -114,13 +112,11 @@ class SkillCare:
 
     def tell_candidates(self) -> None:
         """Who wrote each candidate that is new or changed, while it is known; and the index."""
-        history = self._history()
+        known = {told.fact.skill: told.fact.hash for told in self._history().entries(Drafted)}
+        origins = self._context.origins()[:20] or ((UNKNOWN_ORIGIN,) if is_tainted(self._context) else ())
         for skill in shelf.read_skills(self._root).of(CANDIDATES):
-            hash = self._hash(skill)
-            if hash in ("", known_hash(skill, history)):
-                continue
-            origins = self._context.origins()[:20] or ((UNKNOWN_ORIGIN,) if is_tainted(self._context) else ())
-            tell(self._context, Drafted(skill.head.name, hash, origins), words=f"{skill.reference} was drafted")
+            if (hash := self._hash(skill)) not in ("", known.get(skill.head.name)):
+                tell(self._context, Drafted(skill.head.name, hash, origins), words=f"{skill.reference} was drafted")
         self.write_index()
 
     def write_index(self) -> None:
@@ -199,11 +195,10 @@ class SkillCare:
         may_pass = skill.self_test and "failure_modes" not in lacks and not history.origins_of(skill.head.name)
         if self._context.toolbox_in is None or not (hash and may_pass) or not known.isdisjoint(to_make):
             return False
-        makes = {"self_test": self._self_test, "regression": self._regression, "review": self._review}
         for kind in to_make:
             self._context.interruption.check()
             try:
-                passed, words = makes[kind](skill, skills)
+                passed, words = self._review(skill) if kind == "review" else self._tests(skill, skills, kind)
             except (ModelFailure, ValueError) as later:
                 self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
                 break
@@ -217,26 +212,34 @@ class SkillCare:
     # Trials: whether it passed, and words. They raise ModelFailure, Interrupted, and ValueError for a review that is
     # none and for what the policy stops or is too large. Nothing is held against the skill then.
 
-    def _self_test(self, skill: Skill, skills: Skills) -> tuple[bool, str]:
-        promoted = shelf.moved_to(skill, LEARNED)
-        with self._scratch(skills, {promoted.folder: skill}) as root:
-            result = self._tested(promoted, root, SELF_TEST_SECONDS)
-        words = " ".join(result.shown.split())[-MOST_WORDS // 2 :]
-        if result.error_code == POLICY:
-            raise ValueError(f"the self-test: {words}")
-        return not _fails(result), words
+    def _tests(self, skill: Skill, skills: Skills, kind: TrialKind) -> tuple[bool, str]:
+        """Its self-test, or those of others, in a copy of the core and learned skills with it in its place there."""
+        toolbox_in, below, root = self._context.toolbox_in, Below(self._root), f"{SCRATCH}/trials"
+        if toolbox_in is None:
+            raise OSError("this runner has no tools for trials")
+        there, place = {each.folder: each for each in skills.of(CORE, LEARNED)}, shelf.moved_to(skill, LEARNED).folder
+        others = [folder for folder, each in there.items() if each.self_test and folder != place][:MOST_OTHERS]
+        there[place], failed = skill, list[str]()
+        below.remove(root)
+        try:
+            for folder, each in there.items():
+                for name, content in shelf.files_of(self._root, each).items():
+                    os.makedirs(os.path.dirname(f"{self._root}/{root}/{folder}/{name}"), exist_ok=True)
+                    below.write(f"{root}/{folder}/{name}", content, 0o755, durable=False)
+            for folder in [place] if kind == "self_test" else others:
+                given = {"command": there[folder].self_test, "timeout": SELF_TEST_SECONDS}
+                result = toolbox_in(f"{self._root}/{root}/{folder}").call(ToolCall("", "bash", given))
+                words = f"the self-test of {folder}: {' '.join(result.shown.split())[-MOST_WORDS // 2 :]}"
+                if result.error_code == POLICY and folder == place:
+                    raise ValueError(words)
+                if result.error_code != POLICY and not (result.ok and result.facts.get("exit") == 0):
+                    failed.append(words)
+        finally:
+            with contextlib.suppress(OSError):
+                below.remove(root)
+        return not failed, "; ".join(failed) or "passed"
 
-    def _regression(self, skill: Skill, skills: Skills) -> tuple[bool, str]:
-        """Each of the others passes its self-test with it in place."""
-        folder = shelf.moved_to(skill, LEARNED).folder
-        others = [each for each in skills.of(CORE, LEARNED) if each.self_test and each.folder != folder][:MOST_OTHERS]
-        with self._scratch(skills, {folder: skill}) as root:
-            failed = [each for each in others if _fails(self._tested(each, root, OTHERS_SECONDS))]
-        which = ", ".join(each.reference for each in failed)
-        words = f"with it in place the self-test fails of {which}"
-        return not failed, words if failed else f"{len(others)} other self-tests pass"
-
-    def _review(self, skill: Skill, skills: Skills) -> tuple[bool, str]:
+    def _review(self, skill: Skill) -> tuple[bool, str]:
         files = {path: Below(self._root).whole(path, _PROMPT_BYTES) for path in (PRINCIPLES, INVARIANTS)}
         files |= {f"{skill.folder}/{path}": each for path, each in shelf.files_of(self._root, skill).items()}
         if sum(map(len, files.values())) > _PROMPT_BYTES:
@@ -246,29 +249,3 @@ class SkillCare:
         answer = self._context.ask(Request((_REVIEW,), (asked,), (), label=MAINTENANCE)).text
         found = msgspec.json.decode(answer, type=SkillReview)
         return found.verdict == "approve", f"{found.verdict}: {'; '.join(found.reasons)}"
-
-    def _tested(self, skill: Skill, root: str, seconds: float) -> ToolResult:
-        """By its self-test, in the folder where the skill lies below `root`."""
-        if self._context.toolbox_in is None:
-            raise OSError("this runner has no tools for trials")
-        given = {"command": skill.self_test, "timeout": seconds}
-        return self._context.toolbox_in(f"{root}/{skill.folder}").call(ToolCall("", "bash", given))
-
-    @contextlib.contextmanager
-    def _scratch(self, skills: Skills, more: dict[str, Skill]) -> Iterator[str]:
-        """A copy of the core and learned skills, and these in their folders; gives its root."""
-        below, path = Below(self._root), f"{SCRATCH}/trials"
-        below.remove(path)
-        try:
-            for folder, skill in ({each.folder: each for each in skills.of(CORE, LEARNED)} | more).items():
-                for name, content in shelf.files_of(self._root, skill).items():
-                    os.makedirs(os.path.dirname(f"{self._root}/{path}/{folder}/{name}"), exist_ok=True)
-                    below.write(f"{path}/{folder}/{name}", content, 0o755, durable=False)
-            yield f"{self._root}/{path}"
-        finally:
-            with contextlib.suppress(OSError):
-                below.remove(path)
-
-
-def _fails(result: ToolResult) -> bool:
-    return result.error_code != POLICY and not (result.ok and result.facts.get("exit") == 0)

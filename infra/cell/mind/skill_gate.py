@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, get_args
 
-from infra.cell.mind.history import Drafted, EntryTold, History, Moved, SkillUse, Trial
+from infra.cell.mind.history import EntryTold, History, Moved, SkillUse, Trial
 from infra.cell.mind.skills import CANDIDATES, CORE, FAILURE_MODES, LEARNED, SELF_TEST, Skill, Skills, moved_to
 from infra.cell.mind.thresholds import Thresholds
 
@@ -46,10 +46,9 @@ def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings:
     return {condition: why for condition, why in rows if why}
 
 
-def trials_of(skill: Skill, history: History, hash: str = "") -> list[EntryTold[Trial]]:
-    """The oldest first; of the folder with this hash, if given."""
-    every = (told for told in history.entries(Trial) if told.fact.skill == skill.reference)
-    return [told for told in every if hash in ("", told.fact.hash)]
+def trials_of(skill: Skill, history: History, hash: str) -> list[EntryTold[Trial]]:
+    """Of the folder with this hash, the oldest first."""
+    return [told for told in history.entries(Trial) if (told.fact.skill, told.fact.hash) == (skill.reference, hash)]
 
 
 def last_move(skill: Skill, history: History) -> EntryTold[Moved] | None:
@@ -66,12 +65,10 @@ def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:
     move = last_move(skill, history)
     since = move.seq if move else 0
     uses = [use for use in _told(skill, history)[-RECENT_USES:] if use.seq > since and not use.run.succeeded]
-    failed = [f"run {use.run.name} ({use.place})" for use in uses]
-    tests = [each for each in trials_of(skill, history) if each.fact.kind == "self_test" and not each.fact.passed]
-    failed += [f"self-test ({each.place})" for each in tests if each.seq > since]
-    if len(failed) <= settings.skill_failures:
+    if len(uses) <= settings.skill_failures:
         return ""
-    return f"it failed {len(failed)} times, more than {settings.skill_failures}: {', '.join(failed)}"
+    runs = ", ".join(f"run {use.run.name} ({use.place})" for use in uses)
+    return f"it failed {len(uses)} times, more than {settings.skill_failures}: {runs}"
 
 
 def confidence(skill: Skill, history: History) -> float:
@@ -80,13 +77,6 @@ def confidence(skill: Skill, history: History) -> float:
         return 1.0
     uses = [use for state in {skill.state, CANDIDATES} for use in _told(skill._replace(state=state), history)]
     return (sum(bool(use.run.succeeded) for use in uses) + 1) / (len(uses) + 2)
-
-
-def known_hash(skill: Skill, history: History) -> str:
-    """Of the folder, as it was told last that it was drafted or changed; empty when it never was."""
-    return next(
-        (each.fact.hash for each in reversed(history.entries(Drafted)) if each.fact.skill == skill.head.name), ""
-    )
 
 
 def _told(skill: Skill, history: History) -> list[SkillUse]:
