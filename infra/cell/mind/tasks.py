@@ -36,9 +36,9 @@ class TaskStatus(Enum):
 
 
 class TaskEvidence(NamedTuple):
-    """What the runs of a task did, by the dispatcher's record."""
+    """What the run on a task did, by the dispatcher's record."""
 
-    runs: tuple[str, ...] = ()
+    run: str = ""
     commands: tuple[tuple[str, int | None], ...] = ()
     """With their exit codes; None for one that was stopped."""
     commits: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ def answer_text(answer: TaskAnswer) -> str:
     evidence, words = answer.evidence, answer.summary
     commands = [(_line(each), "stopped" if code is None else f"exit {code}") for each, code in evidence.commands]
     did = [f"`{each}` → {end}" for each, end in commands[-MOST_LINES:]]
-    did += [*(f"commit {_line(each)}" for each in evidence.commits), *(f"run {each}" for each in evidence.runs)]
+    did += [*(f"commit {_line(each)}" for each in evidence.commits), *([f"run {evidence.run}"] if evidence.run else [])]
     decisions = "; ".join(said_in(words, "decision")) or "see the summary"
     sections = {
         "Summary": _text(redacted_and_cut(words, SUMMARY_CHARS)) or "The run ended without a word.",
@@ -112,7 +112,7 @@ def answer_text(answer: TaskAnswer) -> str:
 def read_answer(text: str) -> TaskAnswer:
     """Its head and its summary; what somebody cut or emptied says less, and is complete."""
     head, _, rest = text.partition("\n## ")
-    said = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in head.splitlines())}
+    said = dict(re.findall(r"^([^:\n]+):[ \t]*(.*?)[ \t\r]*$", head, re.MULTILINE))
     status = next((each for each in TaskStatus if each.value == said.get("Status")), TaskStatus.COMPLETE)
     summary = rest.partition("\n")[2].partition("\n## ")[0].strip()
     return TaskAnswer(
@@ -120,11 +120,10 @@ def read_answer(text: str) -> TaskAnswer:
     )
 
 
-def active_text(id: str = "", words: str = "", run: str = "", began: str = "") -> str:
+def active_text(task: Task | None) -> str:
     """What is being done: a task, or nothing."""
-    if not id:
-        return "# Active\n\nNothing is being done.\n"
-    return f"# Active\n\n## {id}\n\nBegan: {began}\nRun: {run}\n\n{_text(words)}\n"
+    doing = f"## {task.task_id}\n\n{_text(task.description)}" if task else "Nothing is being done."
+    return f"# Active\n\n{doing}\n"
 
 
 def active_id(text: str) -> str:
@@ -139,8 +138,7 @@ def _line(text: str) -> str:
 
 def _text(words: str) -> str:
     """Without headings of its own: those would be taken for ours."""
-    lines = (re.sub(r"^( {0,3})#", r"\1\\#", line) for line in plain(words).strip().splitlines())
-    return "\n".join(line.rstrip() for line in lines)
+    return re.sub(r"^( {0,3})#", r"\1\\#", "\n".join(plain(words).strip().splitlines()), flags=re.MULTILINE)
 
 
 def _items(found: Sequence[str]) -> str:
@@ -171,13 +169,13 @@ class TaskFiles:
         """What was asked about this task last; empty when nothing was."""
         return self._answer(f"{BLOCKED}/{id}.md").summary
 
-    def begin(self, task: Task, run: str, began: str) -> None:
+    def begin(self, task: Task) -> None:
         """Raises OSError."""
-        self._write(ACTIVE, active_text(task.task_id, task.description, run, began))
+        self._write(ACTIVE, active_text(task))
 
     def rest(self, inbox: str) -> None:
         """Nothing is being done, and the inbox is as the PM pushed it, but for what is done. Raises OSError."""
-        self._write(ACTIVE, active_text())
+        self._write(ACTIVE, active_text(None))
         for task in inbox_of(inbox).tasks:
             if self._answer(f"{COMPLETED}/{task.task_id}.md").digest == task.digest:
                 inbox = without_task(inbox, task)

@@ -31,7 +31,7 @@ def evidence(run: str, lines: Iterable[Line], commits: tuple[str, ...]) -> TaskE
             case Acted(tool_name="write_file" | "edit_file", args={"path": str(path)}, status="ok"):
                 paths.append(path)
     artifacts, skills_read = tuple(dict.fromkeys(paths)), tuple(dict.fromkeys(skills))
-    return TaskEvidence((run,), tuple(commands), commits, artifacts, skills_read, tuple(notes))
+    return TaskEvidence(run, tuple(commands), commits, artifacts, skills_read, tuple(notes))
 
 
 def tips(cell: Cell) -> tuple[str, ...]:

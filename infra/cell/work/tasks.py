@@ -102,7 +102,7 @@ class Tasks(WorkSource):
         """Show in `active.md` what is being done."""
         try:
             if task := self._task(work):
-                self.files.begin(task, run, self._cell.now())
+                self.files.begin(task)
         except OSError as error:
             self._cell.log.error("tasks.not_written", error=str(error), next="see the disk and tasks/ of the mind")
 

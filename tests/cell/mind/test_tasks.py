@@ -16,11 +16,12 @@ from infra.cell.mind.tasks import (
     question_in,
     read_answer,
 )
+from infra.shared.mind.tasks import Task
 from infra.shared.secret_shapes import redacted
 from tests.shared.rows import each_row
 
 EVIDENCE = TaskEvidence(
-    runs=("2026-01-31T100000.000Z-abcd1234",),
+    run="2026-01-31T100000.000Z-abcd1234",
     commands=(("make `x`\nall", 2), ("sleep 9", None)),
     commits=("0123456789ab a change",),
     artifacts=("src/hello.py",),
@@ -89,5 +90,6 @@ def test_a_question_is_told_by_the_first_line_of_a_report(report: str, question:
 
 def test_active_shows_what_is_being_done() -> None:
     """Words that look like headings name no task."""
-    assert active_id(active_text("TASK-007", "do\n## TASK-009", "run-1", "2026-01-31T00:00:00Z")) == "TASK-007"
-    assert active_id(active_text()) == ""
+    task = Task(task_id="TASK-007", priority="low", description="do\n## TASK-009")
+    assert active_id(active_text(task)) == "TASK-007"
+    assert active_id(active_text(None)) == ""
