@@ -236,13 +236,6 @@ def test_only_the_list_that_was_asked_for_is_an_answer(answer: str, verdict: str
 
 
 def test_memory_that_is_no_text_is_left_as_it_is(mind: Learning) -> None:
-    """Sections that do not parse stay byte for byte beside what is added."""
-    broken = "# Long-term memory\n\n## L-000007 x\nnonsense\n\n<<<<<<< HEAD\n"
-    mind.write(LONG_TERM, broken)
-    mind.say(Said("r1", "it is 80", how="check"))
-    learn.after_run(mind.live)
-    assert "## L-000007 x\nnonsense\n\n<<<<<<< HEAD\n" in mind.read(LONG_TERM)
-    assert "L-000008" in mind.read(LONG_TERM)
     mind.write(BELIEFS, b"\xff\xfe\x00")
     mind.say(Said("r2", "it is 81", how="check"))
     with pytest.raises(OSError, match="left as it is"):

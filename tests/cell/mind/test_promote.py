@@ -71,12 +71,6 @@ def test_a_fact_names_its_evidence() -> None:
     assert (belief.id, belief.type, belief.status, belief.confidence) == ("B-000001", "observed", "active", 0.95)
 
 
-def test_a_quote_that_stands_nowhere_is_nobodys_word() -> None:
-    """Whatever the event says of it."""
-    noted = noted_in(history_of([Said("1", "it is 80", how="directive")]).notes, EMPTY, lambda quote: "")
-    assert [each.origin for each in noted] == ["act"]
-
-
 def test_what_was_shown_by_its_id_is_recalled() -> None:
     """Whatever the run says of it later; before that its word counted."""
     facts = EMPTY.with_fact(Fact(id="L-000001", claim="it is 80", subject="port"))
