@@ -221,14 +221,10 @@ def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> Non
     assert "half ?" in cell.reports()[0]
 
 
-def test_a_disk_that_never_takes_the_signal_is_told(cell: Cell) -> None:
-    """The tries are bounded; the watcher goes back to main in any case."""
+def test_a_disk_that_does_not_take_the_signal_is_told(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
     write(cell.places.signals, "a file where the directory should be")
-    pauses: list[float] = []
-
-    assert not hop.signal_main(cell.context()._replace(pause=pauses.append), "a test")
-
-    assert len(pauses) == len(hop.SIGNAL_PAUSES)
+    assert not hop.signal_main(cell.context(), "a test")
+    assert "signal.not_written" in capfd.readouterr().err
 
 
 @pytest.mark.fault("F43")

@@ -25,8 +25,6 @@ ROUNDS = 3
 GRACE_SECONDS = 600.0
 """Over the time that the tests may take: for the rehearsal, and for an examination that came before."""
 ASK_AGAIN_SECONDS = 1.0
-SIGNAL_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
-"""A full disk may be emptied; the watcher counts its own time from the signal on."""
 
 
 class NotValidated(Exception):
@@ -153,17 +151,15 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
 
 
 def signal_main(cell: Cell, why: str) -> bool:
-    """Signal `bootstrap main`; False when the disk refused to the end. Raises Interrupted."""
-    for seconds in SIGNAL_PAUSES:
-        try:
-            write_signal(cell.boot.places.signals, Signal(SignalName.BOOTSTRAP, MAIN))
-            cell.log.info("signal.written", signal="bootstrap", target=MAIN, why=why)
-            return True
-        except OSError as error:
-            cell.log.error("signal.not_written", signal="bootstrap", target=MAIN, error=str(error))
-        with cell.interruption:
-            cell.pause(seconds)
-    return False
+    """Signal `bootstrap main`; False when the disk refuses. Main's runner tries again; behind a branch's, which ends,
+    the watcher runs main in any case."""
+    try:
+        write_signal(cell.boot.places.signals, Signal(SignalName.BOOTSTRAP, MAIN))
+    except OSError as error:
+        cell.log.error("signal.not_written", signal="bootstrap", target=MAIN, error=str(error))
+        return False
+    cell.log.info("signal.written", signal="bootstrap", target=MAIN, why=why)
+    return True
 
 
 def catch_up(cell: Cell, main: str) -> None:

@@ -121,40 +121,58 @@ def test_being_asked_to_end_ends_the_waiting(cell: Cell) -> None:
 
 
 def test_a_verdict_is_waited_for(cell: Cell) -> None:
-    """Doors that are not open, or busy, are asked again; a refusal and a verdict end it."""
-    change(cell)
-    keep = Examines(DoorAway("no door"), Examination("waiting"), Refused(Failure("refused", "moved")))
-
-    found = hop.examination(at_home(cell, "improve")._replace(keep=keep), "0" * 40)
-
-    assert found == Examination("examined", words="moved")
-    assert keep.answers == []
-
-
-def test_no_verdict_in_time_is_none(cell: Cell) -> None:
-    """It says what was last heard, and the version is not merged."""
+    """Doors that are not open, or busy, are asked again, to an end; a refusal and a verdict end it."""
     change(cell)
     context = at_home(cell, "improve", limits=limits(validation_seconds=10))
-    times = iter([0.0, 1.0, 9999.0])
+    keep = Examines(DoorAway("no door"), Examination("waiting"), Refused(Failure("refused", "moved")))
+    found = hop.examination(context._replace(keep=keep), "0" * 40)
+    assert (found, keep.answers) == (Examination("examined", words="moved"), [])
 
-    keep = Examines(DoorAway("the disk is full"))
+    times, keep = iter([0.0, 1.0, 9999.0]), Examines(DoorAway("the disk is full"))
     found = hop.examination(context._replace(keep=keep), "0" * 40, lambda: next(times))
-
     assert not found.passed
     assert "no verdict in time: the disk is full" in found.words
 
 
-def test_what_needs_the_pms_word_is_not_merged(cell: Cell) -> None:
-    """Reported with each reason, and left to the PM."""
+def test_what_may_not_be_merged_awaits_review(cell: Cell) -> None:
+    """Validated, reported with the reason, and left to the PM: by the verdict, by autonomy, by the git door."""
     change(cell)
-    before = cell.main()
-
-    title, text = hop.settle(at_home(cell, "improve"), replace(FIT, needs_word=("tests/a.py is removed",)), before)
-
-    assert title.startswith("validated: ")
-    assert "needs the PM's word" in text
-    assert "- tests/a.py is removed" in text
+    before, hook = cell.main(), f"{cell.places.remote}/hooks/pre-receive"
+    write(hook, "#!/bin/sh\necho 'main is closed on Fridays' >&2\nexit 1\n")
+    os.chmod(hook, 0o755)
+    for autonomy, needs, words in (
+        ("merge", ("tests/a.py is removed",), "needs the PM's word ('minifram review improve'):\n\n- tests/a.py"),
+        ("propose", (), "autonomy is propose, so the PM merges ('minifram review improve')"),
+        ("frozen", (), "autonomy is frozen"),
+        ("merge", (), "main is closed on Fridays"),
+    ):
+        home = at_home(cell, "improve", autonomy=autonomy)
+        title, text = hop.settle(home, replace(FIT, needs_word=needs), before)
+        assert title == f"validated: {FIT.words}"
+        assert text.startswith("Awaiting review: ")
+        assert words in text
     assert cell.main() == before
+
+
+def test_what_main_cannot_be_brought_into_is_not_validated(cell: Cell) -> None:
+    """What was not committed, a conflict, a branch that others moved: the report names it, the clone is as it was."""
+    clone = change(cell)
+    home, before = at_home(cell, "improve"), clone("rev-parse", "HEAD")
+    write(f"{clone.directory}/new.py", "")
+    with pytest.raises(NotValidated, match="1 files are not committed"):
+        hop.bring_in_main(home)
+    os.unlink(f"{clone.directory}/new.py")
+
+    cell.pm_changes({"spec/notes.md": "otherwise\n"}, "the same line")
+    with pytest.raises(NotValidated, match=r"conflict with main in spec/notes\.md"):
+        hop.bring_in_main(home)
+
+    cell.pm_changes({"spec/notes.md": "better\n"}, "as the branch has it")
+    cell.bare("update-ref", "refs/heads/improve", "main")
+    with pytest.raises(NotValidated, match="origin's improve is not at"):
+        hop.bring_in_main(home)
+    assert clone("rev-parse", "HEAD") == before
+    assert clone("status", "--porcelain") == ""
 
 
 def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
@@ -171,19 +189,6 @@ def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
     assert cell.bare("merge-base", "improve", "main") == main
 
 
-def test_a_conflict_with_main_is_not_validated(cell: Cell) -> None:
-    """The report names the files; the clone is as it was."""
-    clone = change(cell)
-    before = clone("rev-parse", "HEAD")
-    cell.pm_changes({"spec/notes.md": "otherwise\n"}, "the same line")
-
-    with pytest.raises(NotValidated, match=r"conflict with main in spec/notes\.md"):
-        hop.bring_in_main(at_home(cell, "improve"))
-
-    assert clone("rev-parse", "HEAD") == before
-    assert clone("status", "--porcelain") == ""
-
-
 def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
     """COMMS.md is main's, whatever the branch did to its copy."""
     change(cell, **{"COMMS.md": "mine\n", "spec/notes.md": "better\n"})
@@ -194,60 +199,6 @@ def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
     hop.settle(context, FIT, main)
 
     assert cell.page() == "## Directives\n\n## Reports\n"
-
-
-def test_work_that_was_not_committed_is_not_judged(cell: Cell) -> None:
-    """What is merged would be something else than what was tested."""
-    clone = change(cell)
-    write(f"{clone.directory}/new.py", "")
-
-    with pytest.raises(NotValidated, match="1 files are not committed"):
-        hop.bring_in_main(at_home(cell, "improve"))
-
-
-@pytest.mark.heavy
-def test_a_branch_that_moved_on_origin_is_not_validated(cell: Cell) -> None:
-    """Somebody else pushed to it: the clone is no longer what the branch is."""
-    change(cell)
-    cell.pm("fetch", "--quiet", "origin")
-    cell.pm("checkout", "--quiet", "-b", "improve", "origin/improve")
-    write(f"{cell.pm.directory}/spec/notes.md", "by the PM\n")
-    cell.pm("commit", "--quiet", "--all", "--message", "by the PM")
-    cell.pm("push", "--quiet", "origin", "improve")
-    cell.pm("checkout", "--quiet", "main")
-    cell.pm_changes({"src/pm.md": "x\n"}, "main has moved")
-
-    with pytest.raises(NotValidated, match="origin's improve is not at"):
-        hop.bring_in_main(at_home(cell, "improve"))
-
-
-def test_what_the_agent_may_not_merge_awaits_review(cell: Cell) -> None:
-    """Validated, reported, and left to the PM."""
-    change(cell)
-    before = cell.main()
-
-    for autonomy in ("propose", "frozen"):
-        title, text = hop.settle(at_home(cell, "improve", autonomy=autonomy), FIT, before)
-
-        assert title == f"validated: {FIT.words}"
-        assert "Awaiting review" in text
-        assert "minifram review improve" in text
-        assert cell.main() == before
-
-
-@pytest.mark.heavy
-def test_a_door_that_refuses_the_merge_is_quoted(cell: Cell) -> None:
-    """The version is validated all the same, and awaits review."""
-    change(cell)
-    hook = f"{cell.places.remote}/hooks/pre-receive"
-    write(hook, "#!/bin/sh\necho 'main is closed on Fridays' >&2\nexit 1\n")
-    os.chmod(hook, 0o755)
-
-    title, text = hop.settle(at_home(cell, "improve"), FIT, cell.main())
-
-    assert title.startswith("validated: ")
-    assert "Awaiting review" in text
-    assert "main is closed on Fridays" in text
 
 
 @pytest.mark.heavy
