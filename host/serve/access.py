@@ -11,7 +11,6 @@ import secrets
 import time
 from collections.abc import Callable, Collection
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -22,13 +21,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from infra.shared.clock import timestamp
 from infra.shared.files import write_whole
+from infra.shared.safe_files import opened_file
 from infra.shared.secret_shapes import redacted_value
+from infra.shared.text import cut
 
 COOKIE = "minifram"
 COOKIE_SECONDS = 365 * 86_400
 ENTER = "/enter"
 MOST_BODY = 2 << 20
 """Bytes of one request: a directive has at most half."""
+TOO_LARGE = f"a request has at most {MOST_BODY:,} bytes"
+MOST_NOTED = 4000
+TOKEN_BYTES = 200
+NOBODY = "nobody"
 WHAT = "minifram.what"
 """The key of a request's scope under which a handler leaves what it did, for the audit."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -46,8 +51,7 @@ class Token:
     """The secret in a file that only this user can read; whoever replaces the file ends all sessions."""
 
     def __init__(self, path: str) -> None:
-        self._path, self._token = path, ""
-        self._seen: tuple[int, int] | None = None
+        self._path = path
 
     def renew(self) -> str:
         """Raises OSError."""
@@ -55,12 +59,17 @@ class Token:
         return self.read()
 
     def read(self) -> str:
-        """The token as the file has it now. Raises OSError."""
-        status = os.stat(self._path)
-        if self._seen != (seen := (status.st_ino, status.st_mtime_ns)):
-            with open(self._path, encoding="ascii") as file:
-                self._token, self._seen = file.read().strip(), seen
-        return self._token
+        """The token as the file has it now. Raises OSError, also when others can read it, or it is a link."""
+        with opened_file(self._path) as file:
+            status = os.fstat(file.fileno())
+            if status.st_mode & 0o077 or status.st_uid != os.geteuid():
+                raise PermissionError(
+                    f"{self._path} is not this user's alone; 'minifram serve --new-token' makes another"
+                )
+            token = file.read(TOKEN_BYTES).decode("ascii", "replace").strip()
+        if len(token) < 32:
+            raise PermissionError(f"{self._path} holds no token; 'minifram serve --new-token' makes another")
+        return token
 
     def cookie(self) -> str:
         """What a browser holds: it opens the page, and is not the token."""
@@ -77,7 +86,7 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, who = 0, ""
+        status = 0
 
         async def sent(message: Message) -> None:
             nonlocal status
@@ -88,25 +97,42 @@ class Access:
                     headers.setdefault(name, value)
             await send(message)
 
-        headers = Headers(scope=scope)
-        answer = self._problem(scope["method"], headers) or self._entered(Request(scope))
-        if answer is None:
-            who = self._who(headers)
-            answer = self._refusal(who, scope, headers)
+        who, answer = self._judged(Request(scope))
         try:
             await (answer or self._app)(scope, _bounded(receive), sent)
         finally:
             if scope["method"] not in SAFE_METHODS:
                 self._note(who, scope, status)
 
-    def _problem(self, method: str, headers: Headers) -> Response | None:
-        """A name that an attacker had point here (DNS rebinding), or too much to read."""
+    def _judged(self, request: Request) -> tuple[str, Response | None]:
+        """Who asks: `token`, `cookie` or `nobody`; and the answer, where the page is not asked at all."""
+        who = NOBODY
+        try:
+            self._examine(request.headers)
+            if request.url.path == ENTER:
+                return who, self._entered(request)
+            who = self._who(request.headers)
+            if who == NOBODY:
+                how = "open the link that 'minifram serve' printed, or send 'Authorization: Bearer TOKEN'"
+                raise HTTPException(HTTPStatus.UNAUTHORIZED, how)
+            origin = request.headers.get("origin", "")
+            is_ours = who == "token" or urlsplit(origin).netloc == request.headers.get("host")
+            if request.method not in SAFE_METHODS and not is_ours:
+                raise HTTPException(HTTPStatus.FORBIDDEN, f"a form of {origin or 'an unknown page'} does not act here")
+        except HTTPException as refusal:
+            return who, PlainTextResponse(f"minifram: {refusal.detail}\n", refusal.status_code)
+        except OSError as error:
+            return who, PlainTextResponse(f"minifram: {error}\n", HTTPStatus.SERVICE_UNAVAILABLE)
+        return who, None
+
+    def _examine(self, headers: Headers) -> None:
+        """Raises HTTPException for a name that an attacker had point here (DNS rebinding), and for too much to read."""
         if not self._is_ours(headers.get("host", "")):
-            return _told(HTTPStatus.BAD_REQUEST, "this name is not one of this page's: see 'page' in the settings")
+            words = "this name is not one of this page's: see 'notify.page' in the settings"
+            raise HTTPException(HTTPStatus.BAD_REQUEST, words)
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BODY:
-            return _told(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BODY:,} bytes")
-        return None
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
 
     def _is_ours(self, host: str) -> bool:
         try:
@@ -115,12 +141,11 @@ class Access:
             return False
         return name in ("localhost", "127.0.0.1", "::1") or name in self._names()
 
-    def _entered(self, request: Request) -> Response | None:
+    def _entered(self, request: Request) -> Response:
         """The link that `serve` printed: it leaves a cookie, and no token in the address bar."""
-        if request.url.path != ENTER:
-            return None
-        if not hmac.compare_digest(request.query_params.get("token", ""), self._token.read()):
-            return _told(HTTPStatus.UNAUTHORIZED, "this link is not valid any more: 'minifram serve --link' prints one")
+        if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._token.read().encode()):
+            words = "this link is not valid any more: 'minifram serve --link' prints one"
+            raise HTTPException(HTTPStatus.UNAUTHORIZED, words)
         answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
         secure = request.headers.get("x-forwarded-proto") == "https"
         cookie = self._token.cookie()
@@ -128,39 +153,20 @@ class Access:
         return answer
 
     def _who(self, headers: Headers) -> str:
-        """`token`, `cookie`, or empty for a stranger."""
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.read().encode()):
             return "token"
         cookie = cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
-        return "cookie" if hmac.compare_digest(cookie.encode(), self._token.cookie().encode()) else ""
-
-    def _refusal(self, who: str, scope: Scope, headers: Headers) -> Response | None:
-        if not who:
-            how = "open the link that 'minifram serve' printed, or send 'Authorization: Bearer TOKEN'"
-            return _told(HTTPStatus.UNAUTHORIZED, how)
-        if scope["method"] in SAFE_METHODS or who == "token":
-            return None
-        origin = headers.get("origin", "")
-        if urlsplit(origin).netloc != headers.get("host"):
-            return _told(HTTPStatus.FORBIDDEN, f"a form of {origin or 'an unknown page'} does not act here")
-        return None
+        return "cookie" if hmac.compare_digest(cookie.encode(), self._token.cookie().encode()) else NOBODY
 
     def _note(self, who: str, scope: Scope, status: int) -> None:
-        """One line for each change that somebody asked for: nothing of it can be undone by losing the line."""
-        what: Any = redacted_value(scope.get(WHAT, {}))
-        line = {
-            "at": timestamp(time.time()),
-            "who": who or "nobody",
-            "path": scope["path"],
-            "status": status,
-            "what": what,
-        }
-        descriptor = os.open(self._audit, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(descriptor, json.dumps(line).encode() + b"\n")
-        finally:
-            os.close(descriptor)
+        """One line for each change that somebody asked for, of at most `MOST_NOTED` characters of what it holds."""
+        words = json.dumps(redacted_value(scope.get(WHAT, {})))
+        what = json.loads(words) if len(words) <= MOST_NOTED else cut(words, MOST_NOTED)
+        facts = {"at": timestamp(time.time()), "who": who, "path": cut(scope["path"], MOST_NOTED), "status": status}
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self._audit, flags, 0o600), "wb") as audit:
+            audit.write(json.dumps(facts | {"what": what}).encode() + b"\n")
 
 
 def _bounded(receive: Receive) -> Receive:
@@ -172,11 +178,7 @@ def _bounded(receive: Receive) -> Receive:
         message = await receive()
         read += len(message.get("body", b""))
         if read > MOST_BODY:
-            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a request has at most {MOST_BODY:,} bytes")
+            raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
         return message
 
     return bounded
-
-
-def _told(status: HTTPStatus, words: str) -> Response:
-    return PlainTextResponse(f"minifram: {words}\n", status)

@@ -3,6 +3,7 @@ does it once."""
 
 from __future__ import annotations
 
+import re
 import secrets
 import threading
 from collections import OrderedDict
@@ -18,9 +19,10 @@ from host.serve.access import WHAT
 from host.serve.agents import Agent
 from host.serve.calls import Done, Problem, call, problem_of
 from infra.cell.actions import VALIDATION
-from infra.shared.exit_codes import Exit
 
 MOST_RESULTS = 1000
+_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""It stands in an address, behind an agent and an act: nobody's key is another's."""
 UP_SECONDS = 90.0
 
 
@@ -42,7 +44,7 @@ ACTS: Mapping[str, Act] = {
     "approve": Act(talk.approve, _fields("id")),
     "deny": Act(talk.deny, _fields("id", "why")),
     "merge": Act(
-        decide.merge, lambda given: {"branch": given["branch"], "unexamined": given.get("unexamined") == "on"}
+        decide.merge, lambda given: {"branch": given.get("branch", ""), "unexamined": given.get("unexamined") == "on"}
     ),
     "reject": Act(decide.reject, _fields("branch", "because")),
     "rollback": Act(decide.rollback, _fields("ref")),
@@ -71,8 +73,7 @@ class Results:
         self._results = OrderedDict[str, Result]()
 
     def get(self, key: str) -> Result | None:
-        with self._lock:
-            return self._results.get(key)
+        return self._results.get(key)
 
     def act(self, agent: Agent, name: str, fields: Mapping[str, str], scope: MutableMapping[str, Any]) -> str:
         """Do it, unless a form with the same key has done it; gives the key of the result. Raises Problem for what is
@@ -81,24 +82,24 @@ class Results:
             raise Problem(VALIDATION, f"there is no act {name[:40]!r}", 404)
         given = {key: value for key, value in fields.items() if key not in ("back", "key")}
         scope[WHAT] = {"agent": agent.name, "act": name, **given}
-        key = f"{agent.name}.{name}.{fields.get('key') or secrets.token_hex(16)}"
+        if not _KEY.fullmatch(mine := fields.get("key") or secrets.token_hex(16)):
+            raise Problem(VALIDATION, "key is of letters and digits, at most 64")
+        key = f"{agent.name}.{name}.{mine}"
         with self._lock:
             one_at_a_time = self._under_way.setdefault(key, threading.Lock())
         with one_at_a_time:
-            if self.get(key) is None:
-                self._keep(key, perform(agent, name, given))
+            if key not in self._results:
+                result = _result(agent, name, given)
                 agent.look_again()
+                with self._lock:
+                    self._results[key] = result
+                    self._under_way.pop(key, None)
+                    while len(self._results) > MOST_RESULTS:
+                        self._results.popitem(last=False)
         return key
 
-    def _keep(self, key: str, result: Result) -> None:
-        with self._lock:
-            self._results[key] = result
-            self._under_way.pop(key, None)
-            while len(self._results) > MOST_RESULTS:
-                self._results.popitem(last=False)
 
-
-def perform(agent: Agent, name: str, fields: Mapping[str, str]) -> Result:
+def _result(agent: Agent, name: str, fields: Mapping[str, str]) -> Result:
     """Raises nothing but bugs."""
     try:
         if name == "examine":
@@ -113,4 +114,4 @@ def _examine(agent: Agent, branch: str) -> Done:
     """Ask the keep, and do not wait: the page shows the verdict when it is there."""
     asked = have_examined(agent.home, open_as_pm(agent.context), branch, 0.0, lambda line: None)
     words = str(asked.lines) if asked else f"examined  {branch}"
-    return Done({"branch": branch}, (words,), asked.advice if asked else "", Exit.OK)
+    return Done({"branch": branch}, (words,), asked.advice if asked else "")

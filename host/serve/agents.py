@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import json
 import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
 from itertools import islice
 from typing import Any, Literal, TypeVar, get_args
 
+from starlette.concurrency import run_in_threadpool
+
 from host.home import Context, known_agents, problem_with_agent_name
 from host.running import holder
+from host.serve.bridge import Bridge
 from host.serve.calls import Problem
 from host.serve.money import Money
+from host.status import Status, read_status
 from infra.cell.actions import VALIDATION
 from infra.cell.clones import with_clones
 from infra.shared.paths import LIFE_FILE, TRANSCRIPTS
@@ -23,10 +29,11 @@ from infra.shared.safe_files import Below
 T = TypeVar("T")
 MOST_KEPT = 64
 """Facts of one agent."""
-LOOK_SECONDS = 0.1
+LOOK_SECONDS, STREAM_SECONDS = 0.1, 0.5
+QUIET_LOOKS = 30
+"""Of a stream; a proxy may close a connection on which nothing comes for a minute."""
 MOST_DIRECTORIES, MOST_NAMES = 2000, 10_000
 """Directories of refs that are looked at: git leaves a directory's time changed when it moves a ref in it."""
-
 Part = Literal["repository", "watcher", "money", "questions", "runs", "mind", "web", "settings"]
 """Of what is known: each has files of its own."""
 PARTS: tuple[Part, ...] = get_args(Part)
@@ -36,20 +43,17 @@ class Agent:
     """One agent; its methods may be called from any thread."""
 
     def __init__(self, context: Context) -> None:
-        self.context, self.home = context, context.home
-        self._lock = threading.RLock()
-        self._looked = dict[str, tuple[float, Hashable]]()
-        self.money = Money(self.home.places.ledger)
+        self.context, self.home, self.bridge = context, context.home, Bridge(context)
+        self.name = self.home.agent
+        self._reading, self._looking = threading.RLock(), threading.Lock()
+        self._looked = dict[Part, tuple[float, Hashable]]()
+        self._money = Money(self.home.places.ledger)
         self._kept = OrderedDict[Hashable, tuple[Hashable, Any]]()
 
-    @property
-    def name(self) -> str:
-        return self.home.agent
-
     def known(self, name: Hashable, parts: tuple[Part, ...], read: Callable[[], T]) -> T:
-        """What `read` gave when the files of `parts` were as they are now. One thread reads at a time: what all ask for
-        is read once."""
-        with self._lock:
+        """What `read` gave when the files of `parts` were as they are now; nobody may change it. One thread reads at a
+        time: what all ask for is read once."""
+        with self._reading:
             stamp = self.stamp(parts)
             kept = self._kept.get(name)
             if kept is None or kept[0] != stamp:
@@ -66,20 +70,30 @@ class Agent:
         kept = self._kept.get(name)
         return kept[1] if kept is not None and kept[0] == self.stamp(parts) else None
 
+    def money(self) -> Money:
+        """What was paid up to now. For what `known` reads alone: it grows in place."""
+        return self._money.read()
+
+    def status(self) -> Status:
+        parts: tuple[Part, ...] = ("repository", "watcher", "money", "questions", "runs", "web", "settings")
+        return self.known("status", parts, lambda: read_status(self.home, time.time()))
+
     def look_again(self) -> None:
         """Something was done: what was looked at a moment ago does not count."""
         self._looked.clear()
 
     def stamp(self, parts: tuple[Part, ...] = PARTS) -> tuple[Hashable, ...]:
         """Another value when one of these parts may have changed; looked for at most ten times a second."""
-        now = time.monotonic()
-        found = []
-        for part in parts:
-            at, stamp = self._looked.get(part, (0.0, None))
-            if now - at > LOOK_SECONDS:
-                stamp = tuple(self._stamps(part))
-                self._looked[part] = (now, stamp)
-            found.append(stamp)
+        now, found = time.monotonic(), []
+        with self._looking:
+            for part in parts:
+                at, stamp = self._looked.get(part, (0.0, None))
+                if now - at > LOOK_SECONDS:
+                    stamp = None
+                    with contextlib.suppress(OSError):  # who reads it is told why
+                        stamp = tuple(self._stamps(part))
+                    self._looked[part] = (now, stamp)
+                found.append(stamp)
         return tuple(found)
 
     def _stamps(self, part: Part) -> Iterator[Hashable]:
@@ -87,7 +101,8 @@ class Agent:
         match part:
             case "repository":
                 yield _stat(f"{remote}/packed-refs")
-                yield from map(_stat, _directories(f"{remote}/refs"))
+                directories = islice(os.walk(f"{remote}/refs"), MOST_DIRECTORIES)
+                yield from (_stat(directory) for directory, _, _ in directories)
             case "watcher":
                 yield holder(places.watcher_lock)
                 yield _stat(places.watcher_state)
@@ -103,12 +118,25 @@ class Agent:
                         last = max(bot.names(f"{branch}/minifram/{TRANSCRIPTS}", MOST_NAMES), default="")
                         yield last, _stamp(bot.status(f"{branch}/minifram/{TRANSCRIPTS}/{last}"))
             case "mind":
-                with contextlib.suppress(OSError):
-                    yield _stat(f"{places.events}/{max(os.listdir(places.events), default='')}")
+                yield _stat(f"{places.events}/{max(os.listdir(places.events), default='')}")
             case "web":
                 yield _stat(places.web_trace)
             case "settings":
                 yield _stat(self.home.settings)
+
+    async def changes(self) -> AsyncIterator[str]:
+        """Server-sent events: the parts that have changed. All listeners look at the same moments: it is one look."""
+        before = await run_in_threadpool(self.stamp)
+        yield ": listening\n\n"
+        looks = 0
+        while True:
+            await asyncio.sleep(STREAM_SECONDS - time.monotonic() % STREAM_SECONDS)
+            now, looks = await run_in_threadpool(self.stamp), looks + 1
+            if changed := [part for part, old, new in zip(PARTS, before, now, strict=True) if old != new]:
+                yield f"event: changed\ndata: {json.dumps(changed)}\n\n"
+            elif looks % QUIET_LOOKS == 0:
+                yield ": quiet\n\n"
+            before = now
 
 
 class Agents:
@@ -125,19 +153,20 @@ class Agents:
         """Raises Problem for a name that is none of theirs."""
         if problem_with_agent_name(name) or name not in self.names():
             raise Problem(VALIDATION, f"there is no agent {name[:60]!r}", 404, hint="'/' lists the agents")
-        return self._agents.setdefault(name, Agent(self._context._replace(agent=name)))
+        if name not in self._agents:
+            self._agents.setdefault(name, Agent(self._context._replace(agent=name)))
+        return self._agents[name]
+
+    def close(self) -> None:
+        for agent in list(self._agents.values()):
+            agent.bridge.close()
 
 
 def _stat(path: str) -> Hashable:
-    try:
+    with contextlib.suppress(OSError):
         return path, _stamp(os.lstat(path))
-    except OSError:
-        return None
+    return None
 
 
 def _stamp(found: os.stat_result | None) -> Hashable:
     return found and (found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _directories(root: str) -> Iterator[str]:
-    return (directory for directory, _, _ in islice(os.walk(root), MOST_DIRECTORIES))

@@ -5,24 +5,23 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from collections.abc import Callable
-from typing import Any, NamedTuple, Union, get_args, get_origin
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
+import click
 import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from host.mind import WhyLink, why
 from host.review import Branch, review
-from host.runs import named, runs, steps_of
+from host.runs import Step, last_runs, named, steps_of
 from host.screen import plain
 from host.serve.acts import ACTS, Results
 from host.serve.agents import PARTS, Agent, Agents, Part
 from host.serve.calls import Problem, call, problem_of
-from host.serve.changes import Stream
-from host.serve.head import status_of
 from host.serve.screens import Evidenced, reports_of
 from host.serve.timeline import Version, timeline_of
 from host.skills import listed
@@ -32,11 +31,8 @@ from infra.cell.actions import VALIDATION
 
 ROOT = "/api/v1"
 JSON = "application/json"
-RUNS_SHOWN = 100
-
-
-class AgentList(msgspec.Struct):
-    agents: list[str]
+T = TypeVar("T")
+MOST = 100
 
 
 class Run(msgspec.Struct):
@@ -51,12 +47,6 @@ class Run(msgspec.Struct):
     failure: str
     tokens: int
     usd: float
-
-
-class RunStep(msgspec.Struct):
-    at: str
-    kind: str
-    facts: dict[str, Any]
 
 
 class Skill(msgspec.Struct):
@@ -97,62 +87,44 @@ class Read(NamedTuple):
     """What `item` is, where the address goes on."""
 
 
+def _found(what: click.Command, field: str, item: str = "", **given: Any) -> Callable[[Agent, str], Any]:
+    """What a command's `--json` has in a field; `item` names the parameter that the address gives."""
+    return lambda agent, id: call(what, agent.context, **given, **({item: id} if item else {})).value[field]
+
+
+SEEN: Mapping[str, Any] = {"stat": False, "examine": False}
 READS = (
-    Read("status", Status, lambda agent, item: status_of(agent), PARTS, "The state of the agent"),
-    Read(
-        "reports",
-        list[Evidenced],
-        lambda agent, item: reports_of(agent),
-        ("repository",),
-        "Reports with their evidence",
-    ),
+    Read("status", Status, lambda agent, item: agent.status(), PARTS, "The state of the agent"),
+    Read("reports", list[Evidenced], lambda agent, item: reports_of(agent), ("repository",), "With their evidence"),
     Read("timeline", list[Version], lambda agent, item: timeline_of(agent), PARTS, "Versions of main"),
-    Read("review", list[Branch], lambda agent, item: _review(agent, ""), PARTS, "Branches that await the PM"),
-    Read("review", dict[str, Any], lambda agent, item: _review(agent, item), PARTS, "One branch", "branch"),
-    Read("runs", list[Run], lambda agent, item: _runs(agent), ("runs", "money"), "The last runs"),
-    Read("runs", list[RunStep], lambda agent, item: _steps(agent, item), ("runs",), "The steps of one run", "run"),
-    Read(
-        "mind", list[WhyLink], lambda agent, item: _why(agent, item), ("repository", "mind"), "Why it holds that", "id"
-    ),
-    Read("skills", list[Skill], lambda agent, item: _skills(agent), ("repository", "mind"), "Its skills"),
-    Read("tasks", list[ListedTask], lambda agent, item: _tasks(agent), ("repository", "mind"), "Its tasks"),
+    Read("review", list[Branch], _found(review, "branches", branch=None, **SEEN), PARTS, "What awaits the PM"),
+    Read("review", dict[str, Any], lambda agent, item: _branch(agent, item), PARTS, "One branch", "branch"),
+    Read("runs", list[Run], lambda agent, item: last_runs(agent.home, MOST), ("runs", "money"), "The last runs"),
+    Read("runs", list[Step], lambda agent, item: _steps(agent, item), ("runs",), "The steps of one run", "run"),
+    Read("mind", list[WhyLink], _found(why, "links", "id"), ("repository", "mind"), "Why it holds that", "id"),
+    Read("skills", list[Skill], _found(listed, "skills"), ("repository", "mind"), "Its skills"),
+    Read("tasks", list[ListedTask], _found(tasks, "tasks", number=MOST), ("repository", "mind"), "Its tasks"),
 )
 
 
-def _review(agent: Agent, item: str) -> Any:
-    found = call(review, agent.context, branch=item or None, stat=False, examine=False).value
-    return found if item else found["branches"]
+def _branch(agent: Agent, item: str) -> Any:
+    return call(review, agent.context, branch=item, **SEEN).value
 
 
-def _runs(agent: Agent) -> Any:
-    return call(runs, agent.context, run=None, number=RUNS_SHOWN, replays=False).value["runs"]
-
-
-def _steps(agent: Agent, item: str) -> Any:
+def _steps(agent: Agent, item: str) -> list[Step]:
     return list(steps_of(agent.home, *named(agent.home, item)))
 
 
-def _why(agent: Agent, item: str) -> Any:
-    return call(why, agent.context, id=item).value["links"]
-
-
-def _skills(agent: Agent) -> Any:
-    return call(listed, agent.context).value["skills"]
-
-
-def _tasks(agent: Agent) -> Any:
-    return call(tasks, agent.context, number=RUNS_SHOWN).value["tasks"]
-
-
-def routes(agents: Agents, results: Results, stream: Stream) -> list[Route]:
+def routes(agents: Agents, results: Results) -> list[Route]:
     async def names(request: Request) -> Response:
         return as_response({"agents": agents.names()})
 
     async def events(request: Request) -> Response:
-        return stream.response(agents.get(request.path_params["agent"]))
+        lines = agents.get(request.path_params["agent"]).changes()
+        return StreamingResponse(lines, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
     async def act(request: Request) -> Response:
-        fields = _fields(await request.body())
+        fields = await body_of(request, dict[str, str])
         agent = agents.get(request.path_params["agent"])
         key = await run_in_threadpool(results.act, agent, request.path_params["act"], fields, request.scope)
         ended = results.get(key)
@@ -209,11 +181,12 @@ def as_response(value: Any, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type=JSON)
 
 
-def _fields(body: bytes) -> dict[str, str]:
+async def body_of(request: Request, kind: type[T]) -> T:
+    """What a request sent, of such a type. Raises Problem."""
     try:
-        return msgspec.json.decode(body or b"{}", type=dict[str, str])
+        return msgspec.json.decode(await request.body() or b"{}", type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Problem(VALIDATION, f"the body is no object of texts: {error}") from None
+        raise Problem(VALIDATION, f"the body is not as expected: {error}") from None
 
 
 @functools.cache
@@ -221,7 +194,7 @@ def document() -> dict[str, Any]:
     """The OpenAPI document."""
     answers = [as_objects(each.answer) for each in READS]
     schemas, components = msgspec.json.schema_components(
-        [AgentList, ActDone, Error, *answers], ref_template="#/components/schemas/{name}"
+        [dict[str, list[str]], ActDone, Error, *answers], ref_template="#/components/schemas/{name}"
     )
     names, done, error, *others = schemas
     errors = {"default": {"description": "One of the five kinds of error", "content": {JSON: {"schema": error}}}}

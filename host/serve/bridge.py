@@ -5,20 +5,19 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import queue
 import subprocess
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from host.home import Context
 from host.running import PODMAN, is_running
-from host.serve.agents import Agent
 from host.serve.calls import Problem
-from infra.cell.actions import TIMEOUT, UNAVAILABLE
-from infra.cell.bridge import Hello
+from infra.cell.actions import ERROR_TYPES, EXECUTION, TIMEOUT, UNAVAILABLE, VALIDATION
+from infra.cell.bridge import Bounds, BridgeAnswer, BridgeRequest, Hello
 from infra.cell.tools.tool import Position
 from infra.cell.tools.web import web_tools
 from infra.keep.programs import keep_command, keep_environment
@@ -28,12 +27,10 @@ from infra.keep.timing import Timing
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import CONTAINER
 
-if TYPE_CHECKING:
-    from host.serve.jobs import Bounds
-
 TOOL_SECONDS = 300.0
 """Longer than any of the tools may take."""
-LINE_BYTES = 4 << 20
+LINE_BYTES = 1 << 20
+"""The longest answer that is read; a page and any result of a tool are shorter."""
 PROGRAM = "infra.cell.bridge"
 
 
@@ -49,43 +46,43 @@ class BridgeGone(Exception):
 class Bridge:
     """To one agent. It starts when it is first needed, and again after it has ended; any thread may ask."""
 
-    def __init__(self, agent: Agent) -> None:
-        self._agent = agent
+    def __init__(self, context: Context) -> None:
+        self._context, self._home = context, context.home
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
-        self._answers = dict[str, queue.SimpleQueue[dict[str, Any] | None]]()
+        self._answers = dict[str, queue.SimpleQueue[BridgeAnswer | None]]()
         self._numbers = itertools.count(1)
 
-    def tool(self, name: str, given: Any) -> dict[str, Any]:
+    def tool(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """A call of a tool, as the loop would make it: `content`, and the fields of a trace. Raises Problem."""
-        id = f"tool-{next(self._numbers)}"
+        if name not in [each.name for each in web_specs()]:
+            raise Problem(VALIDATION, f"there is no tool {name[:40]!r}", 404)
+        request = BridgeRequest(f"tool-{next(self._numbers)}", "tool", name, given)
         try:
-            for answer in self._asked(id, {"do": "tool", "name": name, "args": given}, TOOL_SECONDS):
-                line = answer["end"]
-                if "error" in line:
-                    raise Problem(line["error"], line["message"], retriable=True)
-                if line["status"] != "ok":
-                    kind, retriable = line["error_code"], line["retriable"]
-                    raise Problem(kind, line["content"], retriable=retriable, hint=line["hint"])
-                return dict(line)
+            for answer in self._asked(request, TOOL_SECONDS):
+                if (end := answer.end) is not None and "error" in end:
+                    raise problem_in(end)
+                if end is not None:
+                    return end | {"content": str(end.get("content"))}
         except BridgeGone as gone:
             raise Problem(UNAVAILABLE, str(gone), retriable=True) from None
         except queue.Empty:
             raise Problem(TIMEOUT, f"{name} has not ended within {TOOL_SECONDS:g} s", retriable=True) from None
-        raise Problem(UNAVAILABLE, "the sandbox ended the call", retriable=True)
+        raise AssertionError("unreachable: the last answer has an end")
 
-    def run(self, id: str, task: str, bounds: Bounds) -> Iterator[dict[str, Any]]:
-        """The lines of a job's trace, and at last one with its `end`. Raises BridgeGone."""
-        seconds = bounds.max_wall_time_ms / 1000 + TOOL_SECONDS
+    def run(self, id: str, task: str, bounds: Bounds) -> Iterator[BridgeAnswer]:
+        """The lines of a job's trace, and at last its `end`. Raises BridgeGone."""
         try:
-            yield from self._asked(id, {"do": "run", "task": task, "bounds": bounds._asdict()}, seconds)
+            yield from self._asked(
+                BridgeRequest(id, "run", task=task, bounds=bounds), bounds.max_wall_time_ms / 1000 + TOOL_SECONDS
+            )
         except queue.Empty:
             self.cancel(id)
-            yield {"end": Problem(TIMEOUT, "the job did not end in its time", retriable=True).as_json()}
+            yield BridgeAnswer(id, end=Problem(TIMEOUT, "the job did not end in its time", retriable=True).as_json())
 
     def cancel(self, id: str) -> None:
         with contextlib.suppress(BridgeGone, OSError):
-            self._send({"do": "cancel", "id": id})
+            self._send(BridgeRequest(id, "cancel"))
 
     def close(self) -> None:
         with self._lock:
@@ -95,34 +92,34 @@ class Bridge:
                 process.stdin.close()  # type: ignore[union-attr]  # the program ends with its input
             process.wait(10.0)
 
-    def _asked(self, id: str, request: dict[str, Any], seconds: float) -> Iterator[dict[str, Any]]:
-        answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        self._answers[id] = answers
+    def _asked(self, request: BridgeRequest, seconds: float) -> Iterator[BridgeAnswer]:
+        answers: queue.SimpleQueue[BridgeAnswer | None] = queue.SimpleQueue()
+        self._answers[request.id] = answers
         try:
-            self._send({"id": id, **request})
+            self._send(request)
             while True:
                 answer = answers.get(timeout=seconds)
                 if answer is None:
-                    raise BridgeGone(f"agent {self._agent.name!r} went down meanwhile", was_begun=True)
+                    raise BridgeGone(f"agent {self._home.agent!r} went down meanwhile", was_begun=True)
                 yield answer
-                if "end" in answer:
+                if answer.end is not None:
                     return
         finally:
-            self._answers.pop(id, None)
+            self._answers.pop(request.id, None)
 
-    def _send(self, request: dict[str, Any]) -> None:
+    def _send(self, request: BridgeRequest) -> None:
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 self._process = self._started()
             try:
-                self._process.stdin.write(json.dumps(request).encode() + b"\n")  # type: ignore[union-attr]
+                self._process.stdin.write(msgspec.json.encode(request) + b"\n")  # type: ignore[union-attr]
                 self._process.stdin.flush()  # type: ignore[union-attr]
             except OSError as error:
-                raise BridgeGone(f"the sandbox of {self._agent.name!r} does not listen: {error}", False) from None
+                raise BridgeGone(f"the sandbox of {self._home.agent!r} does not listen: {error}", False) from None
 
     def _started(self) -> subprocess.Popen[bytes]:
         """Raises BridgeGone."""
-        home = self._agent.home
+        home = self._home
         if not is_running(home):
             raise BridgeGone(f"agent {home.agent!r} is not running; 'minifram up' starts it", was_begun=False)
         try:
@@ -132,12 +129,12 @@ class Bridge:
         is_contained = settings.sandbox == PODMAN
         places = CONTAINER if is_contained else home.places
         hello = Hello(places, settings.policy, Timing().limits_of(settings), runner_acts(settings))
-        words, environ = keep_command(PROGRAM), keep_environment(self._agent.context.environ)
+        words, environ = keep_command(PROGRAM), keep_environment(self._context.environ)
         if is_contained:
             from host.container.container import podman_of
             from host.container.words import cell_words
 
-            podman = podman_of(self._agent.context)
+            podman = podman_of(self._context)
             words = [podman.program, *podman.words, *cell_words(home.agent, PROGRAM)]
             environ = podman.environ
         process = subprocess.Popen(
@@ -150,28 +147,21 @@ class Bridge:
     def _listen(self, process: subprocess.Popen[bytes]) -> None:
         """What it says is the cell's word: a line that is none of ours is passed over."""
         while line := process.stdout.readline(LINE_BYTES):  # type: ignore[union-attr]
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                answer = json.loads(line)
-                self._answers[answer.pop("id")].put(answer)
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, KeyError, RecursionError):
+                answer = msgspec.json.decode(line, type=BridgeAnswer)
+                self._answers[answer.id].put(answer)
         process.wait()
         for waiting in list(self._answers.values()):
             waiting.put(None)
 
 
-class Bridges:
-    """Those of all agents."""
+def problem_in(end: dict[str, Any]) -> Problem:
+    """What the cell says went wrong."""
+    kind = end["error"] if end["error"] in ERROR_TYPES else EXECUTION
+    words, hint = str(end.get("message", "")), str(end.get("hint", ""))
+    return Problem(kind, words, retriable=end.get("retriable") is True, hint=hint)
 
-    def __init__(self) -> None:
-        self._bridges = dict[str, Bridge]()
 
-    def of(self, agent: Agent) -> Bridge:
-        return self._bridges.setdefault(agent.name, Bridge(agent))
-
-    @staticmethod
-    def tools() -> list[ToolSpec]:
-        """Those that others may call, as the loop's model is told of them."""
-        return [tool.spec for tool in web_tools("", "", 0, Position())]
-
-    def close(self) -> None:
-        for bridge in self._bridges.values():
-            bridge.close()
+def web_specs() -> list[ToolSpec]:
+    """The tools that others may call, as the loop's model is told of them."""
+    return [tool.spec for tool in web_tools("", "", 0, Position())]

@@ -46,7 +46,6 @@ class Done(NamedTuple):
     lines: tuple[str, ...]
     """As a terminal shows it, without colours."""
     advice: str
-    code: Exit
 
 
 def call(command: click.Command, context: Context, **given: Any) -> Done:
@@ -56,7 +55,7 @@ def call(command: click.Command, context: Context, **given: Any) -> Done:
         ended = function(context, lambda line: None, **given)
         shown = ended if isinstance(ended, Shown) else list(ended)[-1]
         lines = [shown.lines] if isinstance(shown.lines, str) else shown.lines
-        return Done(plain(shown.value), tuple(map(harmless, lines)), harmless(shown.advice), shown.code)
+        return Done(plain(shown.value), tuple(map(harmless, lines)), harmless(shown.advice))
     except Exception as error:
         raise problem_of(error) from error
 

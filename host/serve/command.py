@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import ipaddress
 import os
 import socket
@@ -14,12 +16,10 @@ import uvicorn
 from host.cli import command
 from host.errors import conflict, usage
 from host.home import Context, base_directory, secure_directory
-from host.project import version_of
 from host.screen import Say, Shown
 from host.serve.access import ENTER, Access, Token
-from host.serve.agents import Agents
+from host.serve.agents import Agent, Agents
 from host.serve.app import application
-from host.serve.bridge import Bridges
 from host.serve.jobs import Jobs, Store
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.shared.files import lock_within
@@ -53,14 +53,13 @@ def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_to
         agents = Agents(context)
         listener = _unix_socket(path) if path else _loopback(listen)
         at = f"unix:{path}" if path else "http://{}:{}".format(*listener.getsockname()[:2])
-        jobs = Jobs(Store(f"{state}/serve.db"), agents, Bridges())
-        jobs.begin()
-        page = application(agents, jobs, context.agent, version_of(context.root))
+        jobs = Jobs(Store(f"{state}/serve.db"), agents)
+        page = application(agents, jobs, context.agent)
         app = Access(page, token, lambda: names_of(agents), f"{state}/serve.audit.jsonl")
         link_words = f"{'http://localhost' if path else at}{ENTER}?token={token.read()}"
         say(f"serving {at}; Ctrl-C ends it. This link opens it:\n{link_words}")
         config = uvicorn.Config(
-            app, log_level="warning", server_header=False, timeout_graceful_shutdown=3, lifespan="on"
+            app, log_level="warning", server_header=False, timeout_graceful_shutdown=3, lifespan="off"
         )
         try:
             uvicorn.Server(config).run(sockets=[listener])
@@ -71,19 +70,14 @@ def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_to
 
 def names_of(agents: Agents) -> set[str]:
     """Host names that the PM gave the page: `notify.page` of the agents' settings."""
-    found = set[str]()
-    for name in agents.names():
-        agent = agents.get(name)
-        page = agent.known("page", ("settings",), lambda: _page(agent.home.settings))  # noqa: B023 - called at once
-        found.add(urlsplit(page).hostname or "")
-    return found - {""}
+    every = map(agents.get, agents.names())
+    return {name for each in every if (name := each.known("page", ("settings",), functools.partial(_page_name, each)))}
 
 
-def _page(settings: str) -> str:
-    try:
-        return read_settings(settings).notify.page or ""
-    except SettingsError:
-        return ""
+def _page_name(agent: Agent) -> str:
+    with contextlib.suppress(SettingsError):
+        return urlsplit(read_settings(agent.home.settings).notify.page or "").hostname or ""
+    return ""
 
 
 def _loopback(listen: str) -> socket.socket:

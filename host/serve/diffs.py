@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -19,6 +21,7 @@ from infra.shared.repository.version import is_keeps
 MOST_LINES = 3000
 """Of all files; `minifram review BRANCH` shows the rest."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
+_CHANGES = (("new file", "new"), ("deleted file", "gone"), ("rename from", "renamed"), ("Binary", "binary"))
 _FORMAT = HtmlFormatter(nowrap=True)
 
 
@@ -61,30 +64,25 @@ def zone_of(path: str) -> str:
 
 def files_of(patch: str) -> list[FileDiff]:
     """What `git diff --patch` printed."""
-    parts = re.split(r"^diff --git ", patch, flags=re.MULTILINE)[1:]
-    room = MOST_LINES
-    found = []
-    for part in parts:
-        each = _file(part, room)
-        room -= len(each.lines)
-        found.append(each)
+    room, found = MOST_LINES, list[FileDiff]()
+    for part in re.split(r"^diff --git ", patch, flags=re.MULTILINE)[1:]:
+        found.append(_file(part, room))
+        room -= len(found[-1].lines)
     return found
 
 
 def _file(part: str, room: int) -> FileDiff:
     head, mark, body = part.partition("\n@@ ")
-    path, change = _name(head), _change(head)
-    rows = (mark + body).strip("\n").split("\n") if mark else []
-    lexer = _lexer(path)
-    lines, left = list[Line](), 0
-    added = removed = 0
-    for kind, old, new, text in _rows(rows):
-        added, removed = added + (kind == "add"), removed + (kind == "del")
-        if len(lines) < room:
-            lines.append(Line(kind, old, new, _coloured(text, lexer if kind != "note" else None)))
-        else:
-            left += 1
-    return FileDiff(path, zone_of(path), change, added, removed, tuple(lines), left)
+    path, lexer = _name(head), None
+    with contextlib.suppress(ClassNotFound):
+        lexer = get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
+    rows = list(_rows((mark + body).strip("\n").split("\n"))) if mark else []
+    kinds = Counter(kind for kind, _, _, _ in rows)
+    lines = tuple(
+        Line(kind, old, new, _coloured(text, None if kind == "note" else lexer)) for kind, old, new, text in rows[:room]
+    )
+    change = next((change for words, change in _CHANGES if f"\n{words}" in head), "changed")
+    return FileDiff(path, zone_of(path), change, kinds["add"], kinds["del"], lines, len(rows) - len(lines))
 
 
 def _rows(rows: list[str]) -> Iterator[tuple[str, str, str, str]]:
@@ -115,25 +113,6 @@ def _name(head: str) -> str:
     # An empty file, a mode, a binary, or a name that git quotes: both names are the same.
     first = head.partition("\n")[0]
     return first[len(first) // 2 + 1 :].removeprefix('"').removesuffix('"').removeprefix("b/")
-
-
-def _change(head: str) -> str:
-    for words, change in (
-        ("new file", "new"),
-        ("deleted file", "gone"),
-        ("rename from", "renamed"),
-        ("Binary", "binary"),
-    ):
-        if f"\n{words}" in head:
-            return change
-    return "changed"
-
-
-def _lexer(path: str) -> Lexer | None:
-    try:
-        return get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return None
 
 
 def _coloured(text: str, lexer: Lexer | None) -> Markup:

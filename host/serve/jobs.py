@@ -10,8 +10,8 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator
-from typing import Annotated, Any, Literal, NamedTuple
+from collections.abc import AsyncIterator, Iterable
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -23,20 +23,22 @@ from starlette.routing import Route
 from host.errors import CommandError
 from host.serve.access import WHAT
 from host.serve.agents import Agent, Agents
-from host.serve.api import answering, as_response
-from host.serve.bridge import BridgeGone, Bridges
-from host.serve.calls import Problem
+from host.serve.api import answering, as_response, body_of
+from host.serve.bridge import BridgeGone
+from host.serve.calls import Problem, problem_of
 from infra.cell.actions import POLICY, UNAVAILABLE, VALIDATION
+from infra.cell.bridge import Bounds, BridgeAnswer
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.settings.schema import InternalSettings
 from infra.shared.clock import timestamp
 
 MOST_WAITING, MOST_LISTED, MOST_TRIES = 100, 200, 3
+MOST_LINES, MOST_TRACE_CHARS = 2000, 16 << 20
+"""Of the trace of one try; the cell may send any number."""
 QUEUED, RUNNING, COMPLETED, FAILED, CANCELLED = "queued", "running", "completed", "failed", "cancelled"
-OVER = (COMPLETED, FAILED, CANCELLED)
 FOLLOW_SECONDS = 0.25
 AWAY_SECONDS = 2.0
-"""Between looks for an agent that is not up, and for a job."""
+"""Between looks for an agent that is not up."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS jobs (
     id TEXT PRIMARY KEY, agent TEXT NOT NULL, asked TEXT NOT NULL, state TEXT NOT NULL, created_at TEXT NOT NULL,
@@ -74,16 +76,6 @@ class Job(msgspec.Struct, frozen=True):
     """`stop_reason`, `text`, `steps`; for a failure `error`, `message`, `retriable`."""
 
 
-class Bounds(NamedTuple):
-    """Of one job: what was asked for, within what the PM allows."""
-
-    allowed_tools: tuple[str, ...]
-    max_steps: int
-    max_wall_time_ms: int
-    max_failures: int
-    allowed_domains: tuple[str, ...]
-
-
 def bounds_of(asked: JobRequest, settings: InternalSettings) -> Bounds:
     """Raises Problem for more than the settings allow, and when jobs are off. Pure."""
     if not settings.enabled:
@@ -91,15 +83,12 @@ def bounds_of(asked: JobRequest, settings: InternalSettings) -> Bounds:
     tools = settings.allowed_tools if asked.allowed_tools is None else asked.allowed_tools
     if refused := sorted(set(tools) - set(settings.allowed_tools)):
         raise Problem(POLICY, f"agent.internal.allowed_tools does not hold {', '.join(refused)[:200]}")
-    steps, wall = asked.max_steps or settings.max_steps, asked.max_wall_time_ms or settings.max_wall_time_ms
-    for name, given, most in (
-        ("max_steps", steps, settings.max_steps),
-        ("max_wall_time_ms", wall, settings.max_wall_time_ms),
-    ):
-        if given > most:
+    for name in ("max_steps", "max_wall_time_ms"):
+        if (given := getattr(asked, name) or 1) > (most := getattr(settings, name)):
             raise Problem(POLICY, f"{name} is {given}; agent.internal.{name} allows {most}")
     if asked.allow_ghost:
         raise Problem(UNAVAILABLE, "this agent has no browser, so allow_ghost cannot be true", retriable=False)
+    steps, wall = asked.max_steps or settings.max_steps, asked.max_wall_time_ms or settings.max_wall_time_ms
     return Bounds(tools, steps, wall, settings.max_failures, settings.allowed_domains)
 
 
@@ -140,27 +129,36 @@ class Store:
 
     def next(self, agent: str) -> Job | None:
         """The job that waits longest, which runs from now on."""
-        with self._lock:
-            row = self._database.execute(
-                "UPDATE jobs SET state = ?, tries = tries + 1 WHERE id = "
-                "(SELECT id FROM jobs WHERE agent = ? AND state = ? ORDER BY rowid LIMIT 1) RETURNING id",
-                (RUNNING, agent, QUEUED),
-            ).fetchone()
-        return self.get(row[0]) if row else None
+        words = (
+            "UPDATE jobs SET state = ?, tries = tries + 1 WHERE id = "
+            "(SELECT id FROM jobs WHERE agent = ? AND state = ? ORDER BY rowid LIMIT 1) RETURNING id"
+        )
+        return next((self.get(id) for (id,) in self._run(words, RUNNING, agent, QUEUED)), None)
 
     def queue_again(self, id: str) -> None:
         self._run("UPDATE jobs SET state = ? WHERE id = ? AND state = ?", QUEUED, id, RUNNING)
 
     def end(self, id: str, state: str, result: dict[str, Any]) -> bool:
         """The first end of a job is its end; False for another."""
-        words = (
-            "UPDATE jobs SET state = ?, ended_at = ?, result = ? WHERE id = ? AND state NOT IN (?, ?, ?) RETURNING id"
-        )
-        return bool(self._run(words, state, timestamp(time.time()), json.dumps(result), id, *OVER))
+        words = "UPDATE jobs SET state = ?, ended_at = ?, result = ? WHERE id = ? AND ended_at = '' RETURNING id"
+        return bool(self._run(words, state, timestamp(time.time()), json.dumps(result), id))
 
-    def add_line(self, id: str, line: dict[str, Any]) -> None:
-        words = "INSERT INTO trace SELECT ?, coalesce(max(number), 0) + 1, ? FROM trace WHERE job = ?"
-        self._run(words, id, json.dumps(line), id)
+    def record(self, job: Job, answers: Iterable[BridgeAnswer]) -> bool:
+        """The trace of a try, as far as there is room, and the end; False when it was cancelled before it began."""
+        words = (
+            "INSERT INTO trace SELECT id, (SELECT coalesce(max(number), 0) + 1 FROM trace WHERE job = id), ? "
+            "FROM jobs WHERE id = ? AND state = ? RETURNING number"
+        )
+        chars = 0
+        for number, answer in enumerate(answers):
+            if answer.end is not None:
+                self.end(job.id, FAILED if "error" in answer.end else COMPLETED, answer.end)
+                return True
+            line = json.dumps({"try": job.tries, "line": answer.line})
+            chars += len(line)
+            if number < MOST_LINES and chars < MOST_TRACE_CHARS and not self._run(words, line, job.id, RUNNING):
+                return False
+        return True
 
     def trace(self, id: str, behind: int = 0) -> list[tuple[int, dict[str, Any]]]:
         rows = self._run("SELECT number, line FROM trace WHERE job = ? AND number > ? ORDER BY number", id, behind)
@@ -168,7 +166,7 @@ class Store:
 
     def agents(self) -> list[str]:
         """Those that have work to do."""
-        return [row[0] for row in self._run("SELECT DISTINCT agent FROM jobs WHERE state = ?", QUEUED)]
+        return [name for (name,) in self._run("SELECT DISTINCT agent FROM jobs WHERE state = ?", QUEUED)]
 
     def close(self) -> None:
         with self._lock:
@@ -187,75 +185,67 @@ def _job(id: str, agent: str, state: str, created: str, ended: str, tries: int, 
 class Jobs:
     """Takes jobs, and runs them one after the other in a thread for each agent."""
 
-    def __init__(self, store: Store, agents: Agents, bridges: Bridges) -> None:
-        self.store, self.bridges, self.agent = store, bridges, agents.get
-        self._threads = dict[str, threading.Thread]()
-        self._more, self._is_over = threading.Condition(), False
-
-    def begin(self) -> None:
-        """Go on with what was left."""
-        for name in self.store.agents():
-            self._run_for(name)
+    def __init__(self, store: Store, agents: Agents) -> None:
+        """Goes on with what was left."""
+        self.store, self.agents = store, agents
+        self._workers = dict[str, tuple[threading.Thread, threading.Event]]()
+        self._is_over = False
+        for name in store.agents():
+            self._wake(name)
 
     def end(self) -> None:
-        with self._more:
-            self._is_over = True
-            self._more.notify_all()
-        self.bridges.close()
-        for thread in self._threads.values():
+        self._is_over = True
+        self.agents.close()
+        for thread, more in self._workers.values():
+            more.set()
             thread.join(5.0)
         self.store.close()
 
     def submit(self, asked: JobRequest, default_agent: str) -> Job:
         """Raises Problem."""
-        agent = self.agent(asked.agent or default_agent)
+        agent = self.agents.get(asked.agent or default_agent)
         bounds_of(asked, settings_of(agent))
         job = self.store.add(agent.name, asked)
-        self._run_for(agent.name)
-        with self._more:
-            self._more.notify_all()
+        self._wake(agent.name)
         return job
 
     def cancel(self, id: str) -> Job:
         job = self.store.get(id)
         if self.store.end(id, CANCELLED, {"stop_reason": CANCELLED, "text": "", "steps": 0}):
-            self.bridges.of(self.agent(job.agent)).cancel(id)
+            self.agents.get(job.agent).bridge.cancel(id)
         return self.store.get(id)
 
-    def _run_for(self, name: str) -> None:
-        if name not in self._threads:
-            self._threads[name] = threading.Thread(target=self._work, args=(name,), daemon=True)
-            self._threads[name].start()
+    def _wake(self, name: str) -> None:
+        if name not in self._workers:
+            more = threading.Event()
+            self._workers[name] = threading.Thread(target=self._work, args=(name, more), daemon=True), more
+            self._workers[name][0].start()
+        self._workers[name][1].set()
 
-    def _work(self, name: str) -> None:
+    def _work(self, name: str, more: threading.Event) -> None:
         while not self._is_over:
+            more.clear()
             job = self.store.next(name)
-            if job is not None:
-                self._do(job)
-            if job is None or self.store.get(job.id).state == QUEUED:
-                with self._more:
-                    self._more.wait_for(lambda: self._is_over, AWAY_SECONDS)
+            if job is None or not self._is_ended(job):
+                more.wait(AWAY_SECONDS if job else None)
 
-    def _do(self, job: Job) -> None:
+    def _is_ended(self, job: Job) -> bool:
+        """Do it; False when it waits for its agent, or for the next process."""
         try:
-            agent = self.agent(job.agent)
+            agent = self.agents.get(job.agent)
             bounds = bounds_of(job.asked, settings_of(agent))
-            for line in self.bridges.of(agent).run(job.id, job.asked.task, bounds):
-                if "end" in line:
-                    result = line["end"]
-                    self.store.end(job.id, FAILED if "error" in result else COMPLETED, result)
-                    return
-                self.store.add_line(job.id, {"try": job.tries, **line})
+            if not self.store.record(job, agent.bridge.run(job.id, job.asked.task, bounds)):
+                agent.bridge.cancel(job.id)
         except (Problem, CommandError) as error:
-            problem = error if isinstance(error, Problem) else Problem(UNAVAILABLE, str(error))
-            self.store.end(job.id, FAILED, problem.as_json())
+            self.store.end(job.id, FAILED, problem_of(error).as_json())
         except BridgeGone as gone:
             if self._is_over:
-                return  # it is queued again when the next process begins
-            if gone.was_begun and job.tries >= MOST_TRIES:
-                self.store.end(job.id, FAILED, Problem(UNAVAILABLE, str(gone), retriable=True).as_json())
-            else:
+                return False
+            if not gone.was_begun or job.tries < MOST_TRIES:
                 self.store.queue_again(job.id)
+                return False
+            self.store.end(job.id, FAILED, Problem(UNAVAILABLE, str(gone), retriable=True).as_json())
+        return True
 
 
 def settings_of(agent: Agent) -> InternalSettings:
@@ -269,11 +259,7 @@ def routes(jobs: Jobs, default_agent: str) -> list[Route]:
     """The document's addresses: a job is submitted, looked at, followed and cancelled; a tool is called."""
 
     async def submit(request: Request) -> Response:
-        try:
-            asked = msgspec.json.decode(await request.body(), type=JobRequest)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Problem(VALIDATION, str(error)) from None
-        job = await run_in_threadpool(jobs.submit, asked, default_agent)
+        job = await run_in_threadpool(jobs.submit, await body_of(request, JobRequest), default_agent)
         request.scope[WHAT] = {"job": job.id, "agent": job.agent}
         return as_response({"id": job.id, "state": job.state}, 202)
 
@@ -292,20 +278,15 @@ def routes(jobs: Jobs, default_agent: str) -> list[Route]:
     async def events(request: Request) -> Response:
         job = await run_in_threadpool(jobs.store.get, request.path_params["id"])
         behind = request.headers.get("last-event-id", "")
-        lines = _followed(jobs.store, job.id, int(behind) if behind.isdecimal() else 0)
+        lines = followed(jobs.store, job.id, int(behind) if behind.isdecimal() else 0)
         return StreamingResponse(lines, media_type="text/event-stream")
 
     async def tool(request: Request) -> Response:
         name = request.path_params["name"]
-        if name not in [each.name for each in Bridges.tools()]:
-            raise Problem(VALIDATION, f"there is no tool {name[:40]!r}", 404)
-        try:
-            given = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Problem(VALIDATION, f"the body is no object: {error}") from None
+        given = await body_of(request, dict[str, Any])
         request.scope[WHAT] = {"tool": name, "args": given}
-        agent = jobs.agent(request.query_params.get("agent", default_agent))
-        return as_response(await run_in_threadpool(jobs.bridges.of(agent).tool, name, given))
+        agent = jobs.agents.get(request.query_params.get("agent", default_agent))
+        return as_response(await run_in_threadpool(agent.bridge.tool, name, given))
 
     return [
         Route("/api/wraith", answering(submit), methods=["POST"]),
@@ -317,14 +298,14 @@ def routes(jobs: Jobs, default_agent: str) -> list[Route]:
     ]
 
 
-async def _followed(store: Store, id: str, behind: int) -> AsyncIterator[str]:
+async def followed(store: Store, id: str, behind: int) -> AsyncIterator[str]:
     """Each line of the trace as it comes, and the job itself when it is over."""
     while True:
         job = await run_in_threadpool(store.get, id)
         for number, line in await run_in_threadpool(store.trace, id, behind):
             behind = number
-            yield f"id: {number}\nevent: {line['line']['kind']}\ndata: {json.dumps(line)}\n\n"
-        if job.state in OVER:
+            yield f"id: {number}\nevent: step\ndata: {json.dumps(line)}\n\n"
+        if job.ended_at:
             yield f"event: end\ndata: {msgspec.json.encode(job).decode()}\n\n"
             return
         await asyncio.sleep(FOLLOW_SECONDS)

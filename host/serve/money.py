@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import os
 from collections import Counter
 from typing import NamedTuple
 
@@ -29,7 +30,7 @@ class Money:
         self._begin()
 
     def _begin(self) -> None:
-        self._read = 0
+        self._file, self._read = 0, 0
         self._times: list[str] = []
         self._sums: list[int] = []
         """Billionths of a dollar of all calls up to the one that ended then."""
@@ -38,9 +39,10 @@ class Money:
     def read(self) -> Money:
         """Take what was added since. Raises OSError."""
         with contextlib.suppress(FileNotFoundError), opened_file(self._path) as file:
-            file.seek(0, 2)
-            if file.tell() < self._read:  # another file is there now
+            status = os.fstat(file.fileno())
+            if status.st_ino != self._file or status.st_size < self._read:  # another file is there now
                 self._begin()
+                self._file = status.st_ino
             file.seek(self._read)
             for line in file:
                 if not line.endswith(b"\n"):
@@ -68,16 +70,8 @@ class Money:
     def of_run(self, run: str) -> float:
         return self._runs[run] / NANO
 
-    @property
-    def days(self) -> list[Row]:
-        """The newest first."""
-        return [Row(day, nano / NANO) for day, nano in sorted(self._days.items(), reverse=True)[:DAYS_SHOWN]]
-
-    @property
-    def runs(self) -> list[Row]:
-        """The dearest first."""
-        return [Row(run, nano / NANO) for run, nano in self._runs.most_common(RUNS_SHOWN)]
-
-    @property
-    def labels(self) -> list[Row]:
-        return [Row(label, nano / NANO) for label, nano in self._labels.most_common()]
+    def rows(self) -> dict[str, list[Row]]:
+        """By day, the newest first; by run and by label, the dearest first."""
+        days = sorted(self._days.items(), reverse=True)[:DAYS_SHOWN]
+        every = {"day": days, "run": self._runs.most_common(RUNS_SHOWN), "label": self._labels.most_common()}
+        return {what: [Row(name, nano / NANO) for name, nano in found] for what, found in every.items()}

@@ -15,7 +15,6 @@ from host.runs import Step, last_runs, named, names_of, runs, steps_of
 from host.serve.agents import Agent
 from host.serve.calls import Problem, call
 from host.serve.diffs import files_of
-from host.serve.head import status_of
 from host.serve.timeline import timeline
 from host.skills import listed
 from host.status import status as status_command
@@ -36,7 +35,7 @@ Screen = Callable[[Agent, str, Mapping[str, str]], dict[str, Any]]
 
 def _now(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     """What waits for an answer, what is under way, what was reported last."""
-    reports, status = reports_of(agent), status_of(agent)
+    reports, status = reports_of(agent), agent.status()
     money = status.budget
     labels = money.labels.items() if money else ()
     return {
@@ -146,13 +145,14 @@ def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
         return {"runs": agent.known("runs", ("runs", "money"), lambda: last_runs(agent.home, RUNS_SHOWN)[::-1])}
     branch, name = named(agent.home, item)
     steps, total = agent.known(("run", name), ("runs",), lambda: _steps(agent, branch, name))
+    usd = agent.known(("paid", name), ("money",), lambda: agent.money().of_run(name))
     return {
         "template": "run.html",
         "name": name,
         "branch": branch,
         "steps": steps,
         "left_out": total - len(steps),
-        "usd": agent.money.read().of_run(name),
+        "usd": usd,
         "replay": call(runs, agent.context, run=name, number=1, replays=True) if query.get("replay") else None,
     }
 
@@ -218,11 +218,10 @@ def _read_mind(agent: Agent) -> dict[str, Any]:
 
 def _status(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     """What `status` and `doctor` say, and the money."""
-    money = agent.money.read()
     found = {
         "lines": call(status_command, agent.context).lines,
-        "money": {"day": money.days, "run": money.runs, "label": money.labels},
-        "web": status_of(agent).web,
+        "money": agent.known("money", ("money",), lambda: agent.money().rows()),
+        "web": agent.status().web,
         "doctor": None,
     }
     if item == "doctor":  # it asks podman and the provider, which takes seconds: on a click

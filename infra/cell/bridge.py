@@ -82,6 +82,14 @@ class BridgeRequest(msgspec.Struct, frozen=True):
     bounds: Bounds = Bounds()
 
 
+class BridgeAnswer(msgspec.Struct, frozen=True):
+    """A line of a job's trace, or the end of what was asked for."""
+
+    id: str
+    line: dict[str, Any] | None = None
+    end: dict[str, Any] | None = None
+
+
 Say = Callable[[dict[str, Any]], None]
 
 
@@ -117,10 +125,12 @@ def _within(domains: tuple[str, ...], gate: Gate) -> Gate:
 
 
 def do_tool(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
-    """One call, as the loop makes it: its payload, and what a trace has of it."""
+    """One call, as the loop makes it: its payload, and what a trace has of it; with `error` when it failed."""
     call = ToolCall(asked.id, asked.name, asked.args)
     result = toolbox(hello, directory, (), lambda name: name in ("fetch_page", "web_search")).call(call)
-    say({"end": msgspec.to_builtins(Acted.of("1.1", call, result, 0.0))})
+    acted = msgspec.to_builtins(Acted.of("1.1", call, result, 0.0))
+    failed = {} if result.status == "ok" else {"error": acted["error_code"], "message": acted["content"]}
+    say({"end": acted | failed})
 
 
 def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
@@ -211,7 +221,7 @@ class Bridge:
         end_all_but(lambda: frozenset(pid for _, pid in self._pids.values()))  # what a command of it left
         if status:
             words = {"error": EXECUTION, "message": f"it ended with status {status}", "retriable": True, "hint": ""}
-            self._tell(msgspec.json.encode({"id": id, "end": words | {"status": "failed"}}))
+            self._tell(msgspec.json.encode({"id": id, "end": words}))
 
     def _tell(self, line: bytes) -> None:
         _write(self._answers, line + b"\n")

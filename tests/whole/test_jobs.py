@@ -249,11 +249,11 @@ def test_a_job_is_followed_to_its_end_and_from_where_one_was(station: Station) -
     id = station.submit("write a file")
     with station.client.stream("GET", f"/api/jobs/{id}/events") as stream:
         text = "".join(stream.iter_text())
-    assert text.count("event: acted") == 2
+    assert text.count('"kind": "acted"') == 2
     assert text.rstrip().split("\n\n")[-1].startswith("event: end")
     last = [line.removeprefix("id: ") for line in text.splitlines() if line.startswith("id: ")][-1]
     rest = station.client.get(f"/api/jobs/{id}/events", headers={"last-event-id": last}).text
-    assert "event: acted" not in rest
+    assert "event: step" not in rest
     assert "event: end" in rest
 
 
@@ -327,3 +327,18 @@ def _async_client(station: Station) -> Any:
     import httpx2 as httpx
 
     return httpx.AsyncClient(headers={"authorization": f"Bearer {station.token}"}, timeout=60)
+
+
+def test_the_agent_is_stopped_and_started_from_the_page(station: Station) -> None:
+    """While it is down, a tool says so and the page goes on."""
+
+    def act(name: str) -> Any:
+        return station.client.post(f"/api/v1/agents/agent/acts/{name}", json={})
+
+    assert act("down").status_code == 200
+    down = station.client.post("/api/tools/fetch_page", json={"url": f"{station.site}/page"})
+    assert (down.status_code, down.json()["error"]) == (503, "tool_unavailable")
+    assert station.client.get("/api/v1/agents/agent/status").json()["running"] is False
+    assert act("up").status_code == 200
+    assert act("restart").status_code == 200
+    assert station.client.post("/api/tools/fetch_page", json={"url": f"{station.site}/page"}).status_code == 200

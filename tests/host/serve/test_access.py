@@ -13,10 +13,9 @@ import httpx2
 import pytest
 from starlette.routing import Route
 
-from host.serve.access import MOST_BODY
+from host.serve.access import MOST_BODY, MOST_NOTED, Token
 from host.serve.agents import Agents
 from host.serve.app import application
-from host.serve.bridge import Bridges
 from host.serve.jobs import Jobs, Store
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, serving
@@ -32,8 +31,8 @@ def _state(served: Served) -> Path:
 def test_a_stranger_opens_nothing(served: Served) -> None:
     """Each route says 401 and what to do, also one that is not there."""
     agents = Agents(served.desk.context())
-    jobs = Jobs(Store(":memory:"), agents, Bridges())
-    routes = [each.path for each in application(agents, jobs, "agent", "1").routes if isinstance(each, Route)]
+    jobs = Jobs(Store(":memory:"), agents)
+    routes = [each.path for each in application(agents, jobs, "agent").routes if isinstance(each, Route)]
     jobs.end()
     paths = {path.translate({ord(brace): "" for brace in "{}:"}) for path in routes}
     assert len(paths) > 20
@@ -97,6 +96,28 @@ def test_each_change_is_one_line_of_the_audit(served: Served) -> None:
     ]
     assert secret not in audit.read_text()
     assert stat.S_IMODE(audit.stat().st_mode) == 0o600
+
+
+def test_what_a_line_of_the_audit_holds_is_bounded(served: Served) -> None:
+    with served.program() as program:
+        assert program.post("/a/agent/act/deny", data={"why": "x" * 1_000_000}).status_code == 303
+    assert len((_state(served) / "serve.audit.jsonl").read_bytes().splitlines()[-1]) < 2 * MOST_NOTED
+
+
+@pytest.mark.parametrize("damage", ["others may read it", "a link", "empty"])
+def test_a_token_that_may_be_known_to_others_opens_nothing(tmp_path: Path, damage: str) -> None:
+    token = Token(str(path := tmp_path / "token"))
+    assert len(token.renew()) > 32
+    match damage:
+        case "others may read it":
+            path.chmod(0o640)
+        case "a link":
+            path.rename(tmp_path / "other")
+            path.symlink_to(tmp_path / "other")
+        case _:
+            path.write_text("")
+    with pytest.raises(OSError, match="token"):
+        token.read()
 
 
 def test_every_answer_says_what_a_browser_may_not(served: Served) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -41,8 +42,8 @@ def test_each_screen_is_there_and_small(served: Served) -> None:
             "/a/agent/review/improve",
             "/a/agent/mind/B-000001",
         ]:
-            answer = program.get(path)
-            assert answer.status_code == 200, path
+            first, answer = program.get(path), program.get(path)  # the second is what was kept of the first
+            assert (first.status_code, answer.status_code) == (200, 200), path
             assert len(answer.content) < 60_000, path
 
 
@@ -101,6 +102,14 @@ def test_a_form_that_is_sent_twice_acts_once(desk: Desk) -> None:
         assert first.headers["location"] == again.headers["location"]
         assert "told" in browser.get(first.headers["location"]).text
         assert desk.page().count("write a haiku") == 1
+
+
+@pytest.mark.parametrize("key", ["x.y", "x&done=agent.tell.1", "x\r\ny", "x" * 65])
+def test_a_key_is_nobody_elses(served: Served, key: str) -> None:
+    """It stands behind the agent and the act: one that could name another's result is refused."""
+    with served.browser() as browser:
+        answer = browser.post("/a/agent/act/retry", data={"key": key})
+        assert (answer.status_code, "key is of letters" in answer.text) == (422, True)
 
 
 def test_a_branch_is_reviewed_merged_and_rolled_back(desk: Desk) -> None:
@@ -194,6 +203,19 @@ def test_facts_are_read_again_when_their_files_have_changed(desk: Desk) -> None:
         agent.look_again()
 
 
+def test_what_cannot_be_looked_at_is_looked_at_again(desk: Desk) -> None:
+    """A stream survives it, and tells when it is back."""
+    agent, lock = Agent(desk.context()), Path(desk.home().places.watcher_lock)
+    lock.unlink(missing_ok=True)
+    there = agent.stamp(("watcher",))
+    lock.symlink_to("elsewhere")
+    agent.look_again()
+    assert agent.stamp(("watcher",)) == (None,)
+    lock.unlink()
+    agent.look_again()
+    assert agent.stamp(("watcher",)) == there
+
+
 def test_money_is_counted_once_and_between_times(desk: Desk) -> None:
     path = desk.root / "ledger.jsonl"
     line = (
@@ -203,8 +225,11 @@ def test_money_is_counted_once_and_between_times(desk: Desk) -> None:
     )
     path.write_text(line.format(1) + line.format(2)[:40])
     money = Money(str(path))
-    assert money.read().days[0].usd == 1
+    assert money.read().rows()["day"][0].usd == 1
     path.write_text(line.format(1) + line.format(2) + line.format(4))
     money.read()
-    assert (money.days[0].usd, money.of_run("r2"), money.runs[0].name) == (7, 2, "r4")
+    assert (money.rows()["day"][0].usd, money.of_run("r2"), money.rows()["run"][0].name) == (7, 2, "r4")
     assert money.between("2026-01-31T01:00:00.000Z", "2026-01-31T03:00:00.000Z") == 2
+    (desk.root / "restored").write_text(line.format(3) * 3)
+    (desk.root / "restored").rename(path)  # another file of the same length
+    assert money.read().rows()["day"][0].usd == 9
