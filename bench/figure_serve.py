@@ -168,7 +168,7 @@ def _listeners(served: Served) -> Table:
     before, heard = process.memory_info().rss, [0] * LISTENERS
 
     def listen(number: int) -> None:
-        with served.program() as client, client.stream("GET", "/a/agent/events") as stream:
+        with served.program() as client, client.stream("GET", "/api/v1/agents/agent/events") as stream:
             for line in stream.iter_lines():
                 heard[number] += line.startswith("event: changed")
                 if time.monotonic() > until:

@@ -68,7 +68,7 @@ def notify(context: Context, say: Say, once: bool, test: bool) -> Shown:
     if not settings.notify.command:
         raise usage(f"set notify.command in {home.settings}, such as: curl -fsS --data-binary @- https://ntfy.sh/TOPIC")
     if test:
-        words = letter(home.agent, [Fact("test", "test", "a test by 'minifram notify --test'")])
+        words = letter(home.agent, [Fact("test", "test", "a test by 'minifram notify --test'")], settings.notify.page)
         if problem := deliver(settings.notify.command, words, context.environ):
             raise failure(f"the command did not take it: {problem}")
         return Shown({"agent": home.agent}, "delivered")
@@ -112,18 +112,24 @@ def look(context: Context, home: AgentPaths, settings: Settings, say: Say) -> St
     now, told = read_status(home, time.time()), _told(home)
     held = list(facts(now, all_reports(open_repository(home))))
     new = [each for each in held if told is not None and each.key not in told and each.kind in settings.notify.on]
-    if new and (problem := deliver(settings.notify.command or "", letter(home.agent, new), context.environ)):
+    if new and (
+        problem := deliver(
+            settings.notify.command or "", letter(home.agent, new, settings.notify.page), context.environ
+        )
+    ):
         say(f"not told, and tried again at the next look: {problem}")
     elif told != (keys := {each.key for each in held}):
         write_whole(_path(home), json.dumps(sorted(keys)).encode(), mode=0o600)
     return now
 
 
-def letter(agent: str, new: list[Fact]) -> str:
-    """JSON on one line, without secrets."""
+def letter(agent: str, new: list[Fact], page: str | None) -> str:
+    """JSON on one line, without secrets; it leads to the page of `minifram serve` where the PM has one."""
     items = [{"key": each.key, "kind": each.kind, "text": one_line(redacted(each.text), 300)} for each in new]
     text = f"{agent}: {'; '.join(each['text'] for each in items)}"
-    return as_json("notification", {"agent": agent, "text": text, "items": items}) + "\n"
+    link = f"{page.rstrip('/')}/a/{agent}/now" if page else ""
+    words = {"agent": agent, "text": f"{text} {link}".rstrip(), "items": items, "link": link}
+    return as_json("notification", words) + "\n"
 
 
 def deliver(command: str, words: str, environ: Mapping[str, str]) -> str:

@@ -7,10 +7,11 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import click
+from starlette.types import Scope
 
 from host import decide, talk, tasks, trust, up
 from host.repository import open_as_pm
@@ -75,9 +76,9 @@ class Results:
     def get(self, key: str) -> Result | None:
         return self._results.get(key)
 
-    def act(self, agent: Agent, name: str, fields: Mapping[str, str], scope: MutableMapping[str, Any]) -> str:
-        """Do it, unless a form with the same key has done it; gives the key of the result. Raises Problem for what is
-        no act."""
+    def act(self, agent: Agent, name: str, fields: Mapping[str, str], scope: Scope) -> tuple[str, Result]:
+        """Do it, unless a form with the same key has done it; gives the key of the result, too. Raises Problem for what
+        is no act."""
         if name not in ACTS and name != "examine":
             raise Problem(VALIDATION, f"there is no act {name[:40]!r}", 404)
         given = {key: value for key, value in fields.items() if key not in ("back", "key")}
@@ -88,7 +89,7 @@ class Results:
         with self._lock:
             one_at_a_time = self._under_way.setdefault(key, threading.Lock())
         with one_at_a_time:
-            if key not in self._results:
+            if (result := self.get(key)) is None:
                 result = _result(agent, name, given)
                 agent.look_again()
                 with self._lock:
@@ -96,7 +97,7 @@ class Results:
                     self._under_way.pop(key, None)
                     while len(self._results) > MOST_RESULTS:
                         self._results.popitem(last=False)
-        return key
+        return key, result
 
 
 def _result(agent: Agent, name: str, fields: Mapping[str, str]) -> Result:

@@ -106,10 +106,6 @@ class Agent:
             case "watcher":
                 yield holder(places.watcher_lock)
                 yield _stat(places.watcher_state)
-            case "money":
-                yield _stat(places.ledger)
-            case "questions":
-                yield _stat(places.questions)
             case "runs":
                 bot = Below(places.bot)
                 for branch in with_clones(bot):
@@ -119,10 +115,9 @@ class Agent:
                         yield last, _stamp(bot.status(f"{branch}/minifram/{TRANSCRIPTS}/{last}"))
             case "mind":
                 yield _stat(f"{places.events}/{max(os.listdir(places.events), default='')}")
-            case "web":
-                yield _stat(places.web_trace)
-            case "settings":
-                yield _stat(self.home.settings)
+            case _:
+                files = {"money": places.ledger, "questions": places.questions, "web": places.web_trace}
+                yield _stat(files.get(part, self.home.settings))
 
     async def changes(self) -> AsyncIterator[str]:
         """Server-sent events: the parts that have changed. All listeners look at the same moments: it is one look."""

@@ -88,8 +88,13 @@ class Read(NamedTuple):
 
 
 def _found(what: click.Command, field: str, item: str = "", **given: Any) -> Callable[[Agent, str], Any]:
-    """What a command's `--json` has in a field; `item` names the parameter that the address gives."""
-    return lambda agent, id: call(what, agent.context, **given, **({item: id} if item else {})).value[field]
+    """What a command's `--json` has in a field, or in all; `item` names the parameter that the address gives."""
+
+    def read(agent: Agent, id: str) -> Any:
+        value = call(what, agent.context, **given, **({item: id} if item else {})).value
+        return value[field] if field else value
+
+    return read
 
 
 SEEN: Mapping[str, Any] = {"stat": False, "examine": False}
@@ -98,17 +103,13 @@ READS = (
     Read("reports", list[Evidenced], lambda agent, item: reports_of(agent), ("repository",), "With their evidence"),
     Read("timeline", list[Version], lambda agent, item: timeline_of(agent), PARTS, "Versions of main"),
     Read("review", list[Branch], _found(review, "branches", branch=None, **SEEN), PARTS, "What awaits the PM"),
-    Read("review", dict[str, Any], lambda agent, item: _branch(agent, item), PARTS, "One branch", "branch"),
+    Read("review", dict[str, Any], _found(review, "", "branch", **SEEN), PARTS, "One branch", "branch"),
     Read("runs", list[Run], lambda agent, item: last_runs(agent.home, MOST), ("runs", "money"), "The last runs"),
     Read("runs", list[Step], lambda agent, item: _steps(agent, item), ("runs",), "The steps of one run", "run"),
     Read("mind", list[WhyLink], _found(why, "links", "id"), ("repository", "mind"), "Why it holds that", "id"),
     Read("skills", list[Skill], _found(listed, "skills"), ("repository", "mind"), "Its skills"),
     Read("tasks", list[ListedTask], _found(tasks, "tasks", number=MOST), ("repository", "mind"), "Its tasks"),
 )
-
-
-def _branch(agent: Agent, item: str) -> Any:
-    return call(review, agent.context, branch=item, **SEEN).value
 
 
 def _steps(agent: Agent, item: str) -> list[Step]:
@@ -126,10 +127,9 @@ def routes(agents: Agents, results: Results) -> list[Route]:
     async def act(request: Request) -> Response:
         fields = await body_of(request, dict[str, str])
         agent = agents.get(request.path_params["agent"])
-        key = await run_in_threadpool(results.act, agent, request.path_params["act"], fields, request.scope)
-        ended = results.get(key)
-        if ended is None or ended.done is None:
-            raise (ended and ended.problem) or Problem(VALIDATION, "the result is not kept any more", 410)
+        _, ended = await run_in_threadpool(results.act, agent, request.path_params["act"], fields, request.scope)
+        if ended.done is None:
+            raise ended.problem or AssertionError("unreachable: what is not done has a problem")
         return as_response({"act": ended.act, "value": ended.done.value, "advice": ended.done.advice})
 
     def reader(each: Read) -> Any:

@@ -54,7 +54,7 @@ def application(agents: Agents, begun: jobs.Jobs, default_agent: str) -> Starlet
     def act(request: Request, fields: Mapping[str, str]) -> Response:
         """Do it, and lead back to the page that the form stood on, which shows how it ended."""
         agent = agents.get(request.path_params["agent"])
-        key = results.act(agent, request.path_params["act"], fields, request.scope)
+        key, _ = results.act(agent, request.path_params["act"], fields, request.scope)
         here, back = f"/a/{agent.name}", fields.get("back", "")
         return RedirectResponse(f"{back if back.startswith(f'{here}/') else here}?done={key}", 303)
 
@@ -69,7 +69,7 @@ def application(agents: Agents, begun: jobs.Jobs, default_agent: str) -> Starlet
         Route("/a/{agent}/{screen}", _page(screen)),
         Route("/a/{agent}/{screen}/{item:path}", _page(screen)),
     ]
-    return Starlette(routes=routes, exception_handlers={Exception: _as_problem, HTTPException: _as_problem})
+    return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
 
 
 def _page(handler: Handler) -> Any:
@@ -101,10 +101,8 @@ def _failed(request: Request, problem: Problem) -> Response:
     return render("problem.html", values, problem.status)
 
 
-async def _as_problem(request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        error = Problem(VALIDATION, error.detail, error.status_code)
-    return _failed(request, problem_of(error))
+async def _refused(request: Request, error: Any) -> Response:
+    return _failed(request, Problem(VALIDATION, error.detail, error.status_code))
 
 
 def render(template: str, values: Mapping[str, Any], status: int = 200) -> Response:

@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 from host.home import Context
-from host.running import PODMAN, is_running
+from host.running import PODMAN, holder
 from host.serve.calls import Problem
 from infra.cell.actions import ERROR_TYPES, EXECUTION, TIMEOUT, UNAVAILABLE, VALIDATION
 from infra.cell.bridge import Bounds, BridgeAnswer, BridgeRequest, Hello
 from infra.cell.tools.tool import Position
 from infra.cell.tools.web import web_tools
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.settings.check import SettingsError, read_settings
+from infra.keep.settings.check import read_settings
 from infra.keep.settings.schema import runner_acts
 from infra.keep.timing import Timing
 from infra.shared.conversation import ToolSpec
@@ -50,6 +50,7 @@ class Bridge:
         self._context, self._home = context, context.home
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._watcher: int | None = None
         self._answers = dict[str, queue.SimpleQueue[BridgeAnswer | None]]()
         self._numbers = itertools.count(1)
 
@@ -73,9 +74,8 @@ class Bridge:
     def run(self, id: str, task: str, bounds: Bounds) -> Iterator[BridgeAnswer]:
         """The lines of a job's trace, and at last its `end`. Raises BridgeGone."""
         try:
-            yield from self._asked(
-                BridgeRequest(id, "run", task=task, bounds=bounds), bounds.max_wall_time_ms / 1000 + TOOL_SECONDS
-            )
+            seconds = bounds.max_wall_time_ms / 1000 + TOOL_SECONDS
+            yield from self._asked(BridgeRequest(id, "run", task=task, bounds=bounds), seconds)
         except queue.Empty:
             self.cancel(id)
             yield BridgeAnswer(id, end=Problem(TIMEOUT, "the job did not end in its time", retriable=True).as_json())
@@ -88,29 +88,33 @@ class Bridge:
         with self._lock:
             process, self._process = self._process, None
         if process:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 process.stdin.close()  # type: ignore[union-attr]  # the program ends with its input
-            process.wait(10.0)
+                process.wait(5.0)
+            process.kill()
 
     def _asked(self, request: BridgeRequest, seconds: float) -> Iterator[BridgeAnswer]:
         answers: queue.SimpleQueue[BridgeAnswer | None] = queue.SimpleQueue()
-        self._answers[request.id] = answers
         try:
-            self._send(request)
-            while True:
-                answer = answers.get(timeout=seconds)
-                if answer is None:
-                    raise BridgeGone(f"agent {self._home.agent!r} went down meanwhile", was_begun=True)
+            self._send(request, answers)
+            while answer := answers.get(timeout=seconds):
                 yield answer
                 if answer.end is not None:
                     return
+            raise BridgeGone(f"agent {self._home.agent!r} went down meanwhile", was_begun=True)
         finally:
             self._answers.pop(request.id, None)
 
-    def _send(self, request: BridgeRequest) -> None:
+    def _send(self, request: BridgeRequest, answers: queue.SimpleQueue[BridgeAnswer | None] | None = None) -> None:
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
-                self._process = self._started()
+            if (watcher := holder(self._home.places.watcher_lock)) is None:
+                raise BridgeGone(f"agent {self._home.agent!r} is not running; 'minifram up' starts it", was_begun=False)
+            if self._process is None or self._process.poll() is not None or watcher != self._watcher:
+                if self._process:
+                    self._process.kill()  # of another start of the agent: its settings may be others
+                self._process, self._watcher = self._started(), watcher
+            if answers is not None:
+                self._answers[request.id] = answers
             try:
                 self._process.stdin.write(msgspec.json.encode(request) + b"\n")  # type: ignore[union-attr]
                 self._process.stdin.flush()  # type: ignore[union-attr]
@@ -118,14 +122,8 @@ class Bridge:
                 raise BridgeGone(f"the sandbox of {self._home.agent!r} does not listen: {error}", False) from None
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Raises BridgeGone."""
         home = self._home
-        if not is_running(home):
-            raise BridgeGone(f"agent {home.agent!r} is not running; 'minifram up' starts it", was_begun=False)
-        try:
-            settings = read_settings(home.settings)
-        except SettingsError as error:
-            raise BridgeGone(str(error), was_begun=False) from None
+        settings = read_settings(home.settings)
         is_contained = settings.sandbox == PODMAN
         places = CONTAINER if is_contained else home.places
         hello = Hello(places, settings.policy, Timing().limits_of(settings), runner_acts(settings))
@@ -141,17 +139,19 @@ class Bridge:
             words, env=environ, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
         process.stdin.write(msgspec.json.encode(hello) + b"\n")  # type: ignore[union-attr]
-        threading.Thread(target=self._listen, args=(process,), daemon=True).start()
+        self._answers = {}  # who waits for the process before is told by its own listener
+        threading.Thread(target=self._listen, args=(process, self._answers), daemon=True).start()
         return process
 
-    def _listen(self, process: subprocess.Popen[bytes]) -> None:
+    @staticmethod
+    def _listen(process: subprocess.Popen[bytes], answers: dict[str, queue.SimpleQueue[BridgeAnswer | None]]) -> None:
         """What it says is the cell's word: a line that is none of ours is passed over."""
         while line := process.stdout.readline(LINE_BYTES):  # type: ignore[union-attr]
             with contextlib.suppress(msgspec.MsgspecError, ValueError, KeyError, RecursionError):
                 answer = msgspec.json.decode(line, type=BridgeAnswer)
-                self._answers[answer.id].put(answer)
+                answers[answer.id].put(answer)
         process.wait()
-        for waiting in list(self._answers.values()):
+        for waiting in list(answers.values()):
             waiting.put(None)
 
 

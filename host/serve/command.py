@@ -58,9 +58,7 @@ def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_to
         app = Access(page, token, lambda: names_of(agents), f"{state}/serve.audit.jsonl")
         link_words = f"{'http://localhost' if path else at}{ENTER}?token={token.read()}"
         say(f"serving {at}; Ctrl-C ends it. This link opens it:\n{link_words}")
-        config = uvicorn.Config(
-            app, log_level="warning", server_header=False, timeout_graceful_shutdown=3, lifespan="off"
-        )
+        config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=3)
         try:
             uvicorn.Server(config).run(sockets=[listener])
         finally:
@@ -105,13 +103,10 @@ def _loopback(listen: str) -> socket.socket:
 
 
 def _unix_socket(path: str) -> socket.socket:
-    """For this user alone; a socket that nobody listens on any more is replaced. Raises CommandError."""
+    """For this user alone; one that an earlier server left is replaced. Raises CommandError."""
     if os.path.lexists(path):
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise conflict(f"{path} is there and is no socket; name another by --socket")
-        with socket.socket(socket.AF_UNIX) as there:
-            if there.connect_ex(path) == 0:
-                raise conflict(f"somebody serves {path} already")
         os.unlink(path)
     listener, mask = socket.socket(socket.AF_UNIX), os.umask(0o077)
     try:

@@ -20,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from host.errors import CommandError
 from host.serve.access import WHAT
 from host.serve.agents import Agent, Agents
 from host.serve.api import answering, as_response, body_of
@@ -65,7 +64,6 @@ class JobRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Job(msgspec.Struct, frozen=True):
     id: str
     agent: str
-    type: str
     state: str
     created_at: str
     ended_at: str
@@ -179,7 +177,7 @@ class Store:
 
 def _job(id: str, agent: str, state: str, created: str, ended: str, tries: int, asked: str, result: str) -> Job:
     words = msgspec.json.decode(asked, type=JobRequest)
-    return Job(id, agent, words.type, state, created, ended, tries, words, json.loads(result))
+    return Job(id, agent, state, created, ended, tries, words, json.loads(result))
 
 
 class Jobs:
@@ -236,8 +234,6 @@ class Jobs:
             bounds = bounds_of(job.asked, settings_of(agent))
             if not self.store.record(job, agent.bridge.run(job.id, job.asked.task, bounds)):
                 agent.bridge.cancel(job.id)
-        except (Problem, CommandError) as error:
-            self.store.end(job.id, FAILED, problem_of(error).as_json())
         except BridgeGone as gone:
             if self._is_over:
                 return False
@@ -245,6 +241,8 @@ class Jobs:
                 self.store.queue_again(job.id)
                 return False
             self.store.end(job.id, FAILED, Problem(UNAVAILABLE, str(gone), retriable=True).as_json())
+        except Exception as error:
+            self.store.end(job.id, FAILED, problem_of(error).as_json())
         return True
 
 

@@ -13,7 +13,7 @@ from host.repository import main_commit, open_repository, page_at
 from host.review import CONFLICT, FREE, NEEDS_WORD, NOT_EXAMINED, PASSED, review
 from host.runs import Step, last_runs, named, names_of, runs, steps_of
 from host.serve.agents import Agent
-from host.serve.calls import Problem, call
+from host.serve.calls import call
 from host.serve.diffs import files_of
 from host.serve.timeline import timeline
 from host.skills import listed
@@ -218,18 +218,13 @@ def _read_mind(agent: Agent) -> dict[str, Any]:
 
 def _status(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     """What `status` and `doctor` say, and the money."""
-    found = {
+    # The doctor asks podman and the provider, which takes seconds: on a click.
+    return {
         "lines": call(status_command, agent.context).lines,
         "money": agent.known("money", ("money",), lambda: agent.money().rows()),
         "web": agent.status().web,
-        "doctor": None,
+        "doctor": call(doctor, agent.context).lines if item == "doctor" else None,
     }
-    if item == "doctor":  # it asks podman and the provider, which takes seconds: on a click
-        try:
-            found["doctor"] = call(doctor, agent.context).lines
-        except Problem as problem:
-            found["doctor"] = (str(problem),)
-    return found
 
 
 SCREENS: Mapping[str, Screen] = {

@@ -13,7 +13,7 @@ from tests.shared.leaks import Place, counters_stay, examine, question
 def places(desk: Desk) -> dict[str, Place]:
     home = desk.home()
     return {
-        "notification": lambda words, given: letter("a", [Fact("k", "done", words)]),
+        "notification": lambda words, given: letter("a", [Fact("k", "done", words)], None),
         "question": lambda words, given: str(_asking(home, question(words, given))),
     }
 

@@ -90,10 +90,12 @@ def test_what_holds_is_told_once_and_again_when_it_was_not_taken(desk: Desk) -> 
 
 def test_a_letter_is_one_line_without_keys(tmp_path: Path) -> None:
     key = "ghp_" + "aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC1u2E"
-    words = letter("a", [Fact("k", "done", "one"), Fact("l", "done", f"two\x1b[2J {key}\nthree")])
+    words = letter("a", [Fact("k", "done", "one"), Fact("l", "done", f"two\x1b[2J {key}\nthree")], "https://x.example/")
     said = json.loads(words)
     assert (words.count("\n"), key in words, said["agent"]) == (1, False, "a")
     assert said["text"].startswith("a: one; two")
+    assert said["text"].endswith(f" {said['link']}")
+    assert said["link"] == "https://x.example/a/a/now"
     environ = {"PATH": os.environ["PATH"], "NAME": "n", "ANTHROPIC_API_KEY": "k"}
     assert deliver(f'cat >{tmp_path}/in; echo "$NAME-$ANTHROPIC_API_KEY" >{tmp_path}/env', words, environ) == ""
     assert ((tmp_path / "in").read_text(), (tmp_path / "env").read_text()) == (words, "n-\n")

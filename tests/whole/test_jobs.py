@@ -340,5 +340,11 @@ def test_the_agent_is_stopped_and_started_from_the_page(station: Station) -> Non
     assert (down.status_code, down.json()["error"]) == (503, "tool_unavailable")
     assert station.client.get("/api/v1/agents/agent/status").json()["running"] is False
     assert act("up").status_code == 200
+    text = station.owner.settings.read_text()
+    station.owner.settings.write_text(text.replace("private_networks: allow", "private_networks: deny"))
+    assert act("restart").status_code == 200
+    denied = station.client.post("/api/tools/fetch_page", json={"url": f"{station.site}/page"})
+    assert (denied.status_code, denied.json()["error"]) == (403, "policy_denied")  # the bridge begins anew, too
+    station.enable(True)
     assert act("restart").status_code == 200
     assert station.client.post("/api/tools/fetch_page", json={"url": f"{station.site}/page"}).status_code == 200
