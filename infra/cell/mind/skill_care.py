@@ -66,14 +66,13 @@ class SkillCare:
         skills = shelf.read_skills(self._root)
         for problem in (*skills.problems, *skills.graph_problems()):
             self._context.note("mind.skill_problem", problem=str(problem))
-        for folder in (os.path.dirname(each.path) for each in skills.problems):
-            if folder.startswith(f"{SKILLS}/{LEARNED}/"):  # what is no skill would be placed all the same
+        changed = [each.folder for each in skills.of(LEARNED) if self._is_changed(each.folder)]
+        for folder in (*changed, *(os.path.dirname(each.path) for each in skills.problems)):
+            if folder.startswith(f"{SKILLS}/{LEARNED}/"):  # it has to pass the gate; what is no skill would be placed
                 shelf.move_folder(self._root, folder, folder.replace(LEARNED, CANDIDATES, 1))
-                self._put_back(folder)
-        for skill in skills.of(LEARNED):
-            if self._is_changed(skill):
-                self._move(skill, CANDIDATES, "a learned skill has to pass the gate, and so has a change of one")
-                self._put_back(skill.folder)
+                with contextlib.suppress(GitError):  # it is new
+                    self._context.git("checkout", "--quiet", PUSHED, "--", folder)
+                self._context.note("mind.skill_moved", skill=folder, to=CANDIDATES, why="it was changed")
         self._disable()
         self.tell_candidates()
 
@@ -129,10 +128,6 @@ class SkillCare:
     def _history(self) -> History:
         return history_of(self._context.places.events)
 
-    def _put_back(self, folder: str) -> None:
-        with contextlib.suppress(GitError):  # it is new
-            self._context.git("checkout", "--quiet", PUSHED, "--", folder)
-
     def _hash(self, skill: Skill) -> str:
         """Of its folder; empty for one that cannot be read, or is too large: it is neither tried nor learned."""
         try:
@@ -141,9 +136,9 @@ class SkillCare:
             self._context.note("mind.skill_problem", problem=str(error))
             return ""
 
-    def _is_changed(self, skill: Skill) -> bool:
+    def _is_changed(self, folder: str) -> bool:
         """Other than the branch has it."""
-        git, place = self._context.git, ("--", skill.folder)
+        git, place = self._context.git, ("--", folder)
         return bool(git("status", "--porcelain", *place) or git("diff", "--name-only", PUSHED, *place))
 
     # From state to state

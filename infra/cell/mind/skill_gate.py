@@ -52,12 +52,9 @@ def trials_of(skill: Skill, history: History, hash: str) -> list[EntryTold[Trial
 
 
 def last_move(skill: Skill, history: History) -> EntryTold[Moved] | None:
-    """Into its present state or out of it, but for a change of it that became a candidate."""
-    for told in reversed(history.entries(Moved)):
-        is_out = told.fact.skill == skill.reference and not told.fact.to.startswith(CANDIDATES)
-        if told.fact.to == skill.reference or is_out:
-            return told
-    return None
+    """Into its present state or out of it."""
+    moves = (told for told in history.entries(Moved) if skill.reference in (told.fact.skill, told.fact.to))
+    return max(moves, key=lambda told: told.seq, default=None)
 
 
 def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:

@@ -53,7 +53,9 @@ def read_drift(var: str) -> MindDrift:
 
 
 def write_drift(var: str, found: MindDrift) -> None:
-    write_whole(f"{var}/{FILE}", msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n", 0o600)
+    write_whole(
+        f"{var}/{FILE}", msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n", 0o600, durable=False
+    )
 
 
 def look(git: Git, tip: str, clone: Mapping[str, str] | None) -> MindDrift:
