@@ -168,15 +168,14 @@ class SkillCare:
         """Candidates for what runs repeated with success, if no skill was ever made of it."""
         since = timestamp(self._context.now() - DRAFTED_DAYS * 86_400.0)
         found = drafts(self._history(), since, self._context.thresholds.skill_successes)
-        places, new = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES], list[str]()
-        for name, text in found.items():
-            if not any(os.path.lexists(f"{place}/{name}") for place in places):
-                folder = f"{self._root}/{SKILLS}/{CANDIDATES}/{name}"
-                os.makedirs(folder)
-                RedactedFile(f"{folder}/{shelf.FILE}").replace(text)
-                words = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
-                tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", words)
-                new.append(name)
+        folders = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES]
+        new = [name for name in found if not any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
+        for name in new:
+            folder = f"{self._root}/{SKILLS}/{CANDIDATES}/{name}"
+            os.makedirs(folder)
+            RedactedFile(f"{folder}/{shelf.FILE}").replace(found[name])
+            words = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
+            tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", words)
         self.tell_candidates()
         return new
 
@@ -199,7 +198,6 @@ class SkillCare:
                 break
             trial = Trial(kind, skill.reference, hash, passed, redacted_and_cut(words, MOST_WORDS))
             tell(self._context, trial, words=trial.words)
-            self._context.note("mind.skill_tried", skill=skill.reference, trial=kind, passed=passed)
             if not passed:
                 break
         return bool(to_make)

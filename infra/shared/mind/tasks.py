@@ -113,14 +113,15 @@ def task_text(task: Task) -> str:
     text = f"{head}{DESCRIPTION}\n{task.description}\n{criteria}"
     read = inbox_of(text)
     if read.problems or [msgspec.structs.replace(each, text=task.text) for each in read.tasks] != [task]:
-        raise ValueError("these words would not read back as one task; write them without '---' and its headings")
+        raise ValueError(
+            "these words would read back as another task; say it in other words, without '---' or headings"
+        )
     return text
 
 
 def with_task(inbox: str, block: str) -> str:
-    """With a block at the end; all that was there stays byte for byte."""
-    gap = "" if not inbox or inbox.endswith("\n\n") else "\n" if inbox.endswith("\n") else "\n\n"
-    return f"{inbox}{gap}{block}"
+    """With a block at the end."""
+    return f"{inbox.rstrip()}\n\n{block}"
 
 
 def without_task(inbox: str, task: Task) -> str:
