@@ -95,7 +95,7 @@ def cell_of(
         boot=boot,
         checkout=checkout,
         git=git,
-        page=Page(git, state, boot, keep, log, pause),
+        page=Page(git, state, boot, keep, log),
         log=log,
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,

@@ -1,16 +1,9 @@
-"""The tip of a branch of the shared repository, seen from a clone (`tip.Tip`), and trying again what fails for a
-moment: a door that restarts, a lock that somebody holds."""
+"""The tip of a branch of the shared repository, seen from a clone (`tip.Tip`)."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from typing import TypeVar
-
 from infra.shared.repository.git import Git, GitError
 
-T = TypeVar("T")
-PAUSES_SECONDS = (0.2, 0.6, 1.5)
 _STARTS = "push again in a moment"
 """What the git door's hook says while the door is being started again."""
 
@@ -65,15 +58,3 @@ _LOST = (
 )
 """How git's own line on a push ends when another push was first. Nothing else is looked at: the door's words come
 on other lines, and might be the same."""
-
-
-def retried(action: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
-    """`action()`, tried again after short growing pauses. Raises its last GitError, DoorRefused at once."""
-    for seconds in PAUSES_SECONDS:
-        try:
-            return action()
-        except DoorRefused:
-            raise
-        except GitError:
-            pause(seconds)
-    return action()

@@ -6,11 +6,9 @@ one twice leaves it on the page once."""
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable
 from typing import NamedTuple
 
-from infra.cell.clone_tip import CloneTip, retried
+from infra.cell.clone_tip import CloneTip
 from infra.cell.doors import Keep, Refused
 from infra.cell.log import Log
 from infra.cell.state import State
@@ -55,7 +53,6 @@ class Page(NamedTuple):
     boot: Boot
     keep: Keep
     log: Log
-    pause: Callable[[float], None] = time.sleep
 
     def commit(self) -> str:
         """Of the checkout now. Reports must be made even when the agent has ruined its clone."""
@@ -66,7 +63,7 @@ class Page(NamedTuple):
 
     def look(self) -> PageSeen:
         """Fetch main and read its page; missing sections are filled in here and named. Raises GitError."""
-        commit = retried(CloneTip(self.git).look, self.pause)
+        commit = CloneTip(self.git).look()
         document = read_file(self.git, commit, PAGE)
         whole = comms.with_sections(document or "")
         added = whole[len(document or "") :].split("\n")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from infra.cell.cell import TENDING_SECONDS, Cell
-from infra.cell.clone_tip import CloneTip, DoorRefused, retried
+from infra.cell.clone_tip import CloneTip, DoorRefused
 from infra.cell.doors import Refused
 from infra.cell.status import VALIDATING
 from infra.shared.branches import MAIN, version
@@ -21,7 +21,7 @@ from infra.shared.requests import Examination
 from infra.shared.signals import Signal, SignalName, write_signal
 
 ROUNDS = 3
-"""Main may move while a version is examined; then what would be merged was never examined."""
+"""Main may move while a version is examined; then what would be merged was never examined. And doors restart."""
 GRACE_SECONDS = 600.0
 """Over the time that the tests may take: for the rehearsal, and for an examination that came before."""
 ASK_AGAIN_SECONDS = 1.0
@@ -61,21 +61,26 @@ def prove_and_hand_over(cell: Cell) -> Exit:
 
 def prove(cell: Cell) -> tuple[str, str]:
     """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
+    trouble = ""
     for _ in range(ROUNDS):
-        main = bring_in_main(cell)
-        head = cell.head()
-        if cell.git.ok("merge-base", "--is-ancestor", head, main):
-            return "validated: main already holds it", "There is nothing to merge, and so nothing to examine."
-        examined = examination(cell, head)
-        cell.heartbeat.beat("validating", TENDING_SECONDS)
-        if not examined.passed:
-            output = "\n".join(f"    {line}" for line in examined.text.splitlines())
-            raise NotValidated(examined.words, f"{examined.words}\n\n{output}")
         try:
+            main = bring_in_main(cell)
+            head = cell.head()
+            if cell.git.ok("merge-base", "--is-ancestor", head, main):
+                return "validated: main already holds it", "There is nothing to merge, and so nothing to examine."
+            examined = examination(cell, head)
+            cell.heartbeat.beat("validating", TENDING_SECONDS)
+            if not examined.passed:
+                output = "\n".join(f"    {line}" for line in examined.text.splitlines())
+                raise NotValidated(examined.words, f"{examined.words}\n\n{output}")
             return settle(cell, examined, main)
-        except MainMoved:
-            cell.log.info("hop.main_moved", examined_with=main)
-    raise NotValidated("main kept moving", f"Main changed during each of {ROUNDS} examinations; bootstrap again later.")
+        except (MainMoved, GitError) as error:
+            trouble = str(error)
+            cell.log.info("hop.round_lost", error=trouble)
+            with cell.interruption:
+                cell.pause(ASK_AGAIN_SECONDS)
+    why = f"{ROUNDS} rounds were lost"
+    raise NotValidated(why, f"{why}, the last one because {trouble}; bootstrap again later.")
 
 
 def bring_in_main(cell: Cell) -> str:
@@ -88,12 +93,12 @@ def bring_in_main(cell: Cell) -> str:
     if current != branch or dirty:
         what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
         raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
-    head, main = cell.head(), retried(CloneTip(git).look)
+    head, main = cell.head(), CloneTip(git).look()
     if not changes_beyond_page(git, git("merge-base", head, main), main):
         return main
     try:
         merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main) or head
-        moved = retried(lambda: CloneTip(git, branch).move(head, merged))
+        moved = CloneTip(git, branch).move(head, merged)
     except MergeConflict as conflict:
         raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
     except DoorRefused as no:
@@ -139,11 +144,11 @@ def settle(cell: Cell, examined: Examination, main: str) -> tuple[str, str]:
 
     def next_commit(seen: str) -> str | None:
         if changes_beyond_page(cell.git, main, seen):
-            raise MainMoved
+            raise MainMoved("main moved while it was examined")
         return merge_commit(cell.git, seen, head, message)
 
     try:
-        into = retried(lambda: advance(CloneTip(cell.git, MAIN), next_commit))
+        into = advance(CloneTip(cell.git, MAIN), next_commit)
     except DoorRefused as no:
         return validated, f"Awaiting review: the git door refused the merge into main. It said:\n\n{no.said}"
     before = cell.git("rev-parse", f"{into}^1")[:12]

@@ -234,3 +234,16 @@ def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
 
     assert title.startswith("validated: ")
     assert "nothing to merge" in text
+
+
+def test_a_git_that_fails_costs_a_round(cell: Cell) -> None:
+    """A door that restarts is back by the next one; when it is not, the report says what was in the way."""
+    change(cell)
+    home, away = at_home(cell, "improve")._replace(keep=Examines(FIT)), f"{cell.places.remote}.away"
+    os.rename(cell.places.remote, away)
+    with pytest.raises(NotValidated, match="3 rounds were lost") as lost:
+        hop.prove(home)
+    assert "does not appear to be a git repository" in lost.value.text
+
+    title, _ = hop.prove(home._replace(pause=lambda seconds: os.rename(away, cell.places.remote)))
+    assert title.startswith("merged into main")
