@@ -8,11 +8,18 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from host.container.words import cell_words
+from infra.cell.bridge import Hello
 from infra.keep.seal.capabilities import FOR_WATCHING, bits
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import CONTAINER
+from infra.shared.policy import Policy
+from tests.cell.cell import limits
 from tests.egress import index
 from tests.egress.far_end import PUBLIC4
 from tests.sealed.support.agent import Inside, SealedAgent, born, until
@@ -376,3 +383,31 @@ def _flush(agent: SealedAgent) -> None:
     """From outside, as root of the user's namespace; the cell cannot."""
     assert "Operation not permitted" in agent.as_agent("nft flush ruleset")
     agent.podman("unshare", "nsenter", f"--target={agent.pid()}", "--net", "nft", "flush", "ruleset")
+
+
+def test_the_bridge_asks_the_doors_as_the_cell(at_work: SealedAgent) -> None:
+    """By the words of `minifram serve`: the installed code runs as the cell's user, with nothing more than a command of
+    the agent has, and reaches the doors."""
+    agent = at_work
+    hello = Hello(CONTAINER, Policy(), limits())
+    asked = [
+        {"id": "1", "do": "tool", "name": "fetch_page", "args": {"url": "http://10.0.0.1/"}},
+        {"id": "2", "do": "run", "task": "x", "bounds": {"max_wall_time_ms": 20_000}},
+    ]
+    command = agent.user.command(*cell_words(agent.name, "infra.cell.bridge"))
+    with agent.user.popen(*command) as bridge:
+        assert bridge.stdin
+        assert bridge.stdout
+        bridge.stdin.write("".join(f"{msgspec.json.encode(each).decode()}\n" for each in (hello, *asked)))
+        bridge.stdin.flush()
+        answers: dict[str, Any] = {}
+        while len(answers) < 2 and (line := bridge.stdout.readline()):
+            answer = json.loads(line)
+            answers |= {answer["id"]: answer["end"]} if "end" in answer else {}
+        (found,) = [each for each in agent.inside() if each.words.endswith("infra.cell.bridge")]
+        bridge.stdin.close()
+        bridge.wait(20)
+    assert (answers["1"]["status"], answers["1"]["error_code"]) == ("denied", "policy_denied")
+    assert answers["2"]["error"] == "tool_unavailable"  # no network, so no model
+    (runner,) = [each for each in agent.inside() if "infra.runner" in each.words][:1]
+    assert (found.uid, found.held) == (runner.uid, runner.held)
