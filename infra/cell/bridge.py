@@ -25,7 +25,7 @@ from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Line
-from infra.cell.policy.gate import gate_of
+from infra.cell.policy.gate import gate_of, nobody
 from infra.cell.protocol.guide import guide
 from infra.cell.run_states import StopReason
 from infra.cell.services.processes import end_all_but
@@ -102,14 +102,10 @@ def toolbox(hello: Hello, directory: str, domains: tuple[str, ...], only: Callab
         bash_tool(directory, limits.bash_seconds, limits.output_chars, Interruption(), web, at),
         *web_tools(directory, web, limits.output_chars, at),
     )
-    gate = _within(domains, gate_of(hello.policy, directory, _nobody))
+    gate = _within(domains, gate_of(hello.policy, directory, nobody))
     return Toolbox(
         [tool for tool in tools if only(tool.name)], gate, lambda error: sys.excepthook(type(error), error, None)
     )
-
-
-def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
-    return Verdict(False, f"the PM would be asked ({why}), and is not asked for a job", DENIED, (DENIED,))
 
 
 def _within(domains: tuple[str, ...], gate: Gate) -> Gate:

@@ -111,6 +111,11 @@ def _is_like(rule: Rule, patterns: Iterable[str], text: str) -> bool:
     return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
 
 
+def nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
+    """The word of a PM who waits for nothing: on what the agent does of itself, and on what it does for others."""
+    return Verdict(False, f"the PM would be asked ({why}), and is not asked for this work", DENIED, (DENIED,))
+
+
 def gate_of(policy: Policy, checkout: str, ask: Ask) -> Gate:
     def gate(tool: Tool, given: Mapping[str, Any]) -> Verdict:
         decisions = [decide(policy, call) for call in _calls(checkout, tool, given)]

@@ -21,7 +21,7 @@ from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.tasks import TaskEvidence
 from infra.cell.page import PageSeen
-from infra.cell.policy.gate import gate_of
+from infra.cell.policy.gate import gate_of, nobody
 from infra.cell.run.approvals import Approvals
 from infra.cell.run.evidence import commits_since, evidence, tips
 from infra.cell.run.news import RunNews
@@ -59,7 +59,8 @@ def work_on(
     started_at, tick = time.time(), cell.boot.limits.work_seconds
     before = wait_of(cell.state.memory.waits, work)
     approvals = Approvals(cell, work.id, seen)
-    gate = gate_of(cell.boot.policy, cell.checkout, approvals.ask)
+    # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being asked.
+    gate = gate_of(cell.boot.policy, cell.checkout, nobody if work.label == EXPLORATION else approvals.ask)
 
     def on_bug(error: BaseException) -> None:
         cell.log.error("act.broken", exc_info=error)

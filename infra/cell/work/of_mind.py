@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
-from infra.cell.actions import DENIED
 from infra.cell.cell import Cell, agent_git
 from infra.cell.mind.mind import MindContext
 from infra.cell.mind.thresholds import Thresholds
-from infra.cell.policy.gate import gate_of
+from infra.cell.policy.gate import gate_of, nobody
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
-from infra.cell.tools.tool import Position, Toolbox, Verdict
+from infra.cell.tools.tool import Position, Toolbox
 from infra.shared.branches import MAIN
 from infra.shared.clock import began
 from infra.shared.paths import PAGE
@@ -50,14 +47,10 @@ def mind_context(context: Cell, position: Position | None = None) -> MindContext
 def _toolbox(context: Cell, directory: str) -> Toolbox:
     """bash and the file tools, in a directory of its own; nobody is there to be asked."""
     limits, notice = context.boot.limits, context.log
-    gate = gate_of(context.boot.policy, directory, _nobody)
+    gate = gate_of(context.boot.policy, directory, nobody)
     bash = bash_tool(directory, limits.bash_seconds, limits.output_chars, context.interruption)
 
     def on_bug(error: BaseException) -> None:
         notice.error("act.broken", exc_info=error)
 
     return Toolbox((*file_tools(directory, limits.output_chars), bash), gate, on_bug)
-
-
-def _nobody(tool: str, given: Mapping[str, Any], why: str) -> Verdict:
-    return Verdict(False, f"the PM would be asked ({why}), and is not asked in maintenance", DENIED, (DENIED,))

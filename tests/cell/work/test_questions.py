@@ -12,6 +12,7 @@ from infra.cell.work.questions import DAY_SECONDS, Questions
 from infra.cell.work.tasks import Tasks
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import INBOX, OPEN_QUESTIONS
+from infra.shared.policy import Policy
 from tests.cell.cell import Cell, read, write
 from tests.cell.doors import Refusal
 from tests.cell.life.days import one_day
@@ -53,6 +54,18 @@ def test_questions_are_explored_behind_all_work_and_answered_below(cell: Cell) -
     spent = [(each["metadata"]["label"], each["metadata"]["curiosity_spend"]) for each in events]
     assert sum(usd for label, usd in spent if label == "exploration") == 0.75
     assert all(usd == 0 for label, usd in spent if label == "task")
+
+
+@pytest.mark.heavy
+def test_the_pm_is_not_asked_for_what_is_explored(cell: Cell) -> None:
+    """A call that the policy would ask about is denied."""
+    PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
+    cell.model.replies += [calls(bash("true")), says("Large."), says("Nobody knows.")]
+
+    one_day(cell, exploration_usd=1.0, policy=Policy(default="ask"))
+
+    assert "is not asked for this work" in str(cell.model.requests[1].messages[-1])
+    assert not os.path.exists(cell.places.questions) or not os.listdir(cell.places.questions)
 
 
 @pytest.mark.heavy
