@@ -32,7 +32,6 @@ MOST_BODY = 2 << 20
 """Bytes of one request: a directive has at most half."""
 TOO_LARGE = f"a request has at most {MOST_BODY:,} bytes"
 MOST_NOTED = 4000
-TOKEN_BYTES = 200
 NOBODY = "nobody"
 WHAT = "minifram.what"
 """The key of a request's scope under which a handler leaves what it did, for the audit."""
@@ -66,7 +65,7 @@ class Token:
                 raise PermissionError(
                     f"{self._path} is not this user's alone; 'minifram serve --new-token' makes another"
                 )
-            token = file.read(TOKEN_BYTES).decode("ascii", "replace").strip()
+            token = file.read(200).decode("ascii", "replace").strip()
         if len(token) < 32:
             raise PermissionError(f"{self._path} holds no token; 'minifram serve --new-token' makes another")
         return token

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import queue
+import select
 import subprocess
 import threading
+import time
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,6 +33,8 @@ from infra.shared.paths import CONTAINER
 
 TOOL_SECONDS = 300.0
 """Longer than any of the tools may take."""
+MOST_CALLS = 8
+"""Under way at once, each in a thread of the server: a cell that answers none takes no more of them."""
 LINE_BYTES = 1 << 20
 """The longest answer that is read; a page and any result of a tool are shorter."""
 PROGRAM = "infra.cell.bridge"
@@ -48,7 +54,7 @@ class Bridge:
 
     def __init__(self, context: Context) -> None:
         self._context, self._home = context, context.home
-        self._lock = threading.Lock()
+        self._lock, self._room = threading.Lock(), threading.Semaphore(MOST_CALLS)
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: int | None = None
         self._answers = dict[str, queue.SimpleQueue[BridgeAnswer | None]]()
@@ -58,18 +64,20 @@ class Bridge:
         """A call of a tool, as the loop would make it: `content`, and the fields of a trace. Raises Problem."""
         if name not in [each.name for each in web_specs()]:
             raise Problem(VALIDATION, f"there is no tool {name[:40]!r}", 404)
+        if not self._room.acquire(blocking=False):
+            raise Problem(UNAVAILABLE, f"{MOST_CALLS} calls are under way already", retriable=True)
         request = BridgeRequest(f"tool-{next(self._numbers)}", "tool", name, given)
         try:
-            for answer in self._asked(request, TOOL_SECONDS):
-                if (end := answer.end) is not None and "error" in end:
-                    raise problem_in(end)
-                if end is not None:
-                    return end | {"content": str(end.get("content"))}
+            end = deque(self._asked(request, TOOL_SECONDS), 1)[0].end or {}
         except BridgeGone as gone:
             raise Problem(UNAVAILABLE, str(gone), retriable=True) from None
         except queue.Empty:
             raise Problem(TIMEOUT, f"{name} has not ended within {TOOL_SECONDS:g} s", retriable=True) from None
-        raise AssertionError("unreachable: the last answer has an end")
+        finally:
+            self._room.release()
+        if "error" in end:
+            raise problem_in(end)
+        return end | {"content": str(end.get("content"))}
 
     def run(self, id: str, task: str, bounds: Bounds) -> Iterator[BridgeAnswer]:
         """The lines of a job's trace, and at last its `end`. Raises BridgeGone."""
@@ -116,9 +124,9 @@ class Bridge:
             if answers is not None:
                 self._answers[request.id] = answers
             try:
-                self._process.stdin.write(msgspec.json.encode(request) + b"\n")  # type: ignore[union-attr]
-                self._process.stdin.flush()  # type: ignore[union-attr]
+                write_within(self._process, msgspec.json.encode(request) + b"\n")
             except OSError as error:
+                self._process.kill()
                 raise BridgeGone(f"the sandbox of {self._home.agent!r} does not listen: {error}", False) from None
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -138,7 +146,7 @@ class Bridge:
         process = subprocess.Popen(
             words, env=environ, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
-        process.stdin.write(msgspec.json.encode(hello) + b"\n")  # type: ignore[union-attr]
+        write_within(process, msgspec.json.encode(hello) + b"\n")
         self._answers = {}  # who waits for the process before is told by its own listener
         threading.Thread(target=self._listen, args=(process, self._answers), daemon=True).start()
         return process
@@ -153,6 +161,16 @@ class Bridge:
         process.wait()
         for waiting in list(answers.values()):
             waiting.put(None)
+
+
+def write_within(process: subprocess.Popen[bytes], content: bytes, seconds: float = 5.0) -> None:
+    """The cell can stop the program: a pipe that it does not empty is waited for so long. Raises OSError."""
+    descriptor, until, ready = process.stdin.fileno(), time.monotonic() + seconds, select.poll()  # type: ignore[union-attr]
+    ready.register(descriptor, select.POLLOUT)
+    while content:
+        if not ready.poll(max(0.0, until - time.monotonic()) * 1000):
+            raise TimeoutError("it takes no request")
+        content = content[os.write(descriptor, content[: select.PIPE_BUF]) :]
 
 
 def problem_in(end: dict[str, Any]) -> Problem:

@@ -33,12 +33,7 @@ LISTEN = "127.0.0.1:8300"
 @click.option("--link", is_flag=True, help="Print the link that opens the page, and end.")
 @click.option("--new-token", is_flag=True, help="Make a new token first: it ends all sessions.")
 def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_token: bool) -> Shown:
-    """Serve a page for all your agents, an API and MCP, to whoever has the token.
-
-    \b
-    From another machine:
-      ssh -L 8300:127.0.0.1:8300 THIS-MACHINE
-    """
+    """Serve a page for all your agents, an API and MCP, to whoever has the token."""
     state = base_directory(context.environ, "XDG_STATE_HOME", ".local/state")
     secure_directory(state, context.uid)
     token = Token(f"{state}/serve.token")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.server
+import itertools
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import httpx2
 import psutil
 import pytest
 
+from host.serve.bridge import MOST_CALLS
 from infra.keep.programs import keep_command
 from tests.whole.owner import Owner
 
@@ -289,6 +292,28 @@ def test_while_jobs_are_off_tools_are_not(station: Station) -> None:
         assert "no job runs" in station.client.post("/api/wraith", json={"task": "x"}).json()["message"]
     finally:
         station.enable(True)
+
+
+def test_a_program_in_the_sandbox_that_hangs_takes_no_thread_of_the_page(station: Station) -> None:
+    """The cell can stop it. So many calls wait, the rest are told to come again, and the page is there."""
+
+    def call(_: int) -> int:
+        answer = station.client.post("/api/tools/fetch_page", json={"url": f"{station.site}/page"})
+        assert answer.status_code == 200 or answer.json()["retriable"]
+        return answer.status_code
+
+    assert call(0) == 200
+    stopped = station.bridge()
+    stopped.suspend()
+    with ThreadPoolExecutor(5 * MOST_CALLS) as threads:
+        calls = [threads.submit(call, number) for number in range(5 * MOST_CALLS)]
+        try:
+            refused = list(itertools.islice(as_completed(calls, timeout=60), 4 * MOST_CALLS))
+            assert {each.result() for each in refused} == {503}
+            assert station.client.get("/a/agent/now").status_code == 200
+        finally:
+            stopped.resume()
+        assert sorted(each.result() for each in calls) == [200] * MOST_CALLS + [503] * 4 * MOST_CALLS
 
 
 @pytest.mark.parametrize("way", ["http", "stdio"])

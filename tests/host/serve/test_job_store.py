@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+from pathlib import Path
 
 import pytest
 
-from host.serve.bridge import problem_in
+from host.serve.bridge import problem_in, write_within
 from host.serve.jobs import CANCELLED, MOST_LINES, MOST_TRACE_CHARS, Job, JobRequest, Store, followed
 from infra.cell.actions import EXECUTION
 from infra.cell.bridge import BridgeAnswer
@@ -62,3 +64,15 @@ def test_nothing_in_a_line_makes_an_event(store: Store) -> None:
 def test_an_error_of_no_known_kind_is_one_of_execution(kind: object) -> None:
     found = problem_in({"error": kind, "message": 3, "retriable": "yes"})
     assert (found.type, str(found), found.retriable, found.status) == (EXECUTION, "3", False, 500)
+
+
+def test_a_program_that_takes_no_request_is_not_waited_for(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "600"], stdin=subprocess.PIPE) as process:
+        try:
+            with pytest.raises(TimeoutError):
+                write_within(process, b"x" * (1 << 20), 0.1)
+        finally:
+            process.kill()
+    with (tmp_path / "out").open("wb") as out, subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=out) as process:
+        write_within(process, b"x" * (1 << 20), 30)
+    assert (tmp_path / "out").stat().st_size == 1 << 20
