@@ -85,23 +85,18 @@ class Access:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 0
+        who, answer = self._judged(Request(scope))
 
         async def sent(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
+                if scope["method"] not in SAFE_METHODS:  # before the answer: what was answered is on record
+                    self._note(who, scope, message["status"])
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        who, answer = self._judged(Request(scope))
-        try:
-            await (answer or self._app)(scope, _bounded(receive), sent)
-        finally:
-            if scope["method"] not in SAFE_METHODS:
-                self._note(who, scope, status)
+        await (answer or self._app)(scope, _bounded(receive), sent)
 
     def _judged(self, request: Request) -> tuple[str, Response | None]:
         """Who asks: `token`, `cookie` or `nobody`; and the answer, where the page is not asked at all."""
