@@ -259,17 +259,14 @@ def recheck(context: MindContext) -> str:
         check = _check_of(context, fact) if is_old and len(told) < MOST_RECHECKED else ""
         given = {"command": check, "timeout": CHECK_SECONDS}
         status = tools.call(ToolCall("", "bash", given)).facts.get("exit") if check else None
-        if status == 0:
-            facts = facts.with_fact(replace(fact, last_validated=at))
-        elif isinstance(status, int):
+        if isinstance(status, int):  # else the policy does not let it, or it did not come to its end
             notes = f"{fact.notes}\nIts check ended with {status} on {at[:10]}.".strip()
-            facts = facts.with_fact(replace(fact, status="contested", notes=notes))
-        else:
-            continue  # the policy does not let it, or it did not come to its end
-        told.append(Promoted("contested" if status else "validated", fact.key, fact.id))
+            failed = replace(fact, status="contested", notes=notes)
+            facts = facts.with_fact(failed if status else replace(fact, last_validated=at))
+            told.append(Promoted("contested" if status else "validated", fact.key, fact.id))
     _save(context, before, facts, told)
-    failed = ", ".join(each.id for each in told if each.what == "contested")
-    return f"{counted(len(told), 'check')} run again, failed: {failed or 'none'}"
+    which = ", ".join(each.id for each in told if each.what == "contested")
+    return f"{counted(len(told), 'check')} run again, failed: {which or 'none'}"
 
 
 def _check_of(context: MindContext, fact: Fact) -> str:

@@ -84,9 +84,8 @@ class MindKeeper:
         except (GitError, OSError, ValueError) as error:
             self._log.error("mind.not_kept", reason=redacted_and_cut(str(error), 1000))
             return []
-        if self._found.lines == before.lines:
+        if self._found.lines in ((), before.lines):
             return []
-        self._log.warning("mind.drifted", lines=self._found.lines)
         lines = "\n".join(f"- {line}" for line in self._found.lines)
         words = _DRIFTED.format(lines=lines, on_drift=self._on_drift, then=_THEN[self._on_drift])
-        return [("the mind has drifted", words)] if lines else []
+        return [("the mind has drifted", words)]

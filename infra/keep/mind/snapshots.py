@@ -79,9 +79,8 @@ def snapshots(git: Git) -> list[Snapshot]:
 
 def make(git: Git, snapshot: Snapshot) -> None:
     """`git` in the watcher's name. Raises GitError."""
-    message = f"{snapshot.reason}\n\nSnapshot of the mind.\ntime: {snapshot.at}\ncommit: {snapshot.commit}\n"
-    name = f"snapshot/{snapshot.name}"
-    git("tag", "--annotate", "--file=-", name, snapshot.commit, stdin=message.encode(errors="replace"))
+    message = f"{snapshot.reason}\n\ntime: {snapshot.at}\ncommit: {snapshot.commit}\n".encode(errors="replace")
+    git("tag", "--annotate", "--file=-", f"snapshot/{snapshot.name}", snapshot.commit, stdin=message)
 
 
 def prune(git: Git, over: Sequence[Snapshot]) -> None:
