@@ -10,16 +10,14 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from infra.cell.doors import Keep
 from infra.git_door import listen_to_hooks
-from infra.keep.door_server import Caller, DoorServer
-from infra.keep.door_server import Refusal as Refusing
-from infra.keep.git_door.app import LIMITS, App, Requests
+from infra.keep.git_door.app import App
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.tips import Watch
 from infra.keep.model_door.app import REQUESTS
@@ -77,26 +75,6 @@ class GitDoor(Served):
             lambda leave, ready: App(app, Watch(places.remote, poll_seconds), speaks).serve(
                 requests, pushes, ready, leave
             ),
-        )
-
-
-class AnsweredBy(Served):
-    """The git door's socket, with the test's own answers."""
-
-    def __init__(self, path: str, answer: Callable[[Any], msgspec.Struct]) -> None:
-        async def answered(request: object, caller: Caller) -> msgspec.Struct:
-            found = answer(request)
-            if isinstance(found, Failure):
-                raise Refusing(found)
-            return found
-
-        def failed(error: Exception) -> Failure:
-            return Failure("refused", str(error))
-
-        listening = listen(path)
-        super().__init__(
-            path,
-            lambda leave, ready: DoorServer(Requests, answered, failed, LIMITS).serve(listening, ready, leave),
         )
 
 

@@ -30,8 +30,3 @@ def test_pieces_come_to_the_same_as_the_whole(pieces: list[str], limit: int) -> 
         kept.feed(piece)
 
     assert kept.text() == clip("".join(pieces), limit)
-
-
-def test_the_note_says_how_much_is_missing() -> None:
-    """The model can tell that it sees a part, and how large the whole is."""
-    assert "5 of 15 characters left out" in clip("abcdefghijklmno", 10)

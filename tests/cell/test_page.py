@@ -76,23 +76,6 @@ def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell
     assert len(cell.reports()) == 1
 
 
-def test_sending_twice_reports_once(cell: Cell) -> None:
-    """A runner that was killed between the push and the end of its record sends again, and nothing is doubled."""
-    cell.tell("one")
-    context = cell.context()
-    [task] = context.page.look().open
-    context.page.add("first", "text", (task.id,))
-    unsent = context.state.memory.unsent
-    assert context.page.send()
-    before = cell.main()
-    context.state.change(unsent=unsent)
-
-    assert cell.context().page.send()
-
-    assert cell.main() == before
-    assert kept(cell) == []
-
-
 def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -> None:
     """Over the runner's own end, and its ticks count as done in the meantime."""
     cell.tell("one")

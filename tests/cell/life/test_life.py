@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from infra.shared.conversation import Completion, Request
-from tests.cell.cell import Cell, Runner, limits, read, write
+from tests.cell.cell import Cell, Runner, read, write
 from tests.cell.loop.replies import bash, calls, results, says
 from tests.cell.loop.waiting import gone, wait_for
 
@@ -48,19 +48,6 @@ def test_a_directive_is_noticed_at_once_done_reported_and_ticked(cell: Cell) -> 
     assert len(cell.model.requests) == 2, "without a directive there is no model call"
     run.ask_to_end()
     assert run.ended() == 0
-
-
-def test_the_clock_wakes_when_the_door_does_not(cell: Cell) -> None:
-    """A door that says nothing is no reason to miss a directive: the grid of the clock is kept."""
-    run = asleep(cell, limits=limits(work_seconds=0.5))
-    cell.close_git_door()
-    cell.open_git_door(poll_seconds=3600)
-    cell.model.replies.append(says("Done."))
-
-    cell.tell("do it")
-
-    wait_for(lambda: cell.reported("done: do it"), "the report")
-    assert run.process.poll() is None
 
 
 LEAVE = (

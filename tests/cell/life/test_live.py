@@ -90,6 +90,8 @@ def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell
     lives(cell, story(), limits=SHORT)
     stopped = [report for report in cell.reports() if "stopped (refusal" in report]
     assert [f"This was try {nth} of 3" in report for nth, report in enumerate(stopped, 1)] == [True] * 3
+    titles = [f"stopped (refusal, try {nth} of 3): " in report for nth, report in enumerate(stopped, 1)]
+    assert titles == [False, True, True]
     cell.model.at_last = says("Now I will.")
     lives(cell, another_life(), limits=SHORT)
     assert cell.reported("Now I will.")
@@ -340,13 +342,6 @@ def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str
     cell.tell("do it")
     one_day(cell)
     assert cell.reported("done: do it")
-
-
-def test_the_minds_duties_are_done_in_idle_time_without_a_model(cell: Cell) -> None:
-    cell.git_of_mind()
-    one_day(cell)
-    assert cell.bare("log", "-1", "--format=%s", "mind").startswith("maintenance: exploration_reset ")
-    assert asked(cell) == 0
 
 
 @pytest.mark.heavy

@@ -83,16 +83,6 @@ def of(kind: type[Any], seen: list[Line]) -> list[Any]:
     return [event for event in seen if isinstance(event, kind)]
 
 
-def test_what_fits_is_left_as_it_is() -> None:
-    """The control: no line of record, every request the one before it and more."""
-    model = Worker(10)
-    outcome, seen = run(model, 1_000_000)
-    assert outcome == RunResult(StopReason.COMPLETED, "All done.", 11)
-    assert not of(Compacted, seen)
-    for before, after in zip(model.requests, model.requests[1:], strict=False):
-        assert after.messages[: len(before.messages)] == before.messages
-
-
 def test_the_providers_count_is_believed() -> None:
     """It says a token for each byte: the budget is reached after a third of what was thought."""
     model = Worker(12, length=3000)

@@ -61,19 +61,6 @@ def sent(directory: Path, *messages: Message) -> Request:
     return model.requests[0]
 
 
-def test_an_image_is_read_as_one(box: Toolbox, tmp_path: Path) -> None:
-    """The model is given it with the result; what is known of it is a kind, a size, a digest and a file."""
-    use, result = read(box)
-    request = sent(tmp_path, told(ByTools(), use, result))
-
-    (block,) = request.messages[-1].content
-    assert isinstance(block, ToolResult)
-    assert (block.is_error, block.images) == (False, (Image("image/png", DATA),))
-    assert block.content.startswith("dot.png is an image (logs/outputs/")
-    (kept,) = (tmp_path / "logs/outputs").iterdir()
-    assert (kept.suffix, kept.read_bytes()) == (".png", PNG)
-
-
 def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path: Path) -> None:
     """The events themselves stay text."""
     way = ByOperations()

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
+from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.loop import loop, ways
-from infra.cell.loop.loop import RunContext, RunResult, Task, TaskContext, plan, run_task, step
-from infra.cell.loop.progress import DENIED_TO_END, IDLE_TO_END, RunConfig
+from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
+from infra.cell.loop.progress import DENIED_TO_END, IDLE, IDLE_TO_END, IDLE_TO_TELL, RunConfig
 from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Told, args_hash
 from infra.cell.loop.ways import News
 from infra.cell.run_states import RunState, StopReason
@@ -192,18 +192,13 @@ def test_why_a_run_ends(whats: list[str], reason: StopReason) -> None:
         assert lived(acts, Plan([reply(what.split()) for what in whats]), [])[0].reason is reason, acts
 
 
-def test_a_run_is_plan_and_step_in_turn() -> None:
-    """Each alone: the model's reply becomes an action, and an action is carried out whoever made it."""
-    bench = Bench()
-    context = TaskContext(Canned([calls(note("a")), DONE]), bench.toolbox.call, monotonic=lambda: bench.now)
-    run_ctx = RunContext(Task(REQUEST), RunConfig(9, 9), context)
-    action: AssistantAction = plan(run_ctx)
-    assert isinstance(action, ToolCalls)
-    assert step(run_ctx, action) is None
-    assert bench.did == ["a"]
-    assert plan(run_ctx) == Respond("Done.")
-    assert step(run_ctx, Respond("Done.")) is StopReason.COMPLETED
-    assert (run_ctx.steps, run_ctx.text) == (2, "Done.")
+def test_a_run_that_repeats_itself_is_told_once() -> None:
+    """Before it is ended."""
+    for acts, reply in BOTH:
+        model = Plan([reply(["a"])] * (1 + IDLE_TO_END))
+        lived(acts, model, [])
+        told = [step for step, request in enumerate(model.requests) if IDLE in str(request.messages[-1])]
+        assert told == [1 + IDLE_TO_TELL]
 
 
 def test_steering_reaches_the_model_with_the_next_message() -> None:

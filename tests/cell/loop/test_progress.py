@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.loop import progress
-from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import (
     DENIED_TO_END,
     IDLE_TO_END,
-    IDLE_TO_TELL,
     MAX_FAILURES,
     Progress,
     RunConfig,
     stop_reason,
 )
 from infra.cell.run_states import StopReason
-from infra.cell.tools.tool import Toolbox
-from infra.shared.conversation import Completion, ToolUse
-from tests.cell.loop.records import OPENING
-from tests.cell.loop.replies import Canned, calls, texts
-from tests.cell.tools.made import tool
 
 CONFIG = RunConfig(99, 99.0)
 
@@ -101,27 +91,3 @@ def test_steps_and_time_are_bounds(steps: int, seconds: float, why: StopReason |
 def test_what_counts_as_failed(result: ToolResult, failed: int) -> None:
     """A command by its status, but a search that finds nothing is an answer; what was not carried out is neither."""
     assert after(Progress(failed=1), result).failed == failed
-
-
-def turns(count: int = 99, kinds: int = 1) -> list[Completion]:
-    """So many different commands, by turns."""
-    return [calls(ToolUse(f"call-{nth}", "do", {"what": str(nth % kinds)})) for nth in range(count)]
-
-
-def run(model: Canned, said: str, exit: int = 0, results: Any = None, **more: Any) -> RunResult:
-    def act(given: Any, seconds: float) -> ToolResult:
-        return ToolResult(said.format(results() if results else given.what), facts={"exit": exit})
-
-    box = Toolbox([tool("do", act, what=str)])
-    return run_task(Task(OPENING), RunConfig(99, 99), TaskContext(model, box.call, **more))
-
-
-def told(model: Canned, words: str) -> list[int]:
-    return [step for step, request in enumerate(model.requests) if any(words in text for text in texts(request))]
-
-
-def test_a_run_that_repeats_itself_is_noticed() -> None:
-    """Told once, and then ended; each of its two commands has shown something new once."""
-    model = Canned(turns(kinds=2))
-    assert run(model, "[exit status 0]") == RunResult(StopReason.NO_OP_LOOP, "", 2 + IDLE_TO_END)
-    assert told(model, progress.IDLE) == [2 + IDLE_TO_TELL]

@@ -39,7 +39,7 @@ from infra.cell.loop.replay import OUTSIDE, Difference, replay
 from infra.cell.loop.ways import News
 from infra.cell.run_states import StopReason
 from infra.shared.boot import TOOLS
-from infra.shared.conversation import Completion, Message
+from infra.shared.conversation import Completion
 from tests.cell.loop.lives import CONFIG, NEWS, WAYS, Plan, World, by_tools, lived
 from tests.cell.loop.records import OPENING, as_file, as_lines
 from tests.cell.loop.replies import says
@@ -225,12 +225,3 @@ def test_what_cannot_be_written_ends_the_run_before_it_is_done(tmp_path: Path) -
         deep = {"a": deep}
     with pytest.raises(NotRecorded):
         record.append(Acted.of("1.1", ToolCall("1", "bash", deep), ToolResult(""), 0.0))
-
-
-def test_what_a_resumed_run_is_told_joins_what_it_was_told() -> None:
-    """Roles take turns, whatever is on record."""
-    run = standing([*two_calls(), Told("1", runtime="It continues here.")])
-    assert [message.role for message in run.messages] == ["user", "assistant", "user"]
-    assert isinstance(run.messages[-1], Message)
-    assert "It continues here." in str(run.messages[-1])
-    assert run.words == "It continues here."

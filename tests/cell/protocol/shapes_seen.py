@@ -10,7 +10,6 @@ LS = '{"type": "shell", "command": "ls"}'
 FENCED = f"```json\n[{LS}]\n```"
 WRITE = '{"type": "createFile", "path": "a.py", "content": '
 TIMEOUT = '[{{"type": "shell", "command": "ls", "timeout": {}}}]'
-READ = '[{{"type": "readFile", "path": "{}"}}]'
 EDIT = '{"type": "editFile", "path": "a.py", '
 
 SHAPES: tuple[tuple[int, str, str], ...] = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import string
 from typing import Any
 
@@ -12,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infra.cell.actions import ToolCall
-from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS, TYPES
+from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS
 from infra.cell.protocol.read import REPLY_BYTES, NotTaken, Requested, Words, read
 from infra.cell.tools.tool import REFUSED
 from tests.cell.protocol.shapes_seen import FENCED, LS, SHAPES
@@ -39,23 +38,6 @@ def operations(text: str) -> tuple[ToolCall, ...]:
     assert isinstance(found, Requested)
     assert all(item.name != REFUSED for item in found.items)
     return found.items
-
-
-def test_all_six_are_read_with_their_fields() -> None:
-    given_: list[dict[str, Any]] = [
-        {"type": "message", "text": "I begin."},
-        {"type": "createFile", "path": "a", "content": "x", "replace": True, "id": "make"},
-        {"type": "readFile", "path": "a", "offset": 0, "limit": 9},
-        {"type": "editFile", "path": "a", "old": "x", "new": "", "count": 1},
-        {"type": "deleteFile", "path": "a"},
-        {"type": "shell", "command": "ls", "timeout": 2.5, "cwd": "src"},
-    ]
-    read_ = operations(json.dumps({"protocol": 1, "operations": given_}))
-    assert [TYPES[each.name] for each in read_] == list(OPERATIONS)
-    assert [each.id for each in read_] == ["1", "make", "3", "4", "5", "6"]
-    for sent, each in zip(given_, read_, strict=True):
-        assert each.args == {key: value for key, value in sent.items() if key not in ("id", "type")}
-    assert operations(json.dumps(given_)) == read_
 
 
 def test_a_refused_operation_leaves_the_others() -> None:

@@ -177,13 +177,3 @@ def test_whatever_stands_there_the_runner_begins_anew(cell: Cell, plant: str) ->
     assert found[0].run_id == name
     PLANTS[plant](directory / f"{name}.jsonl")
     assert cut_short(context, str(directory), tasks) is None
-
-
-def test_a_copy_under_a_name_that_no_run_has_is_passed_over(cell: Cell) -> None:
-    """As editors and people leave them beside a file."""
-    directory, name, tasks = _planted(cell)
-    for other in (f"{name}.orig.jsonl", "z.jsonl", "2999.jsonl"):
-        (directory / other).write_bytes((directory / f"{name}.jsonl").read_bytes())
-    found = cut_short(cell.context(), str(directory), tasks)
-    assert found
-    assert found[0].run_id == name

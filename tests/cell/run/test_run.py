@@ -10,7 +10,7 @@ import random
 import string
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -22,9 +22,7 @@ from infra.cell.run_states import StopReason
 from infra.cell.work.work import Work
 from infra.shared.conversation import (
     FIRST_MESSAGE,
-    MAX_TOKENS,
     OPENING_PREFIX,
-    REFUSAL,
     Completion,
     Image,
     Message,
@@ -37,19 +35,7 @@ from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
 
-SAVE = "git commit -qam 'a change' && git push -q origin main"
-
-
 WORK = Work("0123abcd", "do it", "do it", ticks=("0123abcd",))
-
-
-class Always(NamedTuple):
-    """A model that says one thing."""
-
-    reply: Completion
-
-    def __call__(self, request: Request) -> Completion:
-        return self.reply
 
 
 def work(cell: Cell, *replies: Reply, model: Any = None, **other: Any) -> tuple[RunResult, Canned]:
@@ -104,6 +90,7 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
         "branches not in main: improve\n",
         f": {cell.checkout}.aside-20260131T100000000Z\n",
         ": first thing\n",
+        "## Other open directives",
         ": second thing\n",
         "0 commits ahead of main, 0 behind, 1 files not committed",
         "    an earlier line",
@@ -162,39 +149,6 @@ def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> N
     assert "Last lines of" not in text
 
 
-def test_work_is_reported_and_ticked(cell: Cell) -> None:
-    """The directive of the run alone, under the commit that the checkout is at then; the others are named to it."""
-    cell.tell("first thing")
-    cell.tell("second thing")
-
-    outcome, model = work(cell, calls(bash(f"echo more >> src/notes.md && {SAVE}")), says("It is done."))
-
-    assert outcome.reason is StopReason.COMPLETED
-    assert cell.open() == ["second thing"]
-    yours, _, others = results(model.requests[0])[0].content.partition("## Other open directives")
-    assert ("first thing" in yours, "second thing" in others) == (True, True)
-    [report] = cell.reports()
-    head = cell.context().head()
-    assert report.split("\n")[0].endswith(f"main@{head[:12]} done: first thing")
-    assert "\n\nIt is done." in report
-    assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
-
-
-@pytest.mark.heavy
-def test_a_unit_that_is_cut_short_is_reported_and_left_open(cell: Cell) -> None:
-    """The reason is in the title, what to do in the text."""
-    cell.tell("do it")
-    replies = {"refusal": says("No.", REFUSAL), "max_tokens": says("", MAX_TOKENS), "max_steps": calls(bash("true"))}
-
-    for tries, (why, reply) in enumerate(replies.items(), 1):
-        work(cell, model=Always(reply), limits=limits(run_steps=4))
-
-        assert cell.open() == ["do it"]
-        assert f"stopped ({why}{f', try {tries} of 3' * (tries > 1)}): do it" in cell.reports()[-1]
-        assert f"This was try {tries} of 3" in cell.reports()[-1]
-    assert "waits for your word" in cell.reports()[-1]
-
-
 def test_the_model_is_told_of_its_money(cell: Cell) -> None:
     """Between two steps, with the results."""
     cell.tell("do it")
@@ -247,43 +201,6 @@ def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: 
     record = read(f"{cell.checkout}/logs/transcripts/{name}")
     assert image.data not in record
     assert f"logs/outputs/{hashlib.sha256(png).hexdigest()[:16]}.png" in record
-
-
-@pytest.mark.fault("F70")
-@pytest.mark.heavy
-@pytest.mark.parametrize("kind", ["unavailable", "authentication"])
-def test_after_an_outage_the_run_goes_on_from_its_record(cell: Cell, kind: str) -> None:
-    """However often it is tried in vain: the same conversation, nothing done twice, and told once that it was cut."""
-    cell.tell("do it")
-
-    def away(request: Request) -> Completion:
-        raise ModelFailure(kind, "no answer")
-
-    outcome, first = work(cell, calls(bash("echo once >> did")), *[away] * 99, limits=limits(run_seconds=9999))
-    assert outcome.reason is StopReason.MODEL_UNAVAILABLE
-    assert len(first.requests) == 2 if kind == "authentication" else len(first.requests) > 10
-    for _ in range(5):
-        assert work(cell, *[away] * 99)[0].reason is StopReason.MODEL_UNAVAILABLE
-    outcome, last = work(cell, calls(bash("cat did")), says("Done."))
-
-    assert outcome.reason is StopReason.COMPLETED
-    assert results(last.requests[-1])[0].content == "once\n[exit status 0]"
-    assert last.requests[0].messages[:-1] == first.requests[1].messages[:-1]
-    assert texts(last.requests[0])[0].count("was cut short at") == 1
-    assert len(os.listdir(f"{cell.checkout}/logs/transcripts")) == 1
-
-
-@pytest.mark.heavy
-def test_a_conversation_that_the_provider_calls_wrong_is_begun_anew_at_last(cell: Cell) -> None:
-    """It may be the settings, so it is resumed; but it may be the conversation, and not for ever."""
-    cell.tell("do it")
-
-    def wrong(request: Request) -> Completion:
-        raise ModelFailure("invalid_request", "no such model")
-
-    work(cell, calls(bash("true")), wrong)
-    asked = [work(cell, wrong)[1].requests[0] for _ in range(4)]
-    assert [len(request.messages) for request in asked] == [5, 5, 5, 3]
 
 
 def test_every_call_and_every_result_is_in_the_transcript(cell: Cell) -> None:

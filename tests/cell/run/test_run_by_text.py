@@ -64,21 +64,6 @@ def test_it_opens_acts_and_reports(cell: Cell) -> None:
     assert replay(lines).differences == ()
 
 
-def test_a_hop_is_a_file_with_the_checks_of_the_tool(cell: Cell) -> None:
-    """Refused while the branch has no clone; signalled when it is ready, and the run ends."""
-    cell.tell("Hop.")
-    hop = '[{"type": "createFile", "path": ".signal/bootstrap", "content": "%s\\n"}]'
-    cell.branch("fix", {"infra/note.py": "X = 1\n"})
-    outcome, model = work(cell, says(hop % "nowhere"), says(hop % "fix"), acts=OPERATIONS)
-    assert outcome.reason is StopReason.HANDED_OVER
-    assert cell.signal() == "fix"
-    [answer] = model.requests[1].messages[-1].content
-    assert isinstance(answer, Text)
-    [event] = json.loads(answer.text)["events"]
-    assert (event["type"], event["status"]) == ("createFile", "failed")
-    assert "origin has no branch 'nowhere'" in event["error"]["message"]
-
-
 def test_a_run_asks_for_acts_as_the_settings_say(cell: Cell) -> None:
     """It goes on as it began, but for one that called tools where a model has none now: that begins anew."""
     cell.tell("Write a note.")

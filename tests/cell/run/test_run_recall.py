@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
-
-import pytest
 
 from infra.cell.loop.record import parse, standing
 from infra.cell.loop.replay import replay
-from infra.shared.boot import OPERATIONS
-from infra.shared.conversation import Request, Text, ToolResult, ToolUse
+from infra.shared.conversation import Request, ToolResult, ToolUse
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import calls, says
 from tests.cell.minds import PmMind
@@ -55,18 +51,3 @@ def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -
         lines = parse(file.read())
     assert standing(lines).opened.request.messages == first.messages
     assert replay(lines).differences == ()
-
-
-@pytest.mark.heavy
-def test_to_a_model_without_tools_they_are_events(cell: Cell) -> None:
-    PmMind(cell, FILES)
-    cell.tell("Connect the kettle.")
-    _, model = work(cell, says("Connected."), says("[]"), acts=OPERATIONS)
-    [message] = model.requests[0].messages
-    _, text = message.content
-    assert isinstance(text, Text)
-    events = json.loads(text.text)["events"]
-    assert {event["status"] for event in events} == {"ok"}
-    assert (events[0]["type"], events[0]["content"]) == ("readFile", FILES["boot/identity.md"])
-    assert (events[-1]["type"], events[-1]["exit"]) == ("shell", 0)
-    assert "The kettle needs 16 amperes." in events[-1]["stdout"]

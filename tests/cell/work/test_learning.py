@@ -7,7 +7,6 @@ import os
 import pytest
 
 from infra.cell.mind import notes as left_notes
-from infra.shared.conversation import Completion, Request, ToolUse
 from infra.shared.mind.layout import DRIFT_REPORTS, IDENTITY
 from infra.shared.paths import CHECKOUT_VARIABLE
 from tests.cell.cell import Cell
@@ -43,28 +42,6 @@ def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     assert os.listdir(f"{cell.places.mind}/{left}") == []
     assert "Claim: the port is 8080" in cell.bare("show", "mind:memory/long_term.md")
     assert "odd" not in cell.bare("show", "mind:memory/long_term.md")
-
-
-def test_what_the_pm_says_is_memory_after_the_run_and_shown_to_the_next(cell: Cell) -> None:
-    cell.git_of_mind()
-    cell.tell("Deploys run from the branch release only. Make one.")
-    words = {"subject": "deploys", "statement": "Deploys run from the branch release only."}
-    note = ToolUse("1", "note", {**words, "quote": "Deploys run from the branch release only"})
-    asked: list[Request] = []
-
-    def sees(request: Request) -> Completion:
-        asked.append(request)
-        return says("Done.")
-
-    cell.model.replies += [calls(note), says("Done."), sees]
-    one_day(cell)
-    kept = cell.bare("show", "mind:memory/long_term.md")
-    assert "## L-000001\nClaim: Deploys run from the branch release only.\nSubject: deploys\n" in kept
-    assert "Source: event logs/events/" in kept
-    assert "Evidence: directive, run" in kept
-    cell.tell("From which branch do deploys run?")
-    one_day(cell)
-    assert "Deploys run from the branch release only." in str(asked[0].messages)
 
 
 def test_what_a_run_changed_of_the_pms_is_put_back_and_told(cell: Cell) -> None:
