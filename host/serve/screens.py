@@ -41,7 +41,7 @@ def _now(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     return {
         "report": reports[-1] if reports else None,
         "directives": agent.known("directives", ("repository",), lambda: _open_directives(agent)),
-        "steps": agent.known("last steps", ("runs",), lambda: _last_steps(agent)) if status.life else (),
+        "steps": agent.known("last steps", ("runs",), lambda: last_steps(agent)) if status.life else (),
         "money": money,
         "labels": [("directives" if label == TASK else label, usd) for label, usd in labels],
     }
@@ -55,7 +55,7 @@ def _open_directives(agent: Agent) -> list[comms.Directive]:
         return []
 
 
-def _last_steps(agent: Agent) -> list[StepRow]:
+def last_steps(agent: Agent) -> list[StepRow]:
     """Of the run that goes on."""
     name, branch = max(((name, branch) for branch, name in names_of(agent.home)), default=("", ""))
     steps = _steps(agent, branch, name)[0] if name else []
@@ -170,18 +170,18 @@ def rows(steps: Iterator[Step]) -> Iterator[StepRow]:
         took = f"{facts['duration_ms']} ms" if "duration_ms" in facts else ""
         match step.kind:
             case "answered":
-                content = facts.get("content")
+                completion = facts.get("completion")
+                content = completion.get("content") if isinstance(completion, dict) else None
                 blocks = content if isinstance(content, list) else []
                 said = [str(each.get("text", "")) for each in blocks if isinstance(each, dict)]
                 if words := "\n".join(filter(None, said)):
                     yield StepRow(id, "says", words, "", took, False)
             case "acted":
-                asked = facts.get("call")
-                given = json.dumps(asked.get("input") if isinstance(asked, dict) else None, ensure_ascii=False)
+                given = json.dumps(facts.get("args"), ensure_ascii=False)
                 words, is_bad = f"{facts.get('tool_name', '')} {cut(given, 2000)}", facts.get("status") != "ok"
                 yield StepRow(id, "does", words, str(facts.get("content", "")), took, is_bad)
             case "told" | "ended":
-                if words := str(facts.get("text") or facts.get("end") or ""):
+                if words := "\n".join(str(facts[key]) for key in ("own", "pm", "runtime", "end") if facts.get(key)):
                     failure = str(facts.get("failure", ""))
                     yield StepRow(id, step.kind, words, failure, took, bool(failure))
 

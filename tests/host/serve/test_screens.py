@@ -10,11 +10,13 @@ import pytest
 from host.serve.agents import Agent
 from host.serve.diffs import files_of, zone_of
 from host.serve.money import Money
-from host.serve.screens import SCREENS, evidenced
+from host.serve.screens import SCREENS, evidenced, last_steps
 from host.talk import Report
+from infra.cell.loop.record import Told
 from tests.host.desk import Desk
 from tests.host.serve.served import RECORD, REPORT, Served, furnish, key_in, serving
 from tests.host.test_hostile import HARMFUL, ORDERS, STEERING
+from tests.host.test_runs import a_run, transcript
 from tests.shared.rows import each_row
 
 ZONES = (
@@ -192,6 +194,19 @@ def test_a_patch_is_files_and_numbered_lines() -> None:
     ]
     assert (gone.path, gone.change, gone.removed) == ("gone", "gone", 1)
     assert (renamed.path, renamed.change) == ("z", "renamed")
+
+
+def test_the_last_steps_are_those_of_the_run_that_goes_on(desk: Desk) -> None:
+    agent = Agent(desk.context())
+    a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa", ended=False)
+    says, does = last_steps(agent)
+    assert (says.id, says.kind, says.words) == ("1", "says", "I look.")
+    assert (does.id, does.kind, does.result, does.is_bad) == ("1.1", "does", "oh", True)
+    assert does.words.startswith('bash {"command": "echo ')
+    transcript(desk, "2026-01-31T104212.000Z-aaaaaaaa").append(Told("1", own="Go on.", pm="Be quick."))
+    assert last_steps(agent)[-1].words == "Go on.\nBe quick."
+    a_run(desk, "2026-01-31T104213.000Z-bbbbbbbb")
+    assert last_steps(agent) == []
 
 
 def test_facts_are_read_again_when_their_files_have_changed(desk: Desk) -> None:
