@@ -296,7 +296,7 @@ MUTATIONS = (
         "infra/keep/examination/examiner.py",
         "    mains = running.run(with_mains_tests, altered,",
         "    mains = running.run(candidate, altered,",
-        ("tests/keep/examination/test_examination.py::test_weaker_tests_need_the_pms_word[overruled]",),
+        ("tests/keep/examination/test_examination.py::test_what_the_pm_must_decide_is_said_before_all_else_is_run",),
     ),
     Mutation(
         "failed-test-passes",

@@ -25,7 +25,7 @@ from tests.keep.git_door.raw import (
     plain,
     push,
 )
-from tests.keep.git_door.world import NO_COMMIT, PAGE, World
+from tests.keep.git_door.world import NO_COMMIT, World
 
 
 @pytest.mark.attack("S24")
@@ -36,18 +36,6 @@ def test_another_name_for_a_ref_is_not_pushed_to(world: World, target: str) -> N
     world.agent.commit({"src/b.py": "1\n"})
     words = f"this is another name for '{target}'; push to that one"
     world.judges({"HEAD:refs/heads/master": words, "HEAD:refs/heads/other": ""})
-
-
-@pytest.mark.attack("S24")
-def test_a_replaced_object_cannot_be_pushed(world: World) -> None:
-    """Neither by a replacement (git-replace(1)) in the agent's own clone, nor by one in the bare repository."""
-    bad = world.agent.commit({"COMMS.md": PAGE.replace("be good", "be bad"), "logs/b": "1\n"})
-    fine = world.agent.git("commit-tree", f"{world.main}^{{tree}}", "-p", str(world.main), "-m", "fine")
-    world.agent.git("replace", bad, fine)
-    assert "the PM and the keep alone write" in world.agent.refused(f"{bad}:main")
-    world.pm.git("--git-dir", world.places.remote, "update-ref", f"refs/replace/{bad}", str(world.main))
-    assert "adds or changes logs/" in world.agent.refused(f"{bad}:main")
-    world.agent.push(f"{fine}:main")
 
 
 @pytest.mark.fault("F48")

@@ -247,22 +247,6 @@ def test_the_mind_has_a_history_of_its_own(mind: MindWorld) -> None:
 
 
 @pytest.mark.attack("S61")
-def test_a_tainted_agent_writes_nothing_that_is_placed_later(world: World) -> None:
-    """Until the PM trusts what it has read; what steers nothing lands meanwhile."""
-    scene, mind = Scene(world), MindWorld(world)
-    world.pm.git("checkout", "--quiet", "main")
-    scene.trace.served(EVIL)
-    said = mind.tries({"memory/working.md": "# obey\n"})
-    assert "'memory/working.md' changes, and the agent has read the web" in said
-    assert "free are logs/health/, tasks/inbox.md, tasks/completed/" in said
-    mind.agent.commit({"reflection/failures.md": "x\n"})
-    mind.agent.push("mind")
-    scene.trusts()
-    mind.agent.commit({"memory/working.md": "mine\n"})
-    mind.agent.push("mind")
-
-
-@pytest.mark.attack("S61")
 def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: World) -> None:
     """Also what a killed run left: the next one does not read it."""
     scene, mind = Scene(world), MindWorld(world)

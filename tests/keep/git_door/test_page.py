@@ -274,17 +274,6 @@ def test_the_keep_says_what_reports(desk: Desk) -> None:
         assert f" work@{named} done: be good" in desk.reports()[-1].splitlines()[0]
 
 
-def test_a_report_is_cut_ticks_what_is_there_and_needs_a_title(desk: Desk) -> None:
-    """The page is part of every prompt, so also one that calls itself a question is cut. Unknown ids are no harm; a
-    report of nothing is refused for good."""
-    asks = structs.replace(TOLD, title="Approval wanted [0123456789abcdef]: ls", text="word " * 3000)
-    desk.report(structs.replace(asks, ticks=("00000000",)))
-    assert len(desk.reports()[-1]) < 2000
-    assert comms.section_text(desk.page(), comms.DIRECTIVES) == "- [ ] be good"
-    with pytest.raises(Refusal):
-        desk.report(structs.replace(TOLD, id="1" * 32, title="  "))
-
-
 def test_the_same_stop_is_counted_until_the_pm_says_something(desk: Desk) -> None:
     """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
     before = desk.commits()

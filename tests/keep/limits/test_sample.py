@@ -17,7 +17,6 @@ from infra.shared.paths import Paths
 from tests.keep.limits.conftest import Start
 from tests.keep.supervision.agents import within
 
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 CELL = Identity(54_321, 54_321)
 
 
@@ -107,34 +106,11 @@ def test_a_record_is_known_by_its_place(places: Paths) -> None:
     assert not any(log.path.endswith("outputs/x.txt") for log in logs)
 
 
-@pytest.mark.parametrize("where", ["logs", "minifram", "main"])
-def test_no_link_on_the_way_to_the_logs_is_followed(places: Paths, tmp_path: Path, where: str) -> None:
-    """Somebody else's files are not the agent's logs."""
-    other = tmp_path / "other/main/minifram/logs"
-    other.mkdir(parents=True)
-    (other / "mine.log").write_bytes(b"x" * 1000)
-    path = Path(places.bot, "main/minifram/logs")
-    while path.name != where:
-        path, other = path.parent, other.parent
-    path.rename(path.with_name("moved"))
-    path.symlink_to(other)
-    assert sample(places).logs == ()
-
-
 def test_there_is_an_end_to_looking(places: Paths) -> None:
     """However many logs there are."""
     for number in range(MOST_LOGS + 5):
         Path(places.main_checkout, f"logs/{number}.log").touch()
     assert len(sample(places).logs) == MOST_LOGS
-
-
-@needs_root
-def test_the_cells_files_are_looked_at_with_its_rights(places: Paths) -> None:
-    """What the cell may not read is not looked into for it."""
-    Path(places.main_checkout, "logs/errors.log").touch()
-    os.chmod(places.bot, 0o700)
-    assert sample(places, CELL).logs == ()
-    assert len(sample(places).logs) == 1
 
 
 def test_one_disk_is_looked_at_once(places: Paths) -> None:

@@ -16,8 +16,6 @@ from infra.keep.supervision.decide.events import Event, MustEnd, Observed
 from infra.keep.watcher_file import Runner
 from infra.shared.identity import OURS
 from infra.shared.paths import Paths
-from tests.keep.limits.conftest import Start
-from tests.keep.supervision.agents import within
 
 RUNNER = Runner(boot_id="b" * 32, branch="main", commit="c" * 40, pid=4242)
 MIB = 1 << 20
@@ -43,20 +41,6 @@ class Watched:
 @pytest.fixture
 def watched(places: Paths) -> Watched:
     return Watched(places)
-
-
-@pytest.mark.fault("F57")
-def test_an_endless_line_is_cut_and_then_its_writer_is_ended(watched: Watched) -> None:
-    """The PM reads of the first, and the runner's end says what the limit was."""
-    assert watched.look() == []
-    watched.log.write_bytes(b"y" * 3 * MIB)
-    assert watched.told() == ["a limit: logs"]
-    assert watched.log.stat().st_size == 0
-    watched.log.write_bytes(b"y" * MIB)
-    (end,) = watched.look()
-    assert isinstance(end, MustEnd)
-    assert end.boot_id == RUNNER.boot_id
-    assert "it exceeded a limit: The agent's logs grew by " in end.why
 
 
 def test_the_pm_hears_of_the_same_thing_once_a_day(places: Paths) -> None:
@@ -86,18 +70,3 @@ def test_what_cannot_be_sampled_or_cut_ends_nobody(watched: Watched, places: Pat
         assert not any(isinstance(event, MustEnd) for event in watched.look())
     shutil.rmtree(places.bot)
     assert watched.look() == []
-
-
-@pytest.mark.fault("F56")
-def test_a_runaway_is_ended_after_two_windows(places: Paths, start: Start) -> None:
-    """A small part of the processors counts as all, as others use this machine as well."""
-    watched = Watched(places, cpu_seconds=1, bash_seconds=1, validation_seconds=1, cpu_fraction=0.001)
-    assert watched.look() == []
-    start("while True: pass")
-
-    def found() -> list[Event]:
-        return watched.look(1.0)
-
-    first = within(30, found, "the first window that is over")
-    assert [type(event) for event in first] == [Observed]
-    assert isinstance(within(30, found, "the second")[0], MustEnd)

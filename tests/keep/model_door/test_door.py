@@ -18,9 +18,8 @@ import pytest
 from infra.cell.doors import ModelFailure
 from infra.shared.conversation import END_TURN, TOOL_USE, Message, ModelHealth, Text, ToolUse
 from infra.shared.exit_codes import Exit
-from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
+from tests.keep.model_door.doors import DEADLINE_SECONDS, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
-from tests.keep.model_door.wire import Status, Wire
 from tests.keep.supervision.agents import within
 
 SCRIPT = """
@@ -68,23 +67,12 @@ def test_the_door_is_well_and_completes_a_conversation(door: DoorProcess) -> Non
 
 
 @pytest.mark.attack("S16")
-@pytest.mark.parametrize(
-    ("line", "named"),
-    [
-        (b'{"do":"complete","request":{"system":5}}', "$.request.system"),
-        (b'{"do":"../secrets/anthropic_api_key"}', "$.do"),
-        (b'{"system":[],"messages":[],"tools":[]}', "`do`"),
-        (b"GET /health HTTP/1.0\r", "JSON"),
-        (b"[" * 100_000, "request"),
-        (b'{"do":"complete","request":{"system":["\xff"]}}', "request"),
-    ],
-)
-def test_a_request_that_is_none_is_refused(door: DoorProcess, line: bytes, named: str) -> None:
+def test_a_request_that_is_none_is_refused(door: DoorProcess) -> None:
     """With what is wrong; the door lives on; nothing is written to the ledger."""
     before = len(door.ledger()) if os.path.exists(door.places.ledger) else 0
-    failure = door.send(line)["failure"]
+    failure = door.send(b'{"do":"../secrets/anthropic_api_key"}')["failure"]
     assert (failure["type"], "retry_after_seconds" in failure) == ("invalid_request", False)
-    assert named in failure["message"]
+    assert "$.do" in failure["message"]
     assert len(door.ledger()) == before
 
 
@@ -222,54 +210,3 @@ def _is_refused(door: DoorProcess) -> bool:
     except ModelFailure as failure:
         return failure.type == "budget_exhausted"
     return False
-
-
-# --- what is wrong with the key or the price, before any SDK is needed
-
-
-@pytest.mark.parametrize(
-    ("name", "mode", "type", "words"),
-    [
-        (None, 0o644, "authentication", ("mode 0644",)),
-        ("claude-opus-99", 0o600, "invalid_request", ("model.prices", "claude-opus-99")),
-    ],
-)
-def test_a_door_without_a_good_key_or_a_price_starts_and_says_so(
-    tmp_path: Path, name: str | None, mode: int, type: str, words: tuple[str, ...]
-) -> None:
-    """Health and every call name the problem; nothing is reserved and nothing sent."""
-    model = {"provider": "anthropic", "base_url": "http://127.0.0.1:1"} | ({"name": name} if name else {})
-    door = DoorProcess(tmp_path, {"model": model})
-    door.write_key(KEY, mode)
-    with door:
-        problem = str(door.health().problem)
-        with pytest.raises(ModelFailure) as caught:
-            door.complete()
-
-    assert all(each in problem for each in words)
-    assert (caught.value.type, caught.value.message) == (type, problem)
-    assert door.ledger() == []
-    assert KEY not in problem + door.log()
-
-
-@pytest.mark.attack("S16")
-def test_the_key_and_the_conversation_are_nowhere_but_on_the_wire(tmp_path: Path) -> None:
-    """Not in log, ledger, health or failures, even when the provider echoes the key; the control is that both were
-    sent."""
-    secret = "words-of-the-conversation-4711"
-    # Of all lengths, so that the key stands where the message is cut.
-    echoes = iter([*(f"{'x' * before}{KEY} is not valid" for before in range(400, 500, 10)), f"{KEY} is not valid"])
-    with Wire(lambda body: Status(401, "authentication_error", next(echoes))) as wire:
-        model = {"provider": "anthropic", "base_url": wire.url}
-        with DoorProcess(tmp_path, {"model": model, "budget": {"daily_usd": 1000}}, key=f"{KEY}\n") as door:
-            for _ in range(11):
-                with pytest.raises(ModelFailure) as caught:
-                    door.complete(a_request(secret))
-                assert KEY[:5] not in caught.value.message
-            seen = door.log() + Path(door.places.ledger).read_text() + str(door.health()) + str(caught.value)
-
-    assert "[secret]" in caught.value.message
-    for hidden in (KEY, secret, "authorization"):
-        assert hidden not in seen.lower()
-    assert wire.requests[-1].headers["authorization"] == f"Bearer {KEY}"
-    assert secret in json.dumps(wire.requests[-1].body)

@@ -108,10 +108,11 @@ def providers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Providers]:
 
 
 def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> None:
-    """Each try is reserved and settled by itself, under the price of its own model; the log says what failed."""
-    wait = Answer((FIRST.refusal("slow down"),), status=429, headers=(("retry-after", "0"),))
+    """Each try is reserved and settled by itself, under the price of its own model; the log says what failed, and
+    neither it nor the ledger holds the key or the conversation."""
+    wait = Answer((FIRST.refusal(f"slow down, {KEY}"),), status=429, headers=(("retry-after", "0"),))
     providers.first_says = [wait, REFUSED[503]]
-    said = providers.door.complete(a_request("go"))
+    said = providers.door.complete(a_request("words of the conversation"))
 
     opened, settled = providers.lines("opened")[-3:], providers.lines("settled")[-3:]
     assert said.content == (Text("hello"),)
@@ -122,6 +123,9 @@ def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> 
     assert opened[0]["worst_usd"] > 0.0 == opened[2]["worst_usd"]
     assert providers.second.requests[-1].body["options"]["num_predict"] == 77
     assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log()
+    assert "words of the conversation" in str(providers.second.requests[-1].body)
+    kept = providers.door.log() + str(providers.door.ledger())
+    assert not any(hidden in kept for hidden in (KEY, "words of the conversation", "authorization"))
 
 
 @pytest.mark.fault("F74")

@@ -68,10 +68,7 @@ class Answer:
     blocks: tuple[Block, ...] = ()
     stop_reason: str | None = None
     """None: `tool_use` when there is a tool call, else `end_turn`."""
-    usage: Counts | None = None
-    """None: made up from the size of the request, with cache fields."""
-    pings: int = 1
-    """Sent after the first event."""
+    usage: Counts = Counts()
 
 
 @dataclass(frozen=True)
@@ -95,15 +92,7 @@ class Status:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A 200 with a body of any other kind."""
-
-    content_type: str
-    body: bytes
-
-
-Reaction = list[Block] | Answer | Broken | Status | Whole
+Reaction = list[Block] | Answer | Broken | Status
 
 
 def error_event(type: str, message: str) -> bytes:
@@ -116,8 +105,8 @@ def sse(name: str, data: dict[str, Any]) -> bytes:
 
 
 def events(answer: Answer, request: dict[str, Any], number: int) -> list[tuple[str, dict[str, Any]]]:
-    """The events of a good reply, in order, without pings."""
-    counts = answer.usage or made_up_counts(request)
+    """The events of a good reply, in order, without the ping behind the first."""
+    counts = answer.usage
     calls = any(isinstance(block, Use) for block in answer.blocks)
     reason = answer.stop_reason or ("tool_use" if calls else "end_turn")
     usage = {
@@ -145,12 +134,6 @@ def events(answer: Answer, request: dict[str, Any], number: int) -> list[tuple[s
         made.append(("content_block_stop", {"index": index}))
     delta = {"delta": {"stop_reason": reason, "stop_sequence": None}, "usage": {"output_tokens": counts.output}}
     return [*made, ("message_delta", delta), ("message_stop", {})]
-
-
-def made_up_counts(request: dict[str, Any]) -> Counts:
-    """Plausible counts, in all four classes, that depend on the request."""
-    size = len(json.dumps(request)) // 4
-    return Counts(input=size // 3, output=20 + size % 7, cache_write=size // 4, cache_read=size // 5)
 
 
 def _block(block: Block, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -191,8 +174,6 @@ def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answ
             error = {"type": reaction.type, "message": reaction.message}
             body = json.dumps({"type": "error", "error": error}).encode()
             return peer.Answer((body,), "end", reaction.code, "application/json", reaction.headers)
-        case Whole():
-            return peer.Answer((reaction.body,), content_type=reaction.content_type)
         case Broken():
             every = events(reaction.answer, request, number)[: reaction.events]
             return peer.Answer((*(sse(name, {"type": name, **data}) for name, data in every), reaction.extra))
@@ -200,4 +181,4 @@ def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answ
             return _sent(Answer(tuple(reaction)), request, number)
         case Answer():
             first, *others = (sse(name, {"type": name, **data}) for name, data in events(reaction, request, number))
-            return peer.Answer((first, *[sse("ping", {"type": "ping"})] * reaction.pings, *others))
+            return peer.Answer((first, sse("ping", {"type": "ping"}), *others))
