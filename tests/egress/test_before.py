@@ -10,7 +10,7 @@ from tests.egress import wire
 from tests.egress.attempts import REACHED, SILENT
 from tests.egress.far_end import ECHO_PORT, PUBLIC4
 from tests.egress.namespaces import Nets
-from tests.egress.table import CELL4, GATEWAY4
+from tests.egress.test_table import CELL4, GATEWAY4
 
 pytestmark = pytest.mark.heavy
 

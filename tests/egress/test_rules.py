@@ -1,17 +1,33 @@
-"""What is given to nft, as text: the defines say what they are told, and nothing that is no address gets into them."""
+"""The rules' text, the resolver's command line, the settings behind both, what was counted, and who is told of it."""
 
 from __future__ import annotations
 
 import ipaddress
+import json
+import os
 import re
+import sys
+from pathlib import Path
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
 from host.container.machine import networks_of
+from host.egress import UNPRINTABLE, Asked, count_names, parse_counters
+from infra.keep.egress import packages
+from infra.keep.egress.resolver import resolver_command
 from infra.keep.egress.rules import Exits, prelude, rules_text
 from infra.keep.git_door import setup
+from infra.keep.services import children
+from infra.keep.settings.check import SettingsError, parse_settings
+from infra.keep.settings.schema import EgressMode
+from infra.keep.supervision.preparation import Preparation
+from infra.shared.identity import OURS
+from infra.shared.network import problem_with_host_name
+from infra.shared.paths import Paths
+from tests.keep.supervision.test_boot_files import boot_of
 
 EXITS = Exits(990, 970, ("10.0.2.3", "fd00::3"))
 
@@ -95,3 +111,107 @@ def test_the_machines_networks() -> None:
     for bad in ("", "{", "[3]", '[{"addr_info": [{"local": "x", "prefixlen": 8}]}]'):
         with pytest.raises(ValueError, match="the machine's addresses cannot be understood"):
             networks_of(bad)
+
+
+def test_it_asks_the_upstream_for_everything() -> None:
+    """But for names that are nobody's business."""
+    command = resolver_command(["10.0.2.3", "fd00::3"])
+    assert command[0] == "dnsmasq"
+    assert {"--server=10.0.2.3", "--server=fd00::3", "--listen-address=127.0.0.1", "--stop-dns-rebind"} <= {*command}
+    assert "--address=/internal/" in command
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("egress: {mode: closed}", "egress.mode is 'closed'; expected one of open, door"),
+        ("web: {package_hosts: pypi.org}", "web.package_hosts is 'pypi.org'; expected `array`"),
+        ("egress: {mod: open}", "unknown key egress.mod; did you mean egress.mode?"),
+        ("web: {package_hosts: ['*.pypi.org']}", "web.package_hosts.1: '*.pypi.org' begins with a wildcard"),
+        ("web: {package_hosts: ['0x7f000001']}", "web.package_hosts.1: '0x7f000001' is an address"),
+    ],
+)
+def test_a_name_that_is_none_is_refused(text: str, words: str) -> None:
+    """With the key, what was found and what is expected."""
+    with pytest.raises(SettingsError) as refused:
+        parse_settings(text, "my.yaml")
+    assert str(refused.value).startswith(f"my.yaml: {words}")
+
+
+@given(st.one_of(st.text(), st.text(st.sampled_from("ab1-_./#*@:, \n"))))
+def test_what_passes_for_a_name_is_one_word_of_an_option(name: str) -> None:
+    """Nothing that means something to the resolver's command line gets through."""
+    if problem_with_host_name(name) is None:
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-_.")
+        assert "." in name.strip(".")
+        assert name[0] not in "-."
+
+
+LISTED = {
+    "nftables": [
+        {"metainfo": {"version": "1.0.6"}},
+        {"counter": {"family": "inet", "name": "private", "table": "minifram", "packets": 3, "bytes": 180}},
+        {"counter": {"family": "inet", "name": "protocol", "table": "minifram", "packets": 5, "bytes": 100}},
+        {"counter": {"family": "inet", "name": "cell_out", "table": "minifram", "packets": 9, "bytes": 900}},
+        {"counter": {"family": "inet", "name": "canary", "table": "minifram", "packets": 7, "bytes": 420}},
+        {"counter": {"family": "inet", "name": "dns", "table": "minifram", "packets": 0, "bytes": 0}},
+    ]
+}
+
+
+def test_counters_by_name() -> None:
+    expected = {"private": 3, "protocol": 5, "cell_out": 9, "canary": 7, "dns": 0}
+    assert parse_counters(json.dumps(LISTED)) == expected
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nftables": 3}', '{"nftables": [{"counter": {"name": "x"}}]}'])
+def test_a_list_that_cannot_be_understood_is_an_error(text: str) -> None:
+    """With what was found."""
+    with pytest.raises(ValueError, match="cannot be understood"):
+        parse_counters(text)
+
+
+def test_lines_of_the_log() -> None:
+    """Questions by the two last labels, who carried most first; all other lines count nothing, nor do names that look
+    like lines."""
+    found = count_names(
+        [
+            "dnsmasq[7]: started, version 2.90 cachesize 1000",
+            "dnsmasq[7]: query[A] a.Www.example.org. from 127.0.0.1",
+            "dnsmasq[7]: forwarded www.example.org to 10.0.2.3",
+            "dnsmasq[7]: query[A] example.org from 127.0.0.1\n",
+            "dnsmasq[7]: query[A] com from 127.0.0.1",
+            "dnsmasq[7]: query[type=65280] a b from c.tunnel.example from 127.0.0.1",
+            "dnsmasq[7]: query[A] <name unprintable> from 127.0.0.1",
+            "dnsmasq[7]: config nas.lan is NXDOMAIN",
+            "door.started",
+        ]
+    )
+    assert list(found.items()) == [
+        (UNPRINTABLE, Asked(1, 253)),
+        ("tunnel.example", Asked(1, 10)),
+        ("example.org", Asked(2, 4)),
+        ("com", Asked(1, 0)),
+    ]
+
+
+SHOW = "import os; print(os.environ.get('PIP_INDEX_URL'), 'HTTPS_PROXY' in os.environ)"
+
+
+def test_it_is_told_in_mode_door_alone(tmp_path: Path) -> None:
+    """The runner and its children, and the installer of environments; otherwise nothing is in either."""
+    places = Paths(*(str(tmp_path / name) for name in ("bot", "remote.git", "run", "var")))
+    os.makedirs(places.main_checkout)
+    modes: dict[EgressMode, str] = {
+        "door": "http://127.0.0.1:3128/pypi.org/simple/ False",
+        "open": "None False",
+    }
+    for mode, shown in modes.items():
+        also = packages.environment(mode)
+        log = tmp_path / mode
+        with log.open("wb") as output:
+            command = [sys.executable, "-c", SHOW]
+            assert not children.spawn(boot_of(places, "a" * 32), command, output.fileno(), also=also).wait()
+        assert log.read_text().strip() == shown
+        step = Preparation(places, OURS, structlog.stdlib.get_logger(), also).installing(places.main_checkout, 1.0)
+        assert ("PIP_INDEX_URL" in step.env) is bool(packages.port(mode)) is (mode == "door")

@@ -1,20 +1,27 @@
-"""The figures of a mind, written after each run and duty."""
+"""The figures of a mind, the facts of its sandbox, and the profile of its context."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 
-from infra.cell.mind.history import Promoted
+from infra.cell.loop.record import Answered
+from infra.cell.mind.health import SandboxFacts, problems_with_sandbox
+from infra.cell.mind.history import Promoted, Run
 from infra.cell.mind.metrics import FILE, MAX_SERIES, Metric, _shown, write_metrics
+from infra.cell.mind.profile import Citations, compile_week
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment
+from infra.shared.conversation import Completion, Text, ToolUse
 from infra.shared.mind.event import name_of
+from infra.shared.mind.layout import IDENTITY, LONG_TERM, WORKING
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_history import DAY, end, raw
+from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
 NOW = moment("2026-01-31T10:00:00")
@@ -82,3 +89,82 @@ def test_a_mind_without_events_has_all_its_figures(mind: OneMind) -> None:
 def test_no_text_breaks_a_line(text: str) -> None:
     metric = Metric("agent_runs_total", "", {f"{text}{number}": 1.0 for number in range(MAX_SERIES + 9)}, "end")
     assert len(read(_shown(metric))[metric.name]) <= MAX_SERIES
+
+
+SEALED = SandboxFacts(
+    at="2026-01-31T10:00:00Z",
+    contained=True,
+    system="Linux",
+    uid=1000,
+    link="/bot/mind",
+    mind_writable=True,
+    free_bytes=9 << 30,
+)
+FACTS = {name: getattr(SEALED, name) for name in SEALED.__struct_fields__}
+
+
+@each_row(
+    "changes,words",
+    [
+        ({"system": "Darwin"}, "the system is Darwin, expected Linux"),
+        ({"contained": False}, "it does not run in the container"),
+        ({"uid": 0}, "uid 0"),
+        ({"capabilities": 1}, "capabilities 0x1"),
+        ({"root_writable": True}, "the root file system can be written"),
+        ({"remote_writable": True}, "the repository can be written"),
+        ({"mind_writable": False}, "the mind cannot be written"),
+        ({"link": "/etc"}, "/agent leads to /etc, expected /bot/mind"),
+        ({"free_bytes": 1 << 20}, "1 MiB free, expected 100"),
+    ],
+)
+def test_each_thing_that_is_wrong_is_named(changes: dict[str, object], words: str) -> None:
+    [found] = problems_with_sandbox(SandboxFacts(**(FACTS | changes)), True, "/bot/mind")
+    assert words in found
+
+
+def test_a_sound_sandbox_has_no_problem() -> None:
+    """Without a container less is expected."""
+    assert problems_with_sandbox(SEALED, True, "/bot/mind") == []
+    facts = SandboxFacts(**(FACTS | {"contained": False, "uid": 0, "root_writable": True, "remote_writable": True}))
+    assert problems_with_sandbox(facts, False, "/x") == []
+
+
+FACT = f"{LONG_TERM}#L-000001"
+SHOWN = {IDENTITY: "The careful gardener.\n", f"{WORKING}#Now": "## Now\nKernel modules.\n", FACT: "nginx"}
+
+
+@each_row(
+    "said, done, cited",
+    (
+        ("Now I deploy staging.", "", []),
+        ("As L-000001 says", "", [FACT]),
+        ("", "cat /agent/memory/working.md", [f"{WORKING}#Now"]),
+        ("\ud800 identity", "sed -n 1p boot/identity.md; echo L-000001", [IDENTITY, FACT]),
+    ),
+)
+def test_a_section_is_cited_by_its_id_or_its_file(said: str, done: str, cited: list[str]) -> None:
+    run = Citations()
+    run.shown |= SHOWN
+    acts = (Text(said), ToolUse("1", "bash", {"command": done}))
+    run.seen(Answered("1", Completion(acts, "tool_use", "m")))
+    told = run.told()
+    assert (told["loaded"].keys(), told["cited"]) == (SHOWN.keys(), cited)
+    assert all(tokens > 0 for tokens in told["loaded"].values())
+
+
+def test_a_week_counts_its_runs_also_when_there_are_none(tmp_path: Path) -> None:
+    runs = [
+        Run("a", "", end="completed", loaded={FACT: 50, IDENTITY: 9}, cited=(FACT,)),
+        Run("b", "", end="budget", loaded={FACT: 50}, cited=("gone.md",)),
+    ]
+    assert compile_week(str(tmp_path), runs, "2026-W05") == "2 runs were shown 2 sections, and named 1"
+    assert json.loads((tmp_path / "logs/health/context-profile-2026-W05.json").read_text()) == {
+        "week": "2026-W05",
+        "runs": 2,
+        "outcomes": {"completed": 1, "budget": 1},
+        "sections": [
+            {"section": FACT, "loaded": 2, "cited": 1, "completed": 1, "tokens": 100},
+            {"section": IDENTITY, "loaded": 1, "cited": 0, "completed": 1, "tokens": 9},
+        ],
+    }
+    assert compile_week(str(tmp_path), (), "2026-W06").startswith("0 runs")

@@ -1,5 +1,4 @@
-"""The tool `note`: what it refuses, what it finds out by itself, which checks bear out a statement, and what the
-policy sees of it."""
+"""The tool `note`: what it refuses, what it finds out, which checks bear out a statement, and when two are the same."""
 
 from __future__ import annotations
 
@@ -7,17 +6,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hypothesis import given
+
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.mind.notes import NOTE, details_of, names, note_tool, pm_words, said_in
+from infra.cell.mind.statements import key_of, normalised, problem_with_check
 from infra.cell.policy.gate import gate_of
 from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared import comms
 from infra.shared.people import Person
 from infra.shared.policy import Do, Policy, Rule
 from infra.shared.repository.git import Git
+from infra.shared.text import one_line
 from tests.cell.loop.waiting import gone, wait_for
 from tests.shared.rows import each_row
+from tests.shared.texts import any_text
 
 
 def _said_by(quote: str) -> str:
@@ -151,3 +155,50 @@ def test_the_policy_sees_a_check_as_a_command_of_bash(rule: Rule, default: Do, w
     note = Noting("/", Policy(default, rules=(rule,)))
     assert note("x", "see http://127.0.0.1/ for y").status == without
     assert note("x", "y is z", check="ls /proc").status == with_check
+
+
+@each_row(
+    "one, other, same",
+    [
+        ("The port is 8080.", "the  port is `8080`", True),
+        ("Builds use two cores", "build uses two core", True),
+        ("ﬁles live in /Srv", "files live in /srv", True),
+        ("the version is 3.1", "the version is 31", False),
+        ("the limit is -1", "the limit is 1", False),
+        ("it is allowed", "it is not allowed", False),
+        ("a < b", "a > b", False),
+        ("C++", "C", False),
+        ("b before a", "a before b", False),
+    ],
+)
+def test_the_same_in_other_words(one: str, other: str, same: bool) -> None:
+    assert (normalised(one) == normalised(other)) is same
+    assert (key_of("It", one) == key_of("it", other)) is same
+
+
+@given(any_text(), any_text())
+def test_any_text_has_one_form_and_one_key(subject: str, statement: str) -> None:
+    """Blanks around make no difference, nor do they for a line."""
+    assert key_of(f" {subject}\n", f"\t{statement} ") == key_of(subject, statement)
+    assert len(one_line(statement).splitlines()) <= 1
+    assert one_line(one_line(statement)) == one_line(statement)
+
+
+@each_row(
+    "command, shows",
+    [
+        ("grep -q 8080 config.yaml", True),
+        ("test -f a && grep -q b a", True),
+        ("true", False),
+        (" : ", False),
+        ("echo yes", False),
+        ("cd src; exit 0", False),
+        ("grep x y || true", False),
+        ("grep x y; echo done", False),
+        ("grep -q 8080 /agent/memory/beliefs.md", False),
+        ("cat ../memory/long_term.md | grep port", False),
+        ("grep x /home/memory.txt", True),
+    ],
+)
+def test_a_check_that_cannot_fail_or_reads_the_mind_shows_nothing(command: str, shows: bool) -> None:
+    assert (problem_with_check(command) == "") is shows
