@@ -90,18 +90,6 @@ def test_a_configuration_that_names_programs_is_not_worked_with(desk: Desk) -> N
     assert not marker.exists()
 
 
-@pytest.mark.attack("S21")
-def test_no_hook_is_run_by_the_command(desk: Desk) -> None:
-    """Hooks serve a git that runs them: the PM's own pushes by path."""
-    marker = desk.root / "ran"
-    for name in ("pre-receive", "update", "reference-transaction"):
-        path = Path(desk.home().remote, "hooks", name)
-        path.write_text(f"#!/bin/sh\ntouch '{marker}'\nexit 1\n")
-        path.chmod(0o700)
-    desk.done("tell", "do this")
-    assert not marker.exists()
-
-
 @pytest.mark.attack("S23")
 def test_a_ref_that_makes_git_wait_is_met_by_the_time_limit(desk: Desk) -> None:
     """One limit for all calls of a look."""
@@ -111,18 +99,6 @@ def test_a_ref_that_makes_git_wait_is_met_by_the_time_limit(desk: Desk) -> None:
     os.mkfifo(path)
     with pytest.raises(GitError, match="ran out of time"):
         git("for-each-ref")
-
-
-@pytest.mark.attack("S22")
-def test_replaced_objects_do_not_fool_the_pm(desk: Desk) -> None:
-    """A replace ref would show another commit than the one that is merged."""
-    evil = desk.branch("evil", {"src/evil.py": "evil = 1\n"}, "the evil one")
-    good = desk.branch("good", {"src/good.py": "good = 1\n"}, "the good one")
-    desk.git()("update-ref", f"refs/replace/{evil}", good)
-    shown = desk.done("review", "evil").out
-
-    assert "the evil one" in shown
-    assert "src/evil.py" in shown
 
 
 def test_the_pm_is_who_the_pms_git_says(tmp_path: Path) -> None:

@@ -278,15 +278,3 @@ def test_a_run_directory_of_somebody_else_stops_up(desk: Desk) -> None:
     assert desk.home().run in up.err
     os.chmod(desk.home().run, 0o700)
     assert desk.call("up").code == 0
-
-
-def test_two_agents_run_side_by_side(desk: Desk) -> None:
-    """Each has its own watcher; ending one leaves the other."""
-    desk.done("init", "--sandbox", "process", "--agent", "second")
-    first = desk.call("up", "--json").json["pid"]
-    second = desk.call("--agent", "second", "up", "--json").json["pid"]
-
-    assert desk.call("down", "--agent", "second").code == 0
-    assert watching.holder(desk.home().places.watcher_lock) == first != second
-    assert desk.run("status", MINIFRAM_AGENT="second").code == 3
-    assert desk.run("status").code == 0

@@ -142,13 +142,6 @@ def test_a_signal_comes_through_its_file(tmp_path: Path, signal: Signal) -> None
     assert read_signal(signal.name, content) == signal
 
 
-def test_the_newest_signal_of_a_name_stands(tmp_path: Path) -> None:
-    """Written whole over the older one."""
-    for branch in ("a-branch-with-a-long-name", "b"):
-        write_signal(str(tmp_path), Signal(SignalName.BOOTSTRAP, branch))
-    assert (tmp_path / "bootstrap").read_bytes() == b"b\n"
-
-
 @pytest.mark.fault("F24")
 @pytest.mark.attack("S19")
 @each_row(

@@ -179,12 +179,6 @@ def test_a_directive_is_known_by_its_words() -> None:
     assert directives(page("do this badly"))[0].id != one.id
 
 
-def test_bytes_that_are_no_text_have_an_id_too() -> None:
-    """A page in another encoding is read all the same."""
-    (one,) = directives(page("- caf\udce9"))
-    assert tick(page("- caf\udce9"), (one.id,)) == page("- [x] caf\udce9")
-
-
 @each_row(
     "held, open_now",
     [
@@ -230,15 +224,6 @@ def test_a_tick_is_written_where_the_box_is_or_would_be(held: str, ticked: str) 
         newline = "\r\n" if "\r" in document else "\n"
         assert new == document.replace(held.replace("\n", newline), ticked.replace("\n", newline))
         assert [(after.text, after.done) for after in directives(new)] == [(item.text, True)]
-
-
-def test_only_the_asked_ones_are_ticked() -> None:
-    """All open copies of the asked one, none of the rest; unknown ids change nothing."""
-    document = page("- [ ] one\n- [ ] two\n- [x] three\n- [ ] one")
-    one, two, three, _ = directives(document)
-    assert tick(document, (one.id, "none")) == page("- [x] one\n- [ ] two\n- [x] three\n- [x] one")
-    assert tick(document, (two.id, three.id)) == page("- [ ] one\n- [x] two\n- [x] three\n- [ ] one")
-    assert tick(document, ("none",)) == tick(document, ()) == document
 
 
 def test_a_directive_goes_to_the_end_of_its_section() -> None:

@@ -178,6 +178,7 @@ def test_our_own_moves_meet_no_driver_at_all(tmp_path: Path) -> None:
     assert mark.exists(), "the control: nothing was laid there"
 
 
+@pytest.mark.attack("S22")
 def test_replaced_objects_are_seen_as_they_are(tmp_path: Path) -> None:
     """A replace ref or a graft would show another history than there is."""
     git = bare_repository(tmp_path / "r")
