@@ -19,7 +19,6 @@ import msgspec
 from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
 from infra.cell.interruption import Interruption
-from infra.cell.wakes import Wakes
 from infra.keep.repository.page_text import archived
 from infra.keep.services.children import runner_command
 from infra.keep.services.hearts import Heartbeat
@@ -167,7 +166,6 @@ class Cell:
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
         self._runners: list[Runner] = []
-        self._wakes = list[Wakes]()
         self._seen = Page("", "")
 
     # The doors are opened when a test first has to do with them.
@@ -196,8 +194,6 @@ class Cell:
             if runner.process.poll() is None:
                 runner.process.kill()
             runner.process.wait()
-        for wakes in self._wakes:
-            wakes.close()
         self.close_git_door()
         if self._model:
             self._model.close()
@@ -255,12 +251,6 @@ class Cell:
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
         self.open_git_door()
         return cell_of(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
-
-    def wakes(self, context: RunnersCell) -> Wakes:
-        """What a runner on main hears of the git door; closed with the cell."""
-        made = Wakes(self.places.git_socket, context.log, context.interruption)
-        self._wakes.append(made)
-        return made
 
     # The PM's side.
 

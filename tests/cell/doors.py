@@ -55,19 +55,18 @@ class Served:
 
 
 class GitDoor(Served):
-    """The git door's own answers; it looks for moves more often than in life. `is_runner`: by default whoever asks."""
+    """The git door's own answers; it looks for moves more often than in life. Whoever asks is its runner."""
 
     def __init__(
         self,
         places: Paths,
         poll_seconds: float = POLL_SECONDS,
         settings: Settings = Settings(),  # noqa: B008 - frozen
-        is_runner: Callable[[int], bool] = lambda pid: True,
     ) -> None:
         requests, pushes = listen(places.git_socket), listen_to_hooks(places)
 
         async def speaks(pid: int) -> bool:
-            return is_runner(pid)
+            return True
 
         app = DoorContext(places, settings, structlog.get_logger())
         super().__init__(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 
 import pytest
 
@@ -21,7 +20,7 @@ from infra.shared.requests import Examination
 from tests.cell.cell import Cell, limits
 from tests.cell.doors import Examines
 from tests.cell.life.days import one_run
-from tests.cell.loop.replies import bash, calls, says
+from tests.cell.loop.replies import Canned, bash, calls, says
 from tests.cell.loop.waiting import wait_for
 
 
@@ -61,28 +60,18 @@ def recorded(context: RunnersCell) -> tuple[RunnersCell, Recording]:
     return context._replace(heartbeat=heart), heart
 
 
-def model_of(*replies: Completion | Callable[[], Completion]) -> Callable[[Request], Completion]:
-    left = iter(replies)
-
-    def ask(_: Request) -> Completion:
-        reply = next(left)
-        return reply() if callable(reply) else reply
-
-    return ask
-
-
 @pytest.mark.fault("F73")
 def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     """Before each model call with its bound, before each tool with the longest one, and before the report."""
     seen: list[str] = []
 
-    def looks() -> Completion:
+    def looks(_: Request) -> Completion:
         seen.append(heart.beats[-1][0])
         return calls(bash("true"))
 
     cell.tell("do it")
     context, heart = recorded(
-        cell.context(model_of(looks, says("done")), limits=limits(run_seconds=25, bash_seconds=2000))
+        cell.context(Canned([looks, says("done")]), limits=limits(run_seconds=25, bash_seconds=2000))
     )
     heart.beats.clear()
 

@@ -61,13 +61,9 @@ def sent(directory: Path, *messages: Message) -> Request:
     return model.requests[0]
 
 
-def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(tmp_path: Path) -> None:
+def test_a_model_that_acts_in_plain_text_is_given_it_beside_the_events(box: Toolbox, tmp_path: Path) -> None:
     """The events themselves stay text."""
-    way = ByOperations()
-    (tmp_path / "dot.png").write_bytes(PNG)
-    use = ToolCall("1", "read_file", {"path": "dot.png"})
-    result = Toolbox(file_tools(str(tmp_path), LIMIT)).call(use)
-    words, image = sent(tmp_path, told(way, use, result)).messages[-1].content
+    words, image = sent(tmp_path, told(ByOperations(), *read(box, id="1"))).messages[-1].content
     assert isinstance(words, Text)
     (event,) = json.loads(words.text)["events"]
     assert (event["path"], event["status"]) == ("dot.png", "ok")

@@ -66,14 +66,6 @@ def test_steps_of_denials_alone_are_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "seconds", "why"),
-    [(98, 98.9, None), (99, 0.0, StopReason.MAX_STEPS), (0, 99.0, StopReason.MAX_WALL_TIME)],
-)
-def test_steps_and_time_are_bounds(steps: int, seconds: float, why: StopReason | None) -> None:
-    assert stop_reason(CONFIG, Progress(), steps, seconds) is why
-
-
-@pytest.mark.parametrize(
     ("result", "failed"),
     [
         (ToolResult.err("unknown_tool", "no such tool"), 2),

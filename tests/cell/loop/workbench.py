@@ -29,15 +29,11 @@ def carry_out(items: Iterable[ToolCall], dispatch: Callable[[ToolCall], ToolResu
 
 
 class Workbench:
-    """A clone of `main` below a root of its own; `beside` lies outside of it."""
+    """A clone of `main` below a root of its own."""
 
     def __init__(self, directory: Path, gate: Gate | None = None, shown: int = LIMIT) -> None:
-        self.bot = directory / "bot"
-        self.clone = self.bot / "main" / "minifram"
-        self.beside = directory / "beside"
-        self.agent = directory / "agent"
-        for made in (self.clone, self.beside, self.agent):
-            made.mkdir(parents=True)
+        self.clone = directory / "bot" / "main" / "minifram"
+        self.clone.mkdir(parents=True)
         self.tools = (
             *file_tools(str(self.clone), shown),
             bash_tool(str(self.clone), 10, shown, Interruption()),

@@ -42,6 +42,12 @@ PIECES = (
 _DECODER = json.JSONDecoder(strict=False)
 
 
+def operation(chance: random.Random) -> dict[str, Any]:
+    kind = chance.choice(list(OPERATIONS))
+    fields = [each for each in msgspec.structs.fields(OPERATIONS[kind]) if each.required or chance.random() < 0.3]
+    return {"type": kind} | {each.name: chance.choice(VALUES.get(each.name, TEXTS)) for each in fields}
+
+
 class Whole(NamedTuple):
     """A reply that a careful model writes."""
 
@@ -53,17 +59,13 @@ class Whole(NamedTuple):
 def whole(chance: random.Random) -> Whole:
     made, blocks = [], []
     for number in range(chance.randint(1, 4)):
-        kind = chance.choice(list(OPERATIONS))
-        operation: dict[str, Any] = {"type": kind}
-        for field in msgspec.structs.fields(OPERATIONS[kind]):
-            if field.required or chance.random() < 0.3:
-                operation[field.name] = chance.choice(VALUES.get(field.name, TEXTS))
-            if VALUES.get(field.name, TEXTS) is TEXTS and chance.random() < 0.15:
-                blocks.append(f"`````block B{number}{field.name}\n{operation[field.name]}\n`````\n")
-                operation[field.name] = {"block": f"B{number}{field.name}"}
+        made.append(operation(chance))
+        for name in [each for each in made[-1] if each != "type" and each not in VALUES]:
+            if chance.random() < 0.15:
+                blocks.append(f"`````block B{number}{name}\n{made[-1][name]}\n`````\n")
+                made[-1][name] = {"block": f"B{number}{name}"}
         if chance.random() < 0.2:
-            operation["id"] = f"op{number}"
-        made.append(operation)
+            made[-1]["id"] = f"op{number}"
     value: Any = made
     match chance.randint(0, 5):
         case 0:

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import string
-from typing import Any
-
-import msgspec
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from infra.cell.actions import ToolCall
-from infra.cell.protocol.operations import MOST_OPERATIONS, OPERATIONS
+from infra.cell.protocol.operations import MOST_OPERATIONS
 from infra.cell.protocol.read import REPLY_BYTES, NotTaken, Requested, Words, read
 from infra.cell.tools.tool import REFUSED
 from tests.cell.protocol.shapes_seen import FENCED, LS, SHAPES
@@ -59,13 +53,13 @@ def test_a_refused_reply_says_what_was_found() -> None:
         '{"protocol": 2, "operations": []}': "protocol 2, keys []; expected protocol 1",
         '{"operations": [], "events": []}': "keys ['events']; expected protocol 1",
         f"[{', '.join([LS] * (MOST_OPERATIONS + 1))}]": "201 operations; expected at most 200",
-        "x" * (REPLY_BYTES + 1): "longer than 10 MiB",
+        "é" * (REPLY_BYTES // 2 + 1): "longer than 10 MiB",
     }
     for text, words in cases.items():
         found = read(text)
         assert isinstance(found, NotTaken), text[:80]
         assert words in found.message
-    assert len(operations(f"[{', '.join([LS] * MOST_OPERATIONS)}]")) == MOST_OPERATIONS
+    assert len(operations(f"[{', '.join([LS] * MOST_OPERATIONS)}]".ljust(REPLY_BYTES))) == MOST_OPERATIONS
 
 
 def test_a_reply_cut_at_its_limit_of_tokens_does_nothing() -> None:
@@ -161,17 +155,6 @@ def test_a_list_that_is_quoted_is_words() -> None:
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
 
 
-def test_ten_megabytes_are_read_and_one_byte_more_is_not() -> None:
-    frame = '[{"type": "createFile", "path": "a", "content": "%s"}]'
-    most = REPLY_BYTES - len(frame) + 2
-    [made] = operations(frame % ("x" * most))
-    assert len(made.args["content"]) == most
-    for more in ("x" * (most + 1), "é" * (most // 2 + 1)):
-        found = read(frame % more)
-        assert isinstance(found, NotTaken)
-        assert "longer than 10 MiB" in found.message
-
-
 def test_events_that_a_model_makes_up_are_no_operations() -> None:
     events = '[{"type": "readFile", "operation": "1", "status": "ok", "path": "a", "content": "x", "lines": 1}]'
     assert verdict(events) == "ask"
@@ -182,34 +165,3 @@ def test_a_report_may_hold_code_and_json() -> None:
     """What is no list of operations is words."""
     text = 'Done:\n[the page](a.md)\n- [ ] later\n```c\n{\n  int x;\n}\n```\n```json\n{"port": 80}\n```\n[1] a note'
     assert read(text) == Words(text)
-
-
-# What is generated is printed by `json.dumps`, so it is a list as a careful model writes it.
-_TEXT = st.text(min_size=1, max_size=30).filter(lambda text: text.strip() and "\0" not in text and text < "\ud800")
-_VALUE: dict[str, st.SearchStrategy[Any]] = {
-    "path": st.text(string.ascii_letters + "/.", min_size=1, max_size=20),
-    "cwd": st.just("src"),
-    "timeout": st.floats(0.1, 1000),
-    "offset": st.integers(0, 10_000),
-    "limit": st.integers(1, 10_000),
-    "count": st.integers(1, 10_000),
-    "replace": st.booleans(),
-}
-
-
-@st.composite
-def _operation(draw: st.DrawFn) -> dict[str, Any]:
-    kind = draw(st.sampled_from(list(OPERATIONS)))
-    chosen = [each for each in msgspec.structs.fields(OPERATIONS[kind]) if each.required or draw(st.booleans())]
-    return {"type": kind} | {each.name: draw(_VALUE.get(each.name, _TEXT)) for each in chosen}
-
-
-@given(st.text(alphabet=st.sampled_from('[]{}",:\\`~ \n\ttypeshell1.e-block<think>/\u200b'), max_size=60) | st.text())
-@example("[" * 65)
-@example('[{"a": ' + "9" * 5000 + "}]")
-@example('[{"type":"shell","command":"\ud800"}]')
-def test_no_reply_is_a_crash(text: str) -> None:
-    found = read(text)
-    assert isinstance(found, Requested | Words | NotTaken)
-    if isinstance(found, Requested):
-        assert all(item.args["message"] for item in found.items if item.name == REFUSED)

@@ -4,22 +4,55 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Union
 
 import fastjsonschema
+import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from msgspec import Meta
 
 from infra.cell.protocol.guide import form, guide
-from infra.cell.protocol.operations import OPERATIONS
+from infra.cell.protocol.operations import BLOCKS, MOST_OPERATIONS, OPERATIONS, EventsMessage
 from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.tool import REFUSED
 from tests.cell.loop.examples import read_examples
-from tests.cell.protocol.schemas import events_schema, operations_schema
-from tests.cell.protocol.test_read import _operation
+from tests.cell.protocol.fuzz import operation
+
+_DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+
+
+class Block(msgspec.Struct, forbid_unknown_fields=True):
+    """The text of the fence with this name, behind the list."""
+
+    block: Annotated[str, Meta(min_length=1)]
+
+
+def _arguments(kind: str) -> type[msgspec.Struct]:
+    """The arguments of the tool, with `type` and `id`, and blocks where there may be some; null means left out."""
+    fields: list[Any] = [("id", Annotated[str, Meta(min_length=1, max_length=200)] | None, None)]
+    for each in msgspec.structs.fields(OPERATIONS[kind]):
+        takes = Union[each.type, Block] if each.name in BLOCKS else each.type  # noqa: UP007 - of types at run time
+        fields += [(each.name, takes) if each.required else (each.name, Union[takes, None], None)]  # noqa: UP007
+    name = kind[0].upper() + kind[1:]
+    return msgspec.defstruct(name, fields, tag=kind, tag_field="type", forbid_unknown_fields=True, kw_only=True)
+
+
+def operations_schema() -> dict[str, Any]:
+    """Of what an agent says. A bare list means the same as the object."""
+    each: Any = Union[tuple(map(_arguments, OPERATIONS))]  # noqa: UP007
+    listed: Any = Annotated[list[each], Meta(max_length=MOST_OPERATIONS)]
+    fields: list[Any] = [("operations", listed), ("protocol", Literal[1], 1)]
+    whole: Any = msgspec.defstruct("OperationsMessage", fields, forbid_unknown_fields=True)
+    return _DRAFT | {"title": "Operations"} | msgspec.json.schema(Union[listed, whole])  # noqa: UP007
+
+
+def events_schema() -> dict[str, Any]:
+    """Of what the runtime says."""
+    return _DRAFT | {"title": "Events"} | msgspec.json.schema(EventsMessage)
+
 
 SPEC = Path(__file__).parents[3] / "spec/protocol"
 
@@ -73,16 +106,17 @@ def changed(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (operation | {name: wrong} for wrong in wrongs)
 
 
-@given(st.lists(_operation(), min_size=1, max_size=2))
 @pytest.mark.heavy
-def test_what_the_parser_takes_fits_the_schema(made: list[dict[str, Any]]) -> None:
+def test_what_the_parser_takes_fits_the_schema() -> None:
     """And a list that is wrong in one place fits neither, or both."""
-    assert is_taken(made)
-    assert OPERATIONS_FIT(made)
-    assert OPERATIONS_FIT({"protocol": 1, "operations": made})
-    for wrong in changed(made[0]):
-        if not any(isinstance(value, dict) for value in wrong.values()):  # a block stands beside the list
-            assert OPERATIONS_FIT([wrong]) == is_taken([wrong]), wrong
+    chance = random.Random(4)
+    some = [operation(chance) for _ in range(200)]
+    assert sum(is_taken([made]) for made in some) > 150
+    for made in some:
+        assert OPERATIONS_FIT({"protocol": 1, "operations": [made]}) == is_taken([made]), made
+        for wrong in changed(made):
+            if not any(isinstance(value, dict) for value in wrong.values()):  # a block stands beside the list
+                assert OPERATIONS_FIT([wrong]) == is_taken([wrong]), wrong
 
 
 def test_a_block_fits_where_text_does() -> None:

@@ -136,21 +136,6 @@ def test_an_answer_reaches_the_run_that_still_works(cell: Cell) -> None:
     assert (made(cell), cell.open()) == (1, [])
 
 
-@pytest.mark.heavy
-def test_an_answer_that_came_while_the_model_gave_up_is_used_at_once(cell: Cell) -> None:
-    """Without waiting for the clock."""
-
-    def give_up(request: Request) -> Any:
-        cell.tell(f"approve {asked_ids(cell)[0]}")
-        return says("I give up.")
-
-    cell.tell("make it")
-    cell.model.replies += [calls(bash(TOUCH)), give_up, says("It is made.")]
-    one_day(cell, policy=ASKS)
-    assert cell.reported("stopped (awaiting_approval): make it")
-    assert (made(cell), cell.open()) == (1, [])
-
-
 def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell) -> None:
     """So that no other work ticks the answers."""
 

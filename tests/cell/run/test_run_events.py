@@ -5,31 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from infra.cell.run_states import StopReason
-from infra.shared.mind.event import MindEvent
-from infra.shared.safe_files import Below
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import bash, calls, says
 from tests.cell.run.test_run import work
 from tests.shared.mind.events import logged
 
 
-def with_mind(cell: Cell) -> Below:
-    os.makedirs(cell.places.mind, exist_ok=True)
-    os.makedirs(cell.places.var, exist_ok=True)
-    return Below(cell.places.events)
-
-
-def events(log: Below) -> list[MindEvent]:
-    return [each.event for each in logged(log.root)]
-
-
 def test_each_run_leaves_its_events(cell: Cell) -> None:
-    mind = with_mind(cell)
+    os.makedirs(cell.places.mind)
     for words in ("first thing", "second thing"):
         cell.tell(words)
         work(cell, calls(bash("echo hi; exit 3"), text="I try it."), says("Done."))
-    written = events(mind)
+    written = [each.event for each in logged(cell.places.events)]
     assert [(each.event_type, each.metadata.status) for each in written] == [
         ("task_update", "began"),
         ("skill_execution", "ok"),
@@ -40,13 +30,11 @@ def test_each_run_leaves_its_events(cell: Cell) -> None:
     assert [each.seq for each in written] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_file_with_the_minds_name_is_no_mind(cell: Cell) -> None:
-    Path(cell.places.mind).write_text("not mine\n")
+@pytest.mark.parametrize("is_file", [True, False])
+def test_without_a_mind_there_are_no_events(cell: Cell, is_file: bool) -> None:
+    """A file with its name is none."""
+    if is_file:
+        Path(cell.places.mind).write_text("not mine\n")
     cell.tell("do it")
     assert work(cell, says("Done."))[0].reason is StopReason.COMPLETED
-
-
-def test_without_a_mind_there_are_no_events(cell: Cell) -> None:
-    cell.tell("do it")
-    work(cell, says("Done."))
-    assert not os.path.exists(cell.places.mind)
+    assert os.path.exists(cell.places.mind) is is_file

@@ -105,16 +105,6 @@ def test_what_is_no_text_file_is_refused_in_words(box: Toolbox, tmp_path: Path) 
         assert words in reply.shown
 
 
-def test_a_file_is_written_whole_with_its_directories(box: Toolbox, tmp_path: Path) -> None:
-    """The answer counts bytes, not characters; nothing else is left in the directory."""
-    reply = write(box, "new/dir/a", "ä\n")
-
-    facts = {"path": "new/dir/a", "bytes": 3}
-    assert reply == ToolResult("wrote 3 bytes to new/dir/a", artifacts=("new/dir/a",), facts=facts)
-    assert (tmp_path / "new/dir/a").read_text() == "ä\n"
-    assert os.listdir(tmp_path / "new/dir") == ["a"]
-
-
 def test_a_file_keeps_its_mode_and_a_new_one_gets_the_usual(box: Toolbox, tmp_path: Path) -> None:
     """A script stays executable."""
     (tmp_path / "script").write_text("old")

@@ -3,122 +3,56 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.tools.hop import hop_tools
 from infra.cell.tools.tool import Toolbox
-from infra.shared.boot import Boot, Limits
-from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
-
-TEMPLATES_REMOTE = "/the/remote/of/the/template"
-"""Where the template's clones have their remote; each copy of them has its own."""
-LIMITS = Limits(5, 1000, 5, 5, 5, 600, 1, 100_000)
-
-
-class Clones:
-    """A bare repository, the running checkout, and a clone of the branch `hop` that is ready to be started."""
-
-    def __init__(self, root: str) -> None:
-        self.places = Paths(bot=f"{root}/bot", remote=f"{root}/remote.git", run=f"{root}/run", var=f"{root}/var")
-        self.main = Git(self.places.main_checkout, AGENT)
-        self.hop = Git(self.places.checkout("hop"), AGENT)
-
-        self.unfit = ""
-        """What the preflight says."""
-
-    def make(self) -> None:
-        git = Git(os.path.dirname(self.places.bot), AGENT)
-        git("init", "--quiet", "--template=", "--bare", "remote.git")
-        git("clone", "--quiet", "--template=", "remote.git", self.places.main_checkout)
-        for number in range(3):
-            self.commit(self.main, "main", f"change {number}")
-        git("clone", "--quiet", "--template=", "remote.git", self.hop.directory)
-        self.hop("checkout", "--quiet", "-b", "hop")
-        self.commit(self.hop, "hop", "a hop")
-        for clone in (self.main, self.hop):
-            clone("remote", "set-url", "origin", TEMPLATES_REMOTE)
-
-    def adopt(self) -> None:
-        """Made by copying: the clones' origin is the copied repository."""
-        for git in (self.main, self.hop):
-            settings = Path(git.directory, ".git/config")
-            settings.write_text(settings.read_text().replace(TEMPLATES_REMOTE, self.places.remote))
-        self.commits = self.main("rev-list", "--reverse", "HEAD").split()
-        self.tip = self.hop("rev-parse", "HEAD")
-
-    def commit(self, git: Git, branch: str, words: str, push: bool = True) -> str:
-        os.makedirs(f"{git.directory}/infra", exist_ok=True)
-        Path(git.directory, "infra/version.py").write_text(f"WORDS = {words!r}\n")
-        Path(git.directory, ".gitignore").write_text("__pycache__/\nlogs/\n")
-        git("add", "--all")
-        git("commit", "--quiet", "--message", words)
-        if push:
-            git("push", "--quiet", "origin", f"HEAD:refs/heads/{branch}")
-        return git("rev-parse", "HEAD")
-
-    def change(self, script: str) -> None:
-        """In the clone of `hop`."""
-        people = {f"GIT_{who}_{what}": "a@b" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-        subprocess.run(["bash", "-ec", script], cwd=self.hop.directory, check=True, env=os.environ | people)
-
-    def call(self, name: str, input: dict[str, Any], **boot: Any) -> ToolResult:
-        value = Boot("0" * 32, "main", self.tip, "start", self.places.remote, "merge", self.places, LIMITS)
-        box = Toolbox(hop_tools(msgspec.structs.replace(value, **boot), self.main, lambda: self.unfit))
-        return box.call(ToolCall("call", name, input))
-
-    def bootstrap(self, target: str, **boot: Any) -> ToolResult:
-        return self.call("bootstrap", {"branch": target}, **boot)
-
-    def rollback(self, ref: str, **boot: Any) -> ToolResult:
-        return self.call("rollback", {"ref": ref}, **boot)
-
-    def signal(self, name: str) -> str | None:
-        path = Path(self.places.signals, name)
-        return path.read_text() if path.exists() else None
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("clones")
-    Clones(str(root)).make()
-    return root
+from tests.cell.cell import Cell, read, write
+from tests.cell.test_clones import do
 
 
 @pytest.fixture
-def clones(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clones:
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")  # settings of whoever runs the tests stay out
-    shutil.copytree(template, tmp_path, symlinks=True, dirs_exist_ok=True)
-    made = Clones(str(tmp_path))
-    made.adopt()
-    return made
+def hop(cell: Cell) -> Git:
+    """The clone of the branch `hop`, which is ready to be started."""
+    return cell.branch("hop", {"src/notes.md": "a hop\n"})
 
 
-def refused(clones: Clones, reply: ToolResult, *words: str) -> None:
+def call(cell: Cell, name: str, input: dict[str, Any], unfit: str = "", **boot: Any) -> ToolResult:
+    """`unfit` is what the preflight says."""
+    tools = hop_tools(cell.boot(**boot), Git(cell.checkout, AGENT), lambda: unfit)
+    return Toolbox(tools).call(ToolCall("call", name, input))
+
+
+def bootstrap(cell: Cell, target: str, **boot: Any) -> ToolResult:
+    return call(cell, "bootstrap", {"branch": target}, **boot)
+
+
+def rollback(cell: Cell, ref: str, **boot: Any) -> ToolResult:
+    return call(cell, "rollback", {"ref": ref}, **boot)
+
+
+def refused(cell: Cell, reply: ToolResult, *words: str) -> None:
     assert not reply.ok
     for word in words:
         assert word in reply.payload
     assert not reply.hands_over
-    assert clones.signal("bootstrap") is clones.signal("rollback") is None
+    assert not any(os.path.exists(f"{cell.places.signals}/{name}") for name in ("bootstrap", "rollback"))
 
 
-def test_a_branch_that_is_ready_is_signalled(clones: Clones) -> None:
+def test_a_branch_that_is_ready_is_signalled(cell: Cell, hop: Git) -> None:
     """Committed, pushed, its clone at the tip: the signal is there, and the run ends."""
-    reply = clones.bootstrap("hop")
-    assert (reply.ok, reply.hands_over, clones.tip[:12] in reply.payload) == (True, True, True)
-    assert clones.signal("bootstrap") == "hop\n"
+    reply = bootstrap(cell, "hop")
+    assert (reply.ok, reply.hands_over, hop("rev-parse", "HEAD")[:12] in reply.payload) == (True, True, True)
+    assert cell.signal() == "hop"
 
 
 HOLDS_BACK = (
-    ("echo half done >infra/version.py", "uncommitted work (infra/version.py)"),
+    ("echo half done >src/notes.md", "uncommitted work (src/notes.md)"),
     ("git commit -q --allow-empty -m later", "make them the same first: git pull --rebase && git push origin hop"),
     ("rm -rf ../minifram", "make one: git clone -b hop"),
     ("git checkout -q --detach", "is on no branch; expected hop"),
@@ -137,10 +71,10 @@ MORE = (
 @pytest.mark.parametrize(
     ("damage", "words"), [*HOLDS_BACK, *(pytest.param(*each, marks=pytest.mark.heavy) for each in MORE)]
 )
-def test_a_clone_that_is_not_what_was_pushed_is_refused(clones: Clones, damage: str, words: str) -> None:
+def test_a_clone_that_is_not_what_was_pushed_is_refused(cell: Cell, hop: Git, damage: str, words: str) -> None:
     """What would be lost, or would not be what runs, is named, with what to do."""
-    clones.change(damage)
-    refused(clones, clones.bootstrap("hop"), words)
+    do(hop, damage)
+    refused(cell, bootstrap(cell, "hop"), words)
 
 
 @pytest.mark.heavy
@@ -148,66 +82,63 @@ def test_a_clone_that_is_not_what_was_pushed_is_refused(clones: Clones, damage: 
     "change",
     [
         "mkdir logs && echo x >logs/errors.log",
-        "echo 'def (:' >infra/broken.py && git add . && git commit -qm broken && git push -q origin hop",
+        "echo 'def (:' > src/broken.py && git add . && git commit -qm broken && git push -q origin hop",
     ],
 )
-def test_what_holds_no_branch_back(clones: Clones, change: str) -> None:
+def test_what_holds_no_branch_back(cell: Cell, hop: Git, change: str) -> None:
     """What its .gitignore names, and code that cannot start, as the watcher sees."""
-    clones.change(change)
-    assert clones.bootstrap("hop").hands_over
+    do(hop, change)
+    assert bootstrap(cell, "hop").hands_over
 
 
-def test_a_name_that_may_not_be_started_is_refused(clones: Clones) -> None:
+@pytest.mark.usefixtures("hop")
+def test_a_name_that_may_not_be_started_is_refused(cell: Cell) -> None:
     """Before it comes near a command line or a path; main is asked for from a branch, and only from there."""
     for name in ("", "-b", "../main", "a b", "refs/heads/hop", "mind", "x" * 300, "HEAD"):
-        refused(clones, clones.bootstrap(name))
-    refused(clones, clones.bootstrap("nowhere"), "origin has no branch 'nowhere'", "git push origin nowhere")
-    refused(clones, clones.bootstrap("main"), "is the running branch")
-    assert clones.bootstrap("main", branch="hop").hands_over
-    assert clones.signal("bootstrap") == "main\n"
+        refused(cell, bootstrap(cell, name))
+    refused(cell, bootstrap(cell, "nowhere"), "origin has no branch 'nowhere'", "git push origin nowhere")
+    refused(cell, bootstrap(cell, "main"), "is the running branch")
+    assert bootstrap(cell, "main", branch="hop").hands_over
+    assert cell.signal() == "main"
 
 
-def test_a_disk_that_refuses_the_signal_is_told(clones: Clones) -> None:
+@pytest.mark.usefixtures("hop")
+def test_a_disk_that_refuses_the_signal_is_told(cell: Cell) -> None:
     """The run goes on, and the model can try again."""
-    Path(clones.places.signals).write_text("a file where the directory should be")
-    reply = clones.bootstrap("hop")
+    write(cell.places.signals, "a file where the directory should be")
+    reply = bootstrap(cell, "hop")
     assert (reply.ok, reply.hands_over) == (False, False)
 
 
-def test_a_pushed_commit_is_rolled_back_to_by_whatever_name(clones: Clones) -> None:
-    """The signal holds the commit itself, since names move while it waits."""
-    wanted = clones.commits[1]
-    clones.main("tag", "good", wanted)
-    clones.main("push", "--quiet", "origin", "good")
+def test_a_pushed_commit_is_rolled_back_to_by_whatever_name(cell: Cell) -> None:
+    """The signal holds the commit itself, since names move while it waits. They are looked up on origin: a local main
+    that lags behind does not decide what main~1 is."""
+    wanted, _ = (cell.pm_changes({"src/notes.md": text}, text) for text in ("one", "two"))
+    cell.pm("tag", "good", wanted)
+    cell.pm("push", "--quiet", "origin", "good")
 
     for ref in ("main~1", "origin/main~1", "main^", wanted, wanted[:8], "good"):
-        assert clones.rollback(ref).hands_over, ref
-        assert clones.signal("rollback") == f"{wanted}\n"
-        os.unlink(f"{clones.places.signals}/rollback")
+        assert rollback(cell, ref).hands_over, ref
+        assert read(f"{cell.places.signals}/rollback") == f"{wanted}\n"
+        os.unlink(f"{cell.places.signals}/rollback")
 
 
-@pytest.mark.heavy
-def test_a_name_is_looked_up_on_origin(clones: Clones) -> None:
-    """A local main that lags behind does not decide what main~1 is."""
-    clones.main("reset", "--quiet", "--hard", "HEAD~2")
-    clones.rollback("main~1")
-    assert clones.signal("rollback") == f"{clones.commits[1]}\n"
-
-
-def test_what_main_cannot_be_rolled_back_to_is_refused(clones: Clones) -> None:
+def test_what_main_cannot_be_rolled_back_to_is_refused(cell: Cell) -> None:
     """What names no commit, or one that was never pushed; and where the agent may not move main, it is the PM's."""
+    cell.pm_changes({"src/notes.md": "one"}, "one")
     for ref in ("", "--all", "main:infra", "main..hop", "nowhere", "main~99", "f" * 40, "@{-1}"):
-        refused(clones, clones.rollback(ref))
-    commit = clones.commit(clones.main, "main", "only here", push=False)
-    refused(clones, clones.rollback(commit), "on no branch of origin")
+        refused(cell, rollback(cell, ref))
+    git = Git(cell.checkout, AGENT)
+    git("commit", "--quiet", "--allow-empty", "--message", "only here")
+    refused(cell, rollback(cell, git("rev-parse", "HEAD")), "on no branch of origin")
     for autonomy in ("propose", "frozen"):
-        refused(clones, clones.rollback("main~1", autonomy=autonomy), f"autonomy is {autonomy}", "PM")
+        refused(cell, rollback(cell, "main~1", autonomy=autonomy), f"autonomy is {autonomy}", "PM")
 
 
-def test_an_unfit_agent_starts_no_other_version(clones: Clones) -> None:
+@pytest.mark.usefixtures("hop")
+def test_an_unfit_agent_starts_no_other_version(cell: Cell) -> None:
     """The preflight's words reach the model, and no signal is written; a rollback is the way out, and goes on."""
-    clones.unfit = "preflight: the agent cannot write events"
-    refused = clones.bootstrap("hop")
-    assert "cannot write events; nothing was started" in refused.payload
-    assert not os.path.exists(f"{clones.places.signals}/bootstrap")
-    assert clones.call("rollback", {"ref": clones.commits[0]}).ok
+    unfit = "preflight: the agent cannot write events"
+    refused(cell, bootstrap(cell, "hop", unfit=unfit), "cannot write events; nothing was started")
+    cell.pm_changes({"src/notes.md": "one"}, "one")
+    assert rollback(cell, "main~1", unfit=unfit).ok
