@@ -23,14 +23,6 @@ def _watcher(desk: Desk, second: int, event: str, **fields: object) -> None:
         file.write(json.dumps({"event": event, **fields, "level": "info", "timestamp": stamp}) + "\n")
 
 
-def _some_logs(desk: Desk) -> None:
-    _watcher(desk, 1, "watcher.started", pid=7)
-    _watcher(desk, 5, "runner.died", how="exit status 1", branch="main", boot_id="b" * 32)
-    desk.log("main", "bootstrap.log", format_line(BootLine(_time(2), SUCCESS, "main", "a" * 40, "b" * 32)))
-    desk.log("main", "errors.log", f"{_time(3)} hello\nTraceback\n  boom\n")
-    desk.log("deep/er", "errors.log", json.dumps({"timestamp": _time(4), "event": "unit.begun", "unit": "a b"}) + "\n")
-
-
 def _lines(desk: Desk, *words: str) -> list[dict[str, str]]:
     return [json.loads(line) for line in desk.done("logs", *words, "--json").out.splitlines()]
 
@@ -38,7 +30,11 @@ def _lines(desk: Desk, *words: str) -> list[dict[str, str]]:
 def test_logs_are_shown_file_by_file_and_chosen(desk: Desk) -> None:
     """Structured lines become words; --json gives each line as it stands."""
     assert desk.done("logs").out == ""
-    _some_logs(desk)
+    _watcher(desk, 1, "watcher.started", pid=7)
+    _watcher(desk, 5, "runner.died", how="exit status 1", branch="main", boot_id="b" * 32)
+    desk.log("main", "bootstrap.log", format_line(BootLine(_time(2), SUCCESS, "main", "a" * 40, "b" * 32)))
+    desk.log("main", "errors.log", f"{_time(3)} hello\nTraceback\n  boom\n")
+    desk.log("deep/er", "errors.log", json.dumps({"timestamp": _time(4), "event": "unit.begun", "unit": "a b"}) + "\n")
     found = _lines(desk)
     assert {line["schema"] for line in found} == {"minifram.log-line/1"}
     places = [("watcher", ""), ("runner", "deep/er"), ("runner", "main"), ("boot", "main")]

@@ -153,10 +153,6 @@ def test_the_way_goes_back_to_the_directive(desk: Desk) -> None:
         assert links[-1]["words"].startswith(traced.directive)
 
 
-def _rewritten(traced: Traced, words: bytes) -> None:
-    traced.log.write_bytes(traced.log.read_bytes().replace(b"they run", words))
-
-
 def test_a_broken_link_is_said_and_is_a_finding(desk: Desk) -> None:
     """Each spoils the way a little more."""
     traced = Traced(desk)
@@ -166,7 +162,10 @@ def test_a_broken_link_is_said_and_is_a_finding(desk: Desk) -> None:
             "neither COMMS.md nor a task of the inbox",
         ),
         (traced.transcript.unlink, "there is no transcript of it any more"),
-        (partial(_rewritten, traced, b"they walk"), "it says something else"),
+        (
+            lambda: traced.log.write_bytes(traced.log.read_bytes().replace(b"they run", b"they walk")),
+            "it says something else",
+        ),
         (traced.log.unlink, "the log has no such event"),
     ]
     for spoil, words in spoils:

@@ -9,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.comms import (
-    CommsError,
     Directive,
     add_directive,
     add_report,
@@ -50,13 +49,6 @@ TEXTS = st.one_of(
 
 def gist(found: list[Directive]) -> list[tuple[str, str, bool]]:
     return [(item.id, item.text, item.done) for item in found]
-
-
-def has_sections(document: str) -> bool:
-    try:
-        return bool(directives(document) or True) and bool(reports(document) or True)
-    except CommsError:
-        return False
 
 
 def is_insertion(old: str, new: str) -> bool:

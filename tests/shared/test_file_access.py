@@ -60,17 +60,14 @@ def calls(tree: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def touches_the_cell(tree: ast.AST) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in OF_THE_CELL for node in ast.walk(tree))
-
-
 def opening() -> dict[str, set[str]]:
     """Modules of the keep, and those of the host that name the cell's places, with what they open files by."""
     found = {}
     for path in (path for top in ("infra/keep", "host") for path in sorted((ROOT / top).rglob("*.py"))):
         tree = ast.parse(path.read_text())
         names = set(calls(tree))
-        if names and (touches_the_cell(tree) or not path.is_relative_to(ROOT / "host")):
+        names_the_cell = any(isinstance(node, ast.Attribute) and node.attr in OF_THE_CELL for node in ast.walk(tree))
+        if names and (names_the_cell or not path.is_relative_to(ROOT / "host")):
             found[str(path.relative_to(ROOT))] = names
     return found
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,12 +30,6 @@ def folder(module: str) -> str:
 
 
 @functools.cache
-def imports() -> tuple[tuple[str, str], ...]:
-    """(importing module, imported module) for every import of ours, wherever in a file it stands."""
-    return tuple(_imports())
-
-
-@functools.cache
 def modules() -> dict[str, Path]:
     files = [path for top in ("infra", "host") for path in (ROOT / top).rglob("*.py")]
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in files}
@@ -47,15 +40,18 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in modules().items()}
 
 
-def _imports() -> Iterator[tuple[str, str]]:
-    names = trees()
+@functools.cache
+def imports() -> list[tuple[str, str]]:
+    """(importing module, imported module) for every import of ours, wherever in a file it stands."""
+    names, found = trees(), list[tuple[str, str]]()
     for name, tree in names.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
-                yield from ((name, alias.name) for alias in node.names if alias.name in names)
+                found += ((name, alias.name) for alias in node.names if alias.name in names)
             elif isinstance(node, ast.ImportFrom) and node.module in names:
                 inner = (f"{node.module}.{alias.name}" for alias in node.names)
-                yield from ((name, found if found in names else node.module) for found in inner)
+                found += ((name, each if each in names else node.module) for each in inner)
+    return found
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -6,29 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError, GitLimits, resolve_commit
+from tests.cell.loop.waiting import gone, wait_for
 from tests.shared.repository.history import bare_repository, commit, plain
-
-
-def within(seconds: float, look: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not look():
-        assert time.monotonic() < deadline, f"not seen within {seconds:g} s: {what}"
-        time.sleep(0.005)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def hanging(pid_file: Path, how: str = "sleep 60 & echo $!") -> tuple[str, ...]:
@@ -105,7 +90,7 @@ def test_time_runs_out_for_the_whole_group(tmp_path: Path) -> None:
     """Git and what it started are ended, and the error says that it was time."""
     error, pid = time_out(tmp_path)
     assert error.status is None
-    within(30.0, lambda: not is_running(pid), "the end of git's child")
+    wait_for(lambda: gone(pid), "the end of git's child", 30.0)
 
 
 def test_calls_can_share_their_time(tmp_path: Path) -> None:
@@ -152,7 +137,7 @@ def test_memory_has_an_end(tmp_path: Path) -> None:
 def test_nobody_waits_for_a_child_that_left_the_group(tmp_path: Path) -> None:
     """A process in a session of its own may keep git's output open; the call ends all the same."""
     _, pid = time_out(tmp_path, "setsid sleep 90 >&2 & echo $!")
-    assert is_running(pid)
+    assert not gone(pid)
     os.kill(pid, signal.SIGKILL)
 
 
@@ -163,12 +148,12 @@ def test_an_interrupted_caller_leaves_no_git_behind(tmp_path: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-c", script, tmp_path, *hanging(tmp_path / "pid")], stderr=subprocess.DEVNULL
     )
-    within(30, (tmp_path / "pid").exists, "git's child")
+    wait_for((tmp_path / "pid").exists, "git's child", 30.0)
     pid = int((tmp_path / "pid").read_text())
-    assert is_running(pid)
+    assert not gone(pid)
     caller.send_signal(signal.SIGINT)
     assert caller.wait(30) != 0
-    within(30.0, lambda: not is_running(pid), "the end of git's child")
+    wait_for(lambda: gone(pid), "the end of git's child", 30.0)
 
 
 SHOW = """
