@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,17 +102,28 @@ def test_a_second_init_is_refused_and_changes_nothing(desk: Desk) -> None:
     assert desk.main() == before
 
 
-@pytest.mark.parametrize("part", ["SYSTEM.md", "infra"])
-def test_a_project_that_lacks_a_part_makes_no_agent(bare_desk: Desk, part: str) -> None:
-    """The missing part is named, and nothing is left behind."""
-    path = bare_desk.project / part
-    shutil.rmtree(path) if path.is_dir() else path.unlink()
+@pytest.mark.parametrize(
+    ("spoil", "code", "words"),
+    [
+        (lambda desk: (desk.project / "SYSTEM.md").unlink(), 4, "SYSTEM.md"),
+        (lambda desk: shutil.rmtree(desk.project / "infra"), 4, "infra"),
+        (lambda desk: os.makedirs(f"{desk.home().state}/earlier"), 6, "/state/minifram/agent"),
+        (lambda desk: desk.environ.update(XDG_RUNTIME_DIR=f"{desk.root}/{'x' * 100}"), 2, "XDG_RUNTIME_DIR"),
+    ],
+)
+def test_what_no_agent_can_be_made_of_is_named(
+    bare_desk: Desk, spoil: Callable[[Desk], object], code: int, words: str
+) -> None:
+    """A project that lacks a part, another watcher's memory, which would mislead the new one, a path of sockets that
+    the kernel cannot hold; nothing is left behind."""
+    spoil(bare_desk)
+    home = bare_desk.home()
+    before = os.path.exists(home.state)
 
     ended = bare_desk.run(*INIT)
 
-    assert (ended.code, part in ended.err, "Traceback" in ended.err) == (4, True, False)
-    home = bare_desk.home()
-    assert [path for path in (home.data, home.state, home.settings) if os.path.exists(path)] == []
+    assert (ended.code, words in ended.err, "Traceback" in ended.err) == (code, True, False)
+    assert [os.path.exists(path) for path in (home.data, home.settings, home.state)] == [False, False, before]
 
 
 def test_a_failure_half_way_is_not_in_the_way(bare_desk: Desk) -> None:
@@ -126,18 +138,6 @@ def test_a_failure_half_way_is_not_in_the_way(bare_desk: Desk) -> None:
     assert not os.path.exists(bare_desk.home().state)
     config.unlink()
     bare_desk.done(*INIT)
-
-
-def test_the_state_of_an_earlier_agent_is_not_inherited(bare_desk: Desk) -> None:
-    """A watcher's memory of another repository would mislead the new one."""
-    state = Path(bare_desk.home().state)
-    state.mkdir(parents=True)
-    (state / "watcher.json").write_text("{}")
-
-    ended = bare_desk.run(*INIT)
-
-    assert (ended.code, str(state) in ended.err) == (6, True)
-    assert not os.path.exists(bare_desk.home().data)
 
 
 def test_a_settings_file_that_is_there_is_kept(bare_desk: Desk) -> None:
@@ -162,14 +162,6 @@ def test_two_inits_at_once_make_one_agent(bare_desk: Desk) -> None:
 
     assert sorted(process.returncode for process in processes) == [0, 6, 6, 6]
     assert bare_desk.git()("fsck", "--strict") == ""
-
-
-def test_a_socket_path_that_the_kernel_cannot_hold_is_refused_early(bare_desk: Desk) -> None:
-    """Better at init than at the first start."""
-    ended = bare_desk.run(*INIT, XDG_RUNTIME_DIR=str(bare_desk.root / ("x" * 100)))
-
-    assert (ended.code, "XDG_RUNTIME_DIR" in ended.err) == (2, True)
-    assert not os.path.exists(bare_desk.home().data)
 
 
 def test_this_very_project_can_be_born() -> None:

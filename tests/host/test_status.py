@@ -25,25 +25,6 @@ SINCE = Instant(1.0, 1_769_856_132.345)
 NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
 
 
-def _remember(desk: Desk, **fields: object) -> None:
-    """What the last watcher wrote."""
-    boots = tuple(
-        BootRecord(
-            boot_id=f"{number:032x}",
-            branch="main" if number % 2 else "improve",
-            commit=desk.main(),
-            reason=f"reason {number}",
-            started_at=AT,
-            outcome=Outcome.DIED if number == 6 else Outcome.LEFT,
-            detail="exit status 1" if number == 6 else "",
-        )
-        for number in range(7)
-    )
-    runner = Runner(boot_id="0" * 32, branch="main", commit=desk.main())
-    state = structs.replace(State(phase=Phase.RUNNING, since=SINCE, runner=runner, boots=boots), **fields)
-    Path(desk.home().places.watcher_state).write_bytes(watcher_file.encode(state))
-
-
 def _call(id: str, usd: float, tokens: int, day: str = "2026-01-31", settle: bool = True) -> str:
     same = {"time": f"{day}T00:00:00.000Z", "day": day, "id": id, "provider": "scripted", "model": "m"}
     used = {"input_tokens": tokens, "output_tokens": 0, "cache_write_tokens": 0, "cache_read_tokens": 0}
@@ -107,7 +88,22 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
 
 def test_after_a_killed_watcher_the_last_that_is_known_is_shown(desk: Desk) -> None:
     """The lock is the truth: a file that says running makes nothing run."""
-    _remember(desk, troubles=(Trouble(at=AT, text="first"), Trouble(at=AT, text="second")))
+    boots = tuple(
+        BootRecord(
+            boot_id=f"{number:032x}",
+            branch="main",
+            commit=desk.main(),
+            reason=f"reason {number}",
+            started_at=AT,
+            outcome=Outcome.DIED,
+            detail="exit status 1",
+        )
+        for number in range(7)
+    )
+    runner = Runner(boot_id="0" * 32, branch="main", commit=desk.main())
+    troubles = (Trouble(at=AT, text="first"), Trouble(at=AT, text="second"))
+    state = State(phase=Phase.RUNNING, since=SINCE, runner=runner, boots=boots, troubles=troubles)
+    Path(desk.home().places.watcher_state).write_bytes(watcher_file.encode(state))
 
     found = read_status(desk.home(), NOW)
 
