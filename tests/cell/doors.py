@@ -9,7 +9,7 @@ import socketserver
 import sys
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -32,16 +32,26 @@ from tests.cell.loop.replies import says
 POLL_SECONDS = 0.01
 
 
-class Served:
-    """A door in a thread; `serve` begins when it may, and ends with its event."""
+class GitDoor:
+    """The git door's own answers, in a thread; it looks for moves often. Whoever asks is its runner."""
 
-    def __init__(self, path: str, serve_until: Callable[[asyncio.Event, Callable[[], None]], Awaitable[None]]) -> None:
-        self._path = path
-        ready = threading.Event()
+    def __init__(
+        self,
+        places: Paths,
+        poll_seconds: float = POLL_SECONDS,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+    ) -> None:
+        self._path = places.git_socket
+        requests, pushes, ready = listen(self._path), listen_to_hooks(places), threading.Event()
+        context = DoorContext(places, settings, structlog.get_logger())
+
+        async def speaks(pid: int) -> bool:
+            return True
 
         async def serve() -> None:
             self._loop, self._leave = asyncio.get_running_loop(), asyncio.Event()
-            await serve_until(self._leave, ready.set)
+            app = App(context, Watch(places.remote, poll_seconds), speaks)
+            await app.serve(requests, pushes, ready.set, self._leave)
 
         self._thread = threading.Thread(target=lambda: asyncio.run(serve()), daemon=True)
         self._thread.start()
@@ -52,29 +62,6 @@ class Served:
         self._thread.join()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path)
-
-
-class GitDoor(Served):
-    """The git door's own answers; it looks for moves more often than in life. Whoever asks is its runner."""
-
-    def __init__(
-        self,
-        places: Paths,
-        poll_seconds: float = POLL_SECONDS,
-        settings: Settings = Settings(),  # noqa: B008 - frozen
-    ) -> None:
-        requests, pushes = listen(places.git_socket), listen_to_hooks(places)
-
-        async def speaks(pid: int) -> bool:
-            return True
-
-        app = DoorContext(places, settings, structlog.get_logger())
-        super().__init__(
-            places.git_socket,
-            lambda leave, ready: App(app, Watch(places.remote, poll_seconds), speaks).serve(
-                requests, pushes, ready, leave
-            ),
-        )
 
 
 class Examines(Keep):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,47 +18,28 @@ from tests.keep.model_door.doors import a_request
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
 
 
-class OddDoor:
-    """Answers one connection with these bytes, or with none for as long as the test lasts; keeps what it was sent."""
+def complete(answer: bytes | None, seconds: float = 10.0) -> tuple[Completion, bytes]:
+    """By a door that answers these bytes, or none as long as it is asked; and what it was sent."""
+    leaving, heard = threading.Event(), bytearray()
 
-    def __init__(self, answer: bytes | None) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="odd-")
-        self.path = f"{self._directory.name}/model.sock"
-        self._server = listen(self.path)
-        self.heard = b""
-        self._leaving = threading.Event()
-        self._thread = threading.Thread(target=self._serve, args=(answer,))
-        self._thread.start()
-
-    def _serve(self, answer: bytes | None) -> None:
-        client, _ = self._server.accept()
+    def serve() -> None:
+        client, _ = server.accept()
         with client:
-            while not self.heard.endswith(b"\n"):
-                self.heard += client.recv(65536)
+            while not heard.endswith(b"\n"):
+                heard.extend(client.recv(65536))
             if answer is None:
-                self._leaving.wait(10)
+                leaving.wait(10)
             else:
                 client.sendall(answer)
 
-    def close(self) -> None:
-        self._leaving.set()
-        self._thread.join()
-        self._server.close()
-        self._directory.cleanup()
-
-
-@pytest.fixture
-def doors() -> Iterator[list[OddDoor]]:
-    """Doors that are closed after the test."""
-    made: list[OddDoor] = []
-    yield made
-    for door in made:
-        door.close()
-
-
-def complete(doors: list[OddDoor], answer: bytes | None, seconds: float = 10.0) -> Completion:
-    doors.append(OddDoor(answer))
-    return Model(doors[-1].path).complete(a_request(), seconds)
+    with tempfile.TemporaryDirectory(prefix="odd-") as directory, listen(f"{directory}/model.sock") as server:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            return Model(f"{directory}/model.sock").complete(a_request(), seconds), bytes(heard)
+        finally:
+            leaving.set()
+            thread.join()
 
 
 def line(answer: Answer) -> bytes:
@@ -69,16 +49,17 @@ def line(answer: Answer) -> bytes:
 WHOLE = line(Answer(msgspec.Raw(msgspec.json.encode(GOOD))))
 
 
-def test_a_completion_comes_through(doors: list[OddDoor]) -> None:
+def test_a_completion_comes_through() -> None:
     """The control of everything below: a good answer is a completion, and the request arrives as it was."""
-    assert complete(doors, WHOLE) == GOOD
-    assert msgspec.json.decode(doors[-1].heard, type=Complete) == Complete(a_request())
+    completion, heard = complete(WHOLE)
+    assert completion == GOOD
+    assert msgspec.json.decode(heard, type=Complete) == Complete(a_request())
 
 
-def test_a_typed_failure_comes_through(doors: list[OddDoor]) -> None:
+def test_a_typed_failure_comes_through() -> None:
     """Type, message and the wait that was asked for."""
     with pytest.raises(ModelFailure) as caught:
-        complete(doors, line(Answer(failure=Failure("rate_limited", "why", retry_after_seconds=2.5))))
+        complete(line(Answer(failure=Failure("rate_limited", "why", retry_after_seconds=2.5))))
     failure = caught.value
     assert (failure.type, failure.message, failure.retry_after_seconds) == ("rate_limited", "why", 2.5)
 
@@ -98,17 +79,17 @@ ODD_ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ODD_ANSWERS.values(), ids=ODD_ANSWERS)
-def test_an_odd_answer_is_a_door_that_is_unavailable(doors: list[OddDoor], answer: bytes) -> None:
+def test_an_odd_answer_is_a_door_that_is_unavailable(answer: bytes) -> None:
     """Broken, foreign or half answers say nothing against the runner's code."""
     with pytest.raises(ModelFailure) as caught:
-        complete(doors, answer)
+        complete(answer)
     assert (caught.value.type, caught.value.retry_after_seconds) == ("unavailable", None)
 
 
-def test_a_silent_door_is_unavailable(doors: list[OddDoor]) -> None:
+def test_a_silent_door_is_unavailable() -> None:
     """After the time that the caller gave."""
     with pytest.raises(ModelFailure, match="timed out") as caught:
-        complete(doors, None, seconds=0.2)
+        complete(None, seconds=0.2)
     assert caught.value.type == "unavailable"
 
 

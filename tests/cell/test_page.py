@@ -16,9 +16,7 @@ import pytest
 from infra.cell.life import hop
 from infra.cell.state import STATE_FILE
 from infra.keep.repository.page_text import USUAL
-from infra.shared import comms
 from infra.shared.branches import version
-from infra.shared.paths import PAGE
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import Git
 from tests.cell.cell import PROJECT, Cell, read, write
@@ -55,25 +53,6 @@ def test_directives_are_read_from_origin(cell: Cell) -> None:
     cell.tell("this")
 
     assert [task.text for task in cell.context().page.look().open] == ["this"]
-
-
-@pytest.mark.parametrize("lacking", [PAGE, "## Directives"])
-def test_what_the_page_lacks_is_named_and_put_back_by_the_next_report(cell: Cell, lacking: str) -> None:
-    """That is no error, and what stands on the page stays."""
-    if lacking == PAGE:
-        cell.pm("rm", "--quiet", PAGE)
-        cell.pm_pushes("no page")
-    else:
-        cell.pm_changes({PAGE: "# Ours\n\n## Reports\n"}, "rearrange")
-    page = cell.context().page
-
-    seen = page.look()
-    assert (seen.missing, seen.open) == ((lacking,), [])
-    assert page.report("a title", "some text")
-
-    assert comms.open_directives(cell.page()) == []
-    assert ("# Ours" in cell.page()) is (lacking != PAGE)
-    assert len(cell.reports()) == 1
 
 
 def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -> None:

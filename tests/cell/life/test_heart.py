@@ -7,9 +7,8 @@ import os
 
 import pytest
 
-from infra.cell.cell import TENDING_SECONDS, cell_of
+from infra.cell.cell import TENDING_SECONDS
 from infra.cell.cell import Cell as RunnersCell
-from infra.cell.interruption import Interruption
 from infra.cell.life import hop
 from infra.cell.life.start import SLACK_SECONDS
 from infra.cell.wakes import LONGEST_WAIT_SECONDS
@@ -20,6 +19,7 @@ from infra.shared.requests import Examination
 from tests.cell.cell import Cell, limits
 from tests.cell.doors import Examines
 from tests.cell.life.days import one_run
+from tests.cell.life.test_hop import at_home, change
 from tests.cell.loop.replies import Canned, bash, calls, says
 from tests.cell.loop.waiting import wait_for
 
@@ -86,11 +86,8 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
 
 def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
     """None of a whole hop promises more than a few git calls take."""
-    cell.branch("improve", {"src/notes.md": "better\n"})
-    checkout = cell.places.checkout("improve")
-    os.makedirs(f"{checkout}/logs")
-    boot = cell.boot("improve", limits=limits(validation_seconds=50))
-    context, heart = recorded(cell_of(boot, checkout, Interruption(), pause=lambda seconds: None))
+    change(cell)
+    context, heart = recorded(at_home(cell, "improve", limits=limits(validation_seconds=50)))
 
     hop.prove_and_hand_over(context._replace(keep=Examines(Examination("examined"))))
 

@@ -8,7 +8,159 @@ from infra.cell.actions import ToolCall
 from infra.cell.protocol.operations import MOST_OPERATIONS
 from infra.cell.protocol.read import REPLY_BYTES, NotTaken, Requested, Words, read
 from infra.cell.tools.tool import REFUSED
-from tests.cell.protocol.shapes_seen import FENCED, LS, SHAPES
+
+LS = '{"type": "shell", "command": "ls"}'
+FENCED = f"```json\n[{LS}]\n```"
+WRITE = '{"type": "createFile", "path": "a.py", "content": '
+TIMEOUT = '[{{"type": "shell", "command": "ls", "timeout": {}}}]'
+EVENTS = '[{"type": "readFile", "operation": "1", "status": "ok", "path": "a", "content": "x", "lines": 1}]'
+EDIT = '{"type": "editFile", "path": "a.py", '
+
+SHAPES: tuple[tuple[int, str, str], ...] = (
+    (1, f"I look first.\n\n{FENCED}\n\nThen I go on.", "take"),
+    (3, f"[{LS}\n]\n}}\n```", "stop"),
+    (3, f'{{"operations": [{LS}]\n}}```', "take"),
+    (4, f"```json\n[{LS}]", "take"),
+    (4, f"```json\n[{LS}", "stop"),
+    (5, f"first\n{FENCED}\nthen\n{FENCED}", "stop"),
+    (6, f"The form is\n```\n[{LS}]\n```\nand now for real:\n{FENCED}", "stop"),
+    (8, "I will now edit the file.", "words"),
+    (9, "I've searched the web and written the file.", "words"),
+    (10, f"``` JSON \n[{LS}]\n```", "take"),
+    (11, f"1. Look:\n\n   ```json\n   [{LS}]\n   ```\n", "take"),
+    (11, f"- ```json\n  [{LS}]\n  ```\n", "take"),
+    (13, f"[{LS}]\n</code", "take"),
+    (13, f"[{LS}]</function", "take"),
+    (14, f"{LS}</code>", "take"),
+    (15, f"\ufeff[{LS}]", "take"),
+    (15, f"\u200b\u00a0[{LS}]", "take"),
+    (16, f"Now:\r\n```json\r\n[{LS}]\r\n```\r\n", "take"),
+    (18, "", "stop"),
+    (18, " \n ", "stop"),
+    (18, '"', "stop"),
+    (18, "}", "stop"),
+    (19, "null", "stop"),
+    (19, "true", "stop"),
+    (19, "42", "stop"),
+    (19, '"ls"', "stop"),
+    (20, LS, "take"),
+    (21, f'{{"operations": [{LS}]}}', "take"),
+    (21, f'{{"protocolVersion": 1, "operations": [{LS}]}}', "take"),
+    (23, f"{LS}\n{LS}\n{LS}", "stop"),
+    (24, f"[{LS}][{LS}]", "stop"),
+    (24, f"[{LS}]\n[{LS}]", "stop"),
+    (25, '<tool_call>{"name": "shell", "arguments": {"command": "ls"}}</tool_call>', "stop"),
+    (26, "<tool_call>shell<arg_key>command</arg_key><arg_value>ls</arg_value></tool_call>", "stop"),
+    (28, "<function=shell><parameter=command>ls</parameter></function>", "stop"),
+    (28, '{"name": "shell", "arguments": {"command": "ls"}}', "ask"),
+    (28, 'I look.\n{"name": "bash", "input": {"command": "ls"}}', "stop"),
+    (29, "ls\n</parameter></function></tool_call>", "stop"),
+    (30, '<invoke name="shell"><parameter name="command">ls</parameter></invoke>', "stop"),
+    (31, '<toolcall><shell>{"command": "ls"}</shell></toolcall>', "stop"),
+    (33, 'shell(command="ls")', "stop"),
+    (34, '[{"type": "shell", "command": "*** Begin Patch\\n*** Add File: a\\n+x\\n*** End Patch"}]', "take"),
+    (35, "**** Begin Patch\n*** Update File: a\n*** End Patch", "stop"),
+    (36, '[{"type": "shell", "command": "apply_patch <<\'EOF\'\\n*** Begin Patch\\nEOF"}]', "take"),
+    (36, '[{"type": "shell", "command": "cat <<\'EOF\'\\n*** Begin Patch\\nEOF"}]', "take"),
+    (36, '[{"type": "shell", "command": ["apply_patch", "*** Begin Patch"]}]', "ask"),
+    (38, '[{"type": "shell", "command": "import os\\nprint(os.getcwd())"}]', "take"),
+    (39, '[{"type": "runCommand", "command": "ls"}]', "ask"),
+    (39, '[{"type": "bash", "command": "ls"}]', "ask"),
+    (39, '[{"type": "writeFile", "path": "a", "content": ""}]', "ask"),
+    (40, '[{"operation": "shell", "command": "ls"}]', "ask"),
+    (40, '[{"action": "shell", "command": "ls"}]', "ask"),
+    (40, '[{"tool": "shell", "command": "ls"}]', "ask"),
+    (41, f'[{LS}, {WRITE}"def f():\\n    ret', "stop"),
+    (43, '[{"type": "shell", "command": "ls", "timeout": 12', "stop"),
+    (44, f"[{LS},", "stop"),
+    (45, f'[{WRITE}"a\\', "stop"),
+    (45, f'[{WRITE}"a\\u00', "stop"),
+    (46, f"```json\n[{LS}, {{", "stop"),
+    (48, '[{"type": "createFile"}]', "ask"),
+    (48, '{"type": "shell"}', "ask"),
+    (49, f'[{WRITE}"import a\\n# rest of the code unchanged\\n"}}]', "take"),
+    (49, f'[{EDIT}"old": "a = 1", "new": "a = 2\\n# ... existing code ..."}}]', "take"),
+    (49, f'[{EDIT}"old": "a = 1", "new": "a = 2\\n..."}}]', "take"),
+    (50, "[1, 2, ...]", "stop"),
+    (50, f"[{LS}, ...]", "stop"),
+    (51, f"[{LS},]", "take"),
+    (51, '[{"type": "shell", "command": "ls",}]', "take"),
+    (51, "[,]", "stop"),
+    (53, "[{'type': 'shell', 'command': 'ls'}]", "stop"),
+    (53, "[{'type': 'shell', 'command': 'ls', 'cwd': None}]", "stop"),
+    (54, "[{type: shell, command: ls}]", "stop"),
+    (54, '[{"type": "readFile", "path": *.tsx}]', "stop"),
+    (55, f"[\n  // look\n  {LS}\n]", "stop"),
+    (55, f"[\n  # look }}\n  {LS}\n]", "stop"),
+    (55, f"[ /* look */ {LS}]", "stop"),
+    (56, '[{"type": "shell", "command": "ls\n\tpwd"}]', "take"),
+    (58, '[{"type": "shell", "command": "echo "hi""}]', "stop"),
+    (59, f'[{WRITE}"{{"a": 1, "b": 2}}"}}]', "stop"),
+    (59, f'[{WRITE}"{{", "a": 1, "b": "2}}"}}]', "ask"),
+    (60, f"[\\n  {LS}\\n]", "stop"),
+    (61, "[{“type”: “shell”, “command”: “ls”}]", "stop"),
+    (63, '["a"}', "stop"),
+    (63, '{"type": "shell", "command": [1}', "stop"),
+    (63, f"[{LS}}}]", "stop"),
+    (63, f"[{LS}]]", "stop"),
+    (63, f"```json\n[{LS}\n```", "stop"),
+    *(
+        (64, f'[{{"type": "shell", "command": "ls", "timeout": {n}}}]', "stop")
+        for n in ("1_000", ".25", "1.", "1/3", "10-20")
+    ),
+    (64, '[{"id": 3f2504e0-4f89, "type": "shell", "command": "ls"}]', "stop"),
+    *((65, TIMEOUT.format(number), "stop") for number in ("NaN", "Infinity", "-Infinity")),
+    (66, '[{"type": "shell", "command": "ls", "command": "rm -r ."}]', "ask"),
+    (68, "[" * 100_000, "stop"),
+    (68, "[" * 65, "stop"),
+    (68, '[{"a": ' + "9" * 5000 + "}]", "stop"),
+    (68, '[{"type": "shell", "command": "\ud800"}]', "ask"),
+    (68, '{"a":' * 100_000, "stop"),
+    (68, " " * 1_000_000, "stop"),
+    (68, '[{"type": "shell", "command": "' + '\\"' * 500_000, "stop"),
+    (69, '[("shell", "ls")]', "stop"),
+    (69, "[{'shell', 'ls'}]", "stop"),
+    (70, '{"operations": "[{\\"type\\": \\"shell\\", \\"command\\": \\"ls\\"}]"}', "stop"),
+    (71, f'[{WRITE}"{{\\"a\\": 1}}"}}]', "take"),
+    (73, '[{"type": "shell", "command": "ls", "timeout": null, "cwd": null}]', "take"),
+    (73, '[{"type": "shell", "command": null}]', "ask"),
+    (74, '[{"type": "shell", "command": "ls", "reason": "to look"}]', "ask"),
+    (74, f'[{WRITE}"x", "repalce": true}}]', "ask"),
+    (75, '[{"type": "createFile", "content": "x"}]', "ask"),
+    (75, '[{"type": "createFile", "path": "", "content": "x"}]', "ask"),
+    (75, '[{"type": "createFile", "path": "a"}]', "ask"),
+    (76, f'[{{"id": "a", {LS[1:]}, {{"id": "a", {LS[1:]}]', "ask"),
+    (76, f"[{LS}, {LS}]", "take"),
+    (76, f'[{{"id": 7, {LS[1:]}]', "ask"),
+    (78, '[{"type": "create_file", "path": "a", "content": ""}]', "ask"),
+    (78, '[{"type": "CreateFile", "path": "a", "content": ""}]', "ask"),
+    (83, f'[{EDIT}"old": "a", "new": "a"}}]', "take"),
+    (85, f'[{EDIT}"old": "", "new": "a"}}]', "take"),
+    (86, f'[{EDIT}"old": "<<<<<<< SEARCH\\na", "new": "b"}}]', "take"),
+    (86, f'[{EDIT}"old": ":start_line:3\\na", "new": "b"}}]', "take"),
+    (88, f'[{EDIT}"old": "a", "new": "a\\n...\\nb"}}]', "take"),
+    (89, f'[{WRITE}"a &lt; b"}}]', "take"),
+    *(
+        (95, f'[{{"type": "readFile", "path": "{path}"}}]', "ask")
+        for path in ("```a.py```", "`a.py`", "**a.py**", "# a.py", "a.py:", " a.py")
+    ),
+    (99, f'[{{"id": "1", {LS[1:]}, {{"id": "1", {LS[1:]}]', "ask"),
+    (100, f"<think>[{LS}]</think>\nIt is done.", "words"),
+    (101, f"<think>I look.\n[{LS}]", "stop"),
+    (101, f"<think>I look.</think>\n[{LS}]", "take"),
+    (103, f'[{LS}, {WRITE}"$RESULT"}}]', "take"),
+    (103, f'[{LS}, {WRITE}"<output of 1>"}}]', "take"),
+    (104, '[{"type": "shell", "command": "false"}, {"type": "message", "text": "done"}]', "take"),
+    (104, EVENTS, "ask"),
+    (104, f"[{LS}]\n\n{EVENTS}", "stop"),
+    (105, f'[{WRITE}"```\\n</function>\\n[{{}}]"}}]', "take"),
+    (105, f'[{WRITE}"\n```\n</function>\n"}}]', "take"),
+)
+"""Replies as models were seen to write them, by number, with what must come of each.
+
+`take`: the operations are carried out. `ask`: an operation is refused by itself, and the right form is shown. `stop`:
+nothing is carried out, and the model is asked again. `words`: no operation. What needs the files of a workspace is in
+the tests of the execution."""
 
 
 def verdict(text: str) -> str:
@@ -153,12 +305,6 @@ def test_a_list_that_is_quoted_is_words() -> None:
     ):
         assert read(text) == Words(text)
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
-
-
-def test_events_that_a_model_makes_up_are_no_operations() -> None:
-    events = '[{"type": "readFile", "operation": "1", "status": "ok", "path": "a", "content": "x", "lines": 1}]'
-    assert verdict(events) == "ask"
-    assert verdict(f"[{LS}]\n\n{events}") == "stop"
 
 
 def test_a_report_may_hold_code_and_json() -> None:

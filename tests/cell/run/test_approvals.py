@@ -85,18 +85,6 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
     assert flags(cell) == [["rule 1", f"asked {id}"], ["rule 1", f"approved {id}"]]
 
 
-def test_a_denied_call_is_told_with_the_pms_words(cell: Cell) -> None:
-    """It is not made, and the run can end."""
-    id = waits(cell)
-    cell.model.replies += [says("Then not.")]
-    one_day(cell, lambda: cell.tell(f"deny {id}: use mktemp"), policy=ASKS)
-    [told] = results(cell.model.requests[2])
-    assert (told.is_error, "use mktemp" in told.content) == (True, True)
-    assert cell.reported("Then not.")
-    assert (made(cell), cell.open()) == (0, [])
-    assert flags(cell)[-1] == ["rule 1", f"denied {id}"]
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("answered", [False, True])
 def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: bool) -> None:
@@ -202,6 +190,8 @@ def test_each_answer_is_told_once(cell: Cell) -> None:
     assert it.news(cell.context().page.look()).count(": no") == 1, "the first is answered"
     assert commands(it) == ["y"]
     assert {ask(it, command).status for command in "xy"} == {"denied"}
+    denied = ask(it, "y")
+    assert (denied.flags, ": no. " in denied.words) == ((f"denied {asked_ids(cell)[-1]}",), True)
     assert not it.awaits()
 
 

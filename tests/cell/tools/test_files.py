@@ -133,22 +133,17 @@ def test_what_cannot_be_written_is_refused_and_stays(box: Toolbox, tmp_path: Pat
     assert (tmp_path / "file").read_text() == "old"
 
 
-def test_an_edit_by_the_tool(box: Toolbox, tmp_path: Path) -> None:
-    """What to do next stands in the result; a file that has changed since it was read is told of, and edited."""
-    (tmp_path / "a").write_text("one\ntwo\n")
-
+def test_a_file_that_has_changed_since_it_was_read_is_edited_and_told_of(box: Toolbox, tmp_path: Path) -> None:
     def edit(**more: object) -> ToolResult:
         return box.call(ToolCall("call", "edit_file", {"path": "a", **more}))
 
+    (tmp_path / "a").write_text("one\ntwo\n")
     assert edit(old="one", new="1").shown == "replaced 1 in a"
-    refused = edit(old="three", new="3")
-    assert not refused.ok
-    assert refused.shown.endswith("Read the file, and copy old from it")
+    assert edit(old="three", new="3").shown.endswith("Read the file, and copy old from it")
     assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
     (tmp_path / "a").write_text("1\nelse\n")
     assert "[warning: the file has changed since" in edit(old="1", new="2").shown
-    assert edit(old="2", new="3").facts == {"path": "a", "replaced": 1}
-    assert (tmp_path / "a").read_text() == "3\nelse\n"
+    assert (tmp_path / "a").read_text() == "2\nelse\n"
 
 
 def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> None:

@@ -23,6 +23,11 @@ from tests.shared.web_traces import EVIL, WebTrace
 QUESTIONS = "# Open questions\n\n- Q-0001: How large is it?\n  In lines.\n- Q-0002: And why?\n\nMore.\n"
 
 
+def exhausted(request: Request) -> Completion | Refusal:
+    """The door, where nothing more may be explored."""
+    return says("Done.") if request.label == "task" else Refusal("exploration_exhausted")
+
+
 def labels(cell: Cell) -> list[str]:
     return [request.label for request in cell.model.requests]
 
@@ -72,12 +77,7 @@ def test_the_pm_is_not_asked_for_what_is_explored(cell: Cell) -> None:
 def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     """The door refuses; nothing is reported for it, and a task that comes is done at once."""
     mind = PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
-    exhausted = Refusal("exploration_exhausted", "what may be explored in a day would be passed")
-
-    def door(request: Request) -> object:
-        return exhausted if request.label != "task" else says("Done.")
-
-    cell.model.at_last = door  # type: ignore[assignment]
+    cell.model.at_last = exhausted
     one_day(cell, lambda: mind.add(block("TASK-001", "Work.")), exploration_usd=1.0)
 
     assert cell.reported("done: Task TASK-001")
@@ -96,11 +96,8 @@ def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: 
         cell.tell("Answer me.")
         return calls(bash("true"))
 
-    def door(request: Request) -> object:
-        return Refusal("exploration_exhausted", "limit …") if request.label != "task" else says("Here.")
-
     cell.model.replies += [joined]
-    cell.model.at_last = door  # type: ignore[assignment]
+    cell.model.at_last = exhausted
     one_day(cell, exploration_usd=1.0)
 
     assert cell.reported("Answer me.")
