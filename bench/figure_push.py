@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench.tables import Table, goal, ratio, rounds, times
-from tests.keep.git_door.git_server import Server
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Server, World
 
 ROUNDS = 12
 GOAL = 2.5

@@ -21,8 +21,7 @@ from infra.keep.watcher_file import Report, Version
 from infra.shared.repository.git import Git
 from tests.faults.disks import Ext4
 from tests.host.desk import Desk
-from tests.keep.git_door.git_server import Server
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Server, World
 
 pytestmark = pytest.mark.heavy
 BRANCHES = ("main", "new", "a/b/c")

@@ -18,8 +18,7 @@ from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import MakeAgent, grown, kill_runner
-from tests.keep.git_door.git_server import Server
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Server, World
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy

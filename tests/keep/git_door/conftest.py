@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.keep.git_door.git_server import Server
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import Server, World
 
 
 @pytest.fixture(scope="session")

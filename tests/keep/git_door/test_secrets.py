@@ -14,7 +14,7 @@ from infra.keep.git_door.report import report
 from infra.keep.known_secrets import read_known
 from infra.shared.comms import add_directive, directives, open_directives, reports
 from infra.shared.requests import Report
-from tests.keep.git_door.raw import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
+from tests.keep.git_door.test_bypasses import BLOB, COMMIT, TREE, commit_of, id_of, pack, plain, push
 from tests.keep.git_door.world import PAGE, World, on_branches, told_of
 from tests.shared.test_secret_shapes import BASE64URL, MAKERS, some
 
