@@ -1,4 +1,4 @@
-"""`minifram notify`: what is told, once, and what becomes of a letter that is not taken."""
+"""`minifram notify`: what is told, once, and what becomes of a letter that is not taken; no key leaves the host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ import pytest
 from host.home import AgentPaths
 from host.notify import Fact, deliver, facts, follow, letter, look
 from host.status import Status, read_status
-from host.talk import Asking, Report
+from host.talk import Asking, Report, _asking
 from infra.keep.ledger.budgets import Spent
 from infra.keep.settings.check import read_settings
 from infra.keep.watcher_file import BootRecord, Trouble
 from tests.cell.loop.waiting import wait_for
 from tests.host.desk import Desk
+from tests.shared.leaks import Place, counters_stay, examine, question
 
 AT = "2026-01-31T10:42:12.345Z"
 VERSION = f"main@{'0' * 12}"
@@ -131,3 +132,26 @@ def _is_sender(path: Path, home: AgentPaths) -> bool:
 def test_the_sender_ends_with_its_agent(desk: Desk) -> None:
     follow(desk.context(), configure(desk, command="true"), print, pause=0.01, idle=0.1)
     assert Path(desk.home().data, "told.json").exists()
+
+
+def places(desk: Desk) -> dict[str, Place]:
+    home = desk.home()
+    return {
+        "notification": lambda words, given: letter("a", [Fact("k", "done", words)], None),
+        "question": lambda words, given: str(_asking(home, question(words, given))),
+    }
+
+
+@pytest.mark.attack("S52")
+def test_no_place_of_the_host_shows_a_secret(desk: Desk) -> None:
+    examine(places(desk), 1)
+
+
+def test_counters_of_tokens_are_shown_in_each_place(desk: Desk) -> None:
+    counters_stay(places(desk))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_no_place_of_the_host_shows_a_secret_in_any_position(desk: Desk, seed: int) -> None:
+    examine(places(desk), seed, most=100)

@@ -6,7 +6,7 @@ The places, each a row of a table beside the code that it runs:
   logs, the boot log;
 - of the keep (`tests/keep/test_leaks.py`): reports and questions on the page, the ledger, a provider's errors, what a
   rehearsal, an examination and an installer say, a runner's last words;
-- of the host (`tests/host/test_leaks.py`): notifications, questions as the PM sees them."""
+- of the host (`tests/host/test_notify.py`): notifications, questions as the PM sees them."""
 
 from __future__ import annotations
 
