@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -139,13 +139,6 @@ class Runner:
         os.kill(self.process.pid, signal.SIGTERM)
 
 
-class Page(NamedTuple):
-    """The text of COMMS.md at a commit of main."""
-
-    commit: str
-    text: str
-
-
 class Cell:
     """Everything around a runner."""
 
@@ -166,7 +159,7 @@ class Cell:
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
         self._runners: list[Runner] = []
-        self._seen = Page("", "")
+        self._seen = ("", "")
 
     # The doors are opened when a test first has to do with them.
 
@@ -257,9 +250,9 @@ class Cell:
     def page(self) -> str:
         """Tests look at it again and again while they wait: git is asked once for each commit."""
         commit = self.main()
-        if commit != self._seen.commit:
-            self._seen = Page(commit, read_file(self.bare, commit, "COMMS.md") or "")
-        return self._seen.text
+        if commit != self._seen[0]:
+            self._seen = (commit, read_file(self.bare, commit, "COMMS.md") or "")
+        return self._seen[1]
 
     def reports(self) -> list[str]:
         return comms.reports(self.page())

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from infra.cell.page import Page, request_of
+from infra.cell.page import request_of
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE, PAGE
@@ -324,22 +324,6 @@ def test_reports_from_safe_mode_say_so(cell: Cell) -> None:
     )
     told = results(cell.model.requests[0])[0].content
     assert "safe mode, the PM's own copy of the program, runs in its place" in told
-
-
-@pytest.mark.heavy
-def test_a_directive_that_stays_open_though_done_is_not_done_for_ever(
-    cell: Cell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever keeps it open, the same is not begun again before the tick."""
-    monkeypatch.setattr(Page, "add", lambda *report, **more: None)
-    cell.tell("do it")
-
-    def story() -> Story:
-        yield AGAIN
-        assert asked(cell) == 1
-
-    lives(cell, story())
-    assert cell.open() == ["do it"]
 
 
 @pytest.mark.parametrize("wrong", ["a\0b", "\ud800", "x" * 200_000])

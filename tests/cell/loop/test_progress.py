@@ -8,7 +8,6 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.progress import (
     DENIED_TO_END,
     IDLE_TO_END,
-    MAX_FAILURES,
     Progress,
     RunConfig,
     stop_reason,
@@ -42,16 +41,6 @@ def test_steps_that_repeat_are_counted_until_one_does_not() -> None:
     assert after(it.heard(), ToolResult("same")).idle == 1
 
 
-def test_calls_that_fail_are_counted_over_steps() -> None:
-    """Whatever each of them says; one that does not fail begins the count anew."""
-    failed = ToolResult("x", facts={"exit": 2})
-    it = after(Progress(), *[failed] * (MAX_FAILURES - 1))
-    assert reason(it) is None
-    assert reason(after(it, failed)) is StopReason.MAX_FAILURES
-    assert after(it, ToolResult("c"), failed).failed == 1
-    assert stop_reason(CONFIG._replace(max_failures=3), it, 1, 1.0) is StopReason.MAX_FAILURES
-
-
 def test_steps_of_denials_alone_are_counted() -> None:
     """One act that is carried out begins the count anew, and so does a word of the PM's."""
     denied = [ToolResult.err("denied", str(nth)) for nth in range(2)]
@@ -82,4 +71,6 @@ def test_steps_of_denials_alone_are_counted() -> None:
 )
 def test_what_counts_as_failed(result: ToolResult, failed: int) -> None:
     """A command by its status, but a search that finds nothing is an answer; what was not carried out is neither."""
-    assert after(Progress(failed=1), result).failed == failed
+    it = after(Progress(failed=1), result)
+    assert it.failed == failed
+    assert (stop_reason(CONFIG._replace(max_failures=2), it, 1, 1.0) is StopReason.MAX_FAILURES) is (failed == 2)

@@ -17,7 +17,6 @@ from infra.cell.loop.record import Line, Told
 from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, event_of, message_of, said
 from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.run_states import StopReason
-from infra.cell.tools.tool import Verdict
 from infra.shared.boot import OPERATIONS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Message, Request, Text, ToolUse
 from tests.cell.loop.replies import Canned, bash, calls, results, says, texts
@@ -43,10 +42,8 @@ def events_in(request: Request) -> list[dict[str, Any]]:
 class Run:
     """One run by operations in a workspace."""
 
-    def __init__(
-        self, directory: Path, *replies: str | Completion, news: tuple[News, ...] = (), gate: Any = None
-    ) -> None:
-        self.bench = Workbench(directory, gate)
+    def __init__(self, directory: Path, *replies: str | Completion, news: tuple[News, ...] = ()) -> None:
+        self.bench = Workbench(directory)
         self.model = Canned([reply if isinstance(reply, Completion) else says(reply) for reply in replies])
         self.seen: list[Line] = []
         waiting = iter(news)
@@ -131,27 +128,6 @@ def test_an_act_is_asked_for_in_two_ways(tmp_path: Path) -> None:
         if result.is_error:
             assert event["error"]["message"].strip(".") in str(result.content)
             assert event["error"]["hint"]
-
-
-def test_the_gate_is_asked_by_the_names_of_the_tools(tmp_path: Path) -> None:
-    """What it denies, and what it puts to the PM, are events with a status of their own."""
-    asked: list[str] = []
-
-    def gate(tool: Any, given: Any) -> Verdict:
-        asked.append(tool.name)
-        code = {"bash": "denied", "delete_file": "awaiting_approval"}.get(tool.name, "")
-        return Verdict(not code, f"not {tool.name}", code)
-
-    bench = Workbench(tmp_path, gate)
-    events = bench.reply(
-        '[{"type": "createFile", "path": "./a", "content": "x"}, {"type": "shell", "command": "ls"},'
-        ' {"type": "deleteFile", "path": "a"}, {"type": "deleteFile"}]'
-    )
-    assert asked == ["write_file", "bash", "delete_file"]
-    assert [event["status"] for event in events] == ["ok", "denied", "awaiting_approval", "failed"]
-    assert {event["error"]["type"] for event in events[1:3]} == {"policy_denied"}
-    assert events[1]["error"]["message"] == "not bash"
-    assert bench.clone.joinpath("a").exists()
 
 
 def test_a_file_in_the_signals_is_a_hop() -> None:

@@ -13,6 +13,7 @@ LS = '{"type": "shell", "command": "ls"}'
 FENCED = f"```json\n[{LS}]\n```"
 WRITE = '{"type": "createFile", "path": "a.py", "content": '
 TIMEOUT = '[{{"type": "shell", "command": "ls", "timeout": {}}}]'
+REPORT = 'Done:\n[the page](a.md)\n- [ ] later\n```c\n{\n  int x;\n}\n```\n```json\n{"port": 80}\n```\n[1] a note'
 EVENTS = '[{"type": "readFile", "operation": "1", "status": "ok", "path": "a", "content": "x", "lines": 1}]'
 EDIT = '{"type": "editFile", "path": "a.py", '
 
@@ -25,6 +26,7 @@ SHAPES: tuple[tuple[int, str, str], ...] = (
     (5, f"first\n{FENCED}\nthen\n{FENCED}", "stop"),
     (6, f"The form is\n```\n[{LS}]\n```\nand now for real:\n{FENCED}", "stop"),
     (8, "I will now edit the file.", "words"),
+    (8, REPORT, "words"),
     (9, "I've searched the web and written the file.", "words"),
     (10, f"``` JSON \n[{LS}]\n```", "take"),
     (11, f"1. Look:\n\n   ```json\n   [{LS}]\n   ```\n", "take"),
@@ -305,9 +307,3 @@ def test_a_list_that_is_quoted_is_words() -> None:
     ):
         assert read(text) == Words(text)
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
-
-
-def test_a_report_may_hold_code_and_json() -> None:
-    """What is no list of operations is words."""
-    text = 'Done:\n[the page](a.md)\n- [ ] later\n```c\n{\n  int x;\n}\n```\n```json\n{"port": 80}\n```\n[1] a note'
-    assert read(text) == Words(text)

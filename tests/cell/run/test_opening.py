@@ -17,7 +17,7 @@ from infra.cell.loop.loop import UNKNOWN
 from infra.cell.loop.record import Acted, Answered, Ended, Line, Opened, Resumed, RunRecord, standing
 from infra.cell.run.opening import MOST_TIMES, cut_short, why_not_resumed
 from infra.cell.run_states import StopReason
-from infra.shared.boot import OPERATIONS, TOOLS
+from infra.shared.boot import TOOLS
 from infra.shared.conversation import Request
 from tests.cell.cell import Cell, read
 from tests.cell.life.days import one_run
@@ -128,13 +128,6 @@ def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again
     for line in (*lines, *((Ended(end),) if end else ())):
         record.append(line)
     assert bool(cut_short(context, str(tmp_path), ["d1"], name)) is is_resumed
-
-
-def test_a_run_that_called_tools_needs_a_model_that_has_some() -> None:
-    """Text can be said to any."""
-    assert "one of the models cannot" in (why_not_resumed(standing(RUN), {"d1"}, OPERATIONS) or "")
-    by_text = (replace(OPENED, acts=OPERATIONS), Answered("1", says("[]")))
-    assert why_not_resumed(standing(by_text), {"d1"}, TOOLS) is None
 
 
 def _planted(cell: Cell) -> tuple[Path, str, list[str]]:

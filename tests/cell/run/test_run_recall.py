@@ -6,7 +6,7 @@ import os
 
 from infra.cell.loop.record import parse, standing
 from infra.cell.loop.replay import replay
-from infra.shared.conversation import Request, ToolResult, ToolUse
+from infra.shared.conversation import ToolResult, ToolUse
 from tests.cell.cell import Cell
 from tests.cell.loop.replies import calls, says
 from tests.cell.minds import PmMind
@@ -19,22 +19,18 @@ FILES = {
 }
 
 
-def opening(request: Request) -> list[tuple[str, str, str]]:
-    """Tool, argument and result of what stands before the run."""
-    uses = [block for block in request.messages[1].content if isinstance(block, ToolUse)]
-    results = [block for block in request.messages[2].content if isinstance(block, ToolResult)]
-    return [
-        (use.name, next(iter(use.input.values())), str(got.content)) for use, got in zip(uses, results, strict=True)
-    ]
-
-
 def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -> None:
     PmMind(cell, FILES)
     cell.tell("Connect the kettle.")
     asks = calls(ToolUse("1", "recall", {"words": "kettle electricity ampere"}))
     _, model = work(cell, asks, says("Connected."))
     first, second = model.requests
-    identity, briefing, *_, found = opening(first)
+    uses, shown = (first.messages[at].content for at in (1, 2))
+    identity, briefing, *_, found = [
+        (use.name, next(iter(use.input.values())), str(got.content))
+        for use, got in zip(uses, shown, strict=True)
+        if isinstance(use, ToolUse) and isinstance(got, ToolResult)
+    ]
     assert briefing[1] == "logs/now.md"
     assert identity == ("read_file", f"{cell.places.mind}/boot/identity.md", FILES["boot/identity.md"])
     assert found[:2] == ("recall", "connect kettle")
