@@ -73,9 +73,6 @@ class Both(OneMind):
         done = subprocess.run(command, shell=True, cwd=self.root, env=os.environ | git, check=True, capture_output=True)
         return done.stdout.decode()
 
-    def said(self) -> list[str]:
-        return [word for word, _ in self.log]
-
 
 @pytest.fixture
 def mind(tmp_path: Path) -> Both:
@@ -154,7 +151,7 @@ def test_a_branch_or_a_repository_that_is_gone_stops_no_run(mind: Both, what: st
     assert prepare(mind.context())
     mind.write(layout.WORKING, "learned\n")
     assert not publish(mind.context(), "run R-1: completed", "R-1")
-    assert mind.said() == ["mind.not_prepared", "mind.not_pushed"]
+    assert [word for word, _ in mind.log] == ["mind.not_prepared", "mind.not_pushed"]
     os.rename(f"{mind.places.bot}/away", away)
     assert publish(mind.context(), "run R-2: completed", "R-2")
     assert mind.pushed(layout.WORKING) == "learned"
