@@ -199,6 +199,7 @@ def test_a_refused_operation_leaves_the_others() -> None:
     assert '{"type": "readFile", "path": "src/a.py"}' in refused.args["hint"]
 
 
+@pytest.mark.heavy
 def test_a_refused_reply_says_what_was_found() -> None:
     cases = {
         f"[{LS}]\n[{LS}]": "a piece of another; expected one list",

@@ -71,6 +71,7 @@ def test_an_answer_that_is_written_is_reported_though_the_other_files_are_not(ce
     assert cell.reported("done: Task TASK-001")
 
 
+@pytest.mark.heavy
 def test_words_on_a_task_that_is_gone_are_a_directive(cell: Cell) -> None:
     """Nobody else would work on them."""
     mind = PmMind(cell)

@@ -114,7 +114,7 @@ class Bench:
         shutil.rmtree(self.scratch)
 
 
-LIVE = "def work(cell: Cell) -> int:\n"
+LIVE = '    cell.log.info("runner.started", reason=boot.reason, autonomy=boot.autonomy)\n'
 
 BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     # what: file, old, new, step, words of the reason or the transcript
@@ -169,22 +169,22 @@ BROKEN: Mapping[str, tuple[str, str, str, str, str]] = {
     ),
     "comes up only once": (
         "infra/cell/life/start.py",
-        "    command = _start_command()",
-        "    os.mkdir('logs/once')\n    command = _start_command()",
+        '    with needs("bash cannot be run"):',
+        '    os.mkdir("logs/once")\n    with needs("bash cannot be run"):',
         "restart",
         "FileExistsError",
     ),
     "hangs before SUCCESS": (
         "infra/cell/life/start.py",
-        "    command = _start_command()",
-        "    time.sleep(600)\n    command = _start_command()",
+        '    with needs("bash cannot be run"):',
+        '    time.sleep(600)\n    with needs("bash cannot be run"):',
         "boot",
         "not seen within",
     ),
     "signals and stays": (
         "infra/runner.py",
-        "    return until_handed_over(cell)",
-        "    until_handed_over(cell)\n    while True:\n        time.sleep(600)",
+        "        return lead(cell)",
+        "        lead(cell)\n        while True:\n            time.sleep(600)",
         "leave",
         "its end after its own signal",
     ),
