@@ -164,7 +164,7 @@ class NearEnd:
         rules.place(proof.CANARIES)
 
     def prove(self, mode: str = "", birds: tuple[str, ...] = proof.CANARIES) -> str:
-        return proof.why_not(birds, Identity(AGENT, 0) if mode == "door" else None, seconds=0.9)
+        return proof.why_not(birds, Identity(AGENT, 0) if mode == "door" else None, seconds=2.0)
 
     def prove_while(self, name: str, how: str, words: dict[str, Any], times: int, mode: str = "") -> list[str]:
         found = []

@@ -69,6 +69,8 @@ class Answer:
     stop_reason: str | None = None
     """None: `tool_use` when there is a tool call, else `end_turn`."""
     usage: Counts = Counts()
+    pings: int = 1
+    """Sent after the first event."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,15 @@ class Status:
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Reaction = list[Block] | Answer | Broken | Status
+@dataclass(frozen=True)
+class Whole:
+    """A 200 with a body of any other kind."""
+
+    content_type: str
+    body: bytes
+
+
+Reaction = list[Block] | Answer | Broken | Status | Whole
 
 
 def error_event(type: str, message: str) -> bytes:
@@ -174,6 +184,8 @@ def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answ
             error = {"type": reaction.type, "message": reaction.message}
             body = json.dumps({"type": "error", "error": error}).encode()
             return peer.Answer((body,), "end", reaction.code, "application/json", reaction.headers)
+        case Whole():
+            return peer.Answer((reaction.body,), content_type=reaction.content_type)
         case Broken():
             every = events(reaction.answer, request, number)[: reaction.events]
             return peer.Answer((*(sse(name, {"type": name, **data}) for name, data in every), reaction.extra))
@@ -181,4 +193,4 @@ def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answ
             return _sent(Answer(tuple(reaction)), request, number)
         case Answer():
             first, *others = (sse(name, {"type": name, **data}) for name, data in events(reaction, request, number))
-            return peer.Answer((first, sse("ping", {"type": "ping"}), *others))
+            return peer.Answer((first, *[sse("ping", {"type": "ping"})] * reaction.pings, *others))
