@@ -89,8 +89,12 @@ class Status(NamedTuple):
 def status(context: Context, say: Say) -> Shown:
     """The state of an agent, on one screen. Exits with 3 when it is not running, and still prints it."""
     found = read_status(context.initialised(), now := time.time())
-    lines = (f"{faint(f'{name:<11}')}{text}" for name, text in _screen(found, now))
-    return Shown(found, lines, code=Exit.OK if found.running else Exit.NOT_RUNNING)
+    return Shown(found, lines_of(found, now), code=Exit.OK if found.running else Exit.NOT_RUNNING)
+
+
+def lines_of(found: Status, now: float) -> Iterator[str]:
+    """The screen, for a terminal."""
+    return (f"{faint(f'{name:<11}')}{text}" for name, text in _screen(found, now))
 
 
 def read_status(home: AgentPaths, now: float) -> Status:

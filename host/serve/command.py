@@ -86,7 +86,8 @@ def _loopback(listen: str) -> socket.socket:
             "more, use 'ssh -L', or a reverse proxy in front of --socket"
         )
     family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
-    listener = socket.socket(family)
+    # By its protocol asyncio sees that the answers must not be held back for more (TCP_NODELAY).
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((str(address), number))

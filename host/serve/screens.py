@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -12,12 +13,13 @@ from host.mind import mind_commit, why
 from host.repository import main_commit, open_repository, page_at
 from host.review import CONFLICT, FREE, NEEDS_WORD, NOT_EXAMINED, PASSED, review
 from host.runs import Step, last_runs, named, names_of, runs, steps_of
+from host.screen import harmless
 from host.serve.agents import Agent
 from host.serve.calls import call
 from host.serve.diffs import files_of
 from host.serve.timeline import timeline
 from host.skills import listed
-from host.status import status as status_command
+from host.status import lines_of
 from host.talk import Report, all_reports
 from host.tasks import tasks
 from infra.cell.mind.memory import PATHS, memory_of
@@ -220,7 +222,7 @@ def _status(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]
     """What `status` and `doctor` say, and the money."""
     # The doctor asks podman and the provider, which takes seconds: on a click.
     return {
-        "lines": call(status_command, agent.context).lines,
+        "lines": [harmless(line) for line in lines_of(agent.status(), time.time())],
         "money": agent.known("money", ("money",), lambda: agent.money().rows()),
         "web": agent.status().web,
         "doctor": call(doctor, agent.context).lines if item == "doctor" else None,
