@@ -51,7 +51,7 @@ def opened(browser: Browser, served: Served, **options: object) -> BrowserContex
 def test_no_screen_has_a_fault_that_axe_finds(browser: Browser, served: Served, scheme: str) -> None:
     context = opened(browser, served, color_scheme=scheme)
     page, axe = context.new_page(), Axe()
-    for path in PATHS if scheme == "light" else ["/a/agent/now", "/a/agent/review/improve"]:
+    for path in PATHS:
         page.goto(path)
         found = axe.run(page)
         assert found.violations_count == 0, f"{path}: {found.generate_report()}"
