@@ -90,13 +90,6 @@ def tcp(to: str, port: int, options: str = "") -> object:
         return caller.recv(1000)
 
 
-@_in_a_word
-def connect_plainly(to: str, port: int) -> object:
-    """As a program does that knows nothing of error queues."""
-    socket.create_connection((to, port), timeout=20).close()
-    return REACHED
-
-
 def named(name: str, port: int) -> Any:
     """As any program that is given a name or a strange spelling of an address."""
     try:
@@ -271,7 +264,7 @@ def packet_socket() -> object:
 CALLS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
-        *(accept, answer_from, connect_plainly, dns, dns_by_tcp, hear, hold, listen, many, many_datagrams, many_names),
+        *(accept, answer_from, dns, dns_by_tcp, hear, hold, listen, many, many_datagrams, many_names),
         *(named, packet_socket, ping, raw, release, run, say, tcp, udp, write),
     )
 }

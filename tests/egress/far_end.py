@@ -5,7 +5,6 @@ Run as `python -m tests.egress.far_end` within its namespace; told what to do as
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import socket
 import ssl
@@ -28,9 +27,6 @@ NAMES = {
     "rebind.example": [PUBLIC4, "10.9.8.7"],
     "rebind-shared.example": [PUBLIC4, "100.64.9.9"],
     "metadata.example": ["169.254.169.254"],
-    "evil.index.example": ["10.9.8.7"],
-    "shared.index.example": ["100.64.9.9"],
-    "resolver.index.example": ["1.1.1.1"],
     **{f"n{number}.many.example": [f"93.184.217.{number}"] for number in range(1, 5)},
 }
 """The addresses of a name, one after the other with each question; the last one stays. All others are at PUBLIC4."""
@@ -38,7 +34,6 @@ NAMES = {
 
 class FarEnd:
     def __init__(self) -> None:
-        self.pages: dict[str, bytes] = {}
         self.tls: ssl.SSLContext | None = None
         self.questions: list[tuple[str, int]] = []
         self.asked: dict[str, int] = {}
@@ -145,13 +140,10 @@ class FarEnd:
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as caller:
             caller.sendto(bytes.fromhex(packet), (to, 0))
 
-    def publish(self, pages: dict[str, str], certificate: str = "") -> None:
-        """What port 80 serves, by path; with a file that holds a certificate and its key, port 443 as well, by TLS."""
-        self.pages = {path: base64.b64decode(text) for path, text in pages.items()}
-        self.tls = None
-        if certificate:
-            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self.tls.load_cert_chain(certificate)
+    def secure(self, certificate: str) -> None:
+        """Port 443 speaks TLS from now on, with a file that holds a certificate and its key."""
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.load_cert_chain(certificate)
 
     # --- who listens ---------------------------------------------------------------------------------
 
@@ -197,14 +189,9 @@ class FarEnd:
                 if not part:
                     return
                 asked += part
-            path = asked.split()[1].decode()
-            page = self.pages.get(path, b"hello" if path == "/" else None)
-            status = "200 OK" if page is not None else "404 Not Found"
-            other = "application/octet-stream" if "." in path else "application/json"
-            kind = "text/html" if path.endswith("/") else other
-            body = page or b""
-            head = f"HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
-            caller.sendall(head.encode() + body)
+            status, body = ("200 OK", "hello") if asked.split()[1] == b"/" else ("404 Not Found", "")
+            kind = f"Content-Type: text/html\r\nContent-Length: {len(body)}"
+            caller.sendall(f"HTTP/1.0 {status}\r\n{kind}\r\n\r\n{body}".encode())
 
     def _secured(self, caller: socket.socket, port: int) -> socket.socket:
         """Raises OSError."""

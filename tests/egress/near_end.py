@@ -14,12 +14,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from host import egress
-from infra.keep.egress import packages, proof, rules
+from infra.keep.egress import proof, rules
 from infra.keep.egress.resolver import resolver_command
 from infra.keep.settings.schema import EgressMode
 from infra.shared.identity import Identity
@@ -33,7 +33,6 @@ HOST = ("198.4.4.4", "2a00:1450:4001::53")
 EXITS = rules.Exits(RESOLVER, WEB, (UPSTREAM4, UPSTREAM6), host=HOST)
 
 NET_RAW = 1 << 13
-Program = subprocess.Popen[bytes]
 
 
 class User(NamedTuple):
@@ -77,10 +76,8 @@ class NearEnd:
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
         self.users = {name: self._start(user) for name, user in USERS.items()}
-        self.resolver: Program | None = None
+        self.resolver: subprocess.Popen[bytes] | None = None
         self.log = self.folder / "dnsmasq.log"
-        self.packages: Program | None = None
-        self.trace = self.folder / "web.jsonl"
 
     def _start(self, user: User) -> tuple[IO[str], IO[str]]:
         asked_read, asked_write = os.pipe()
@@ -176,43 +173,32 @@ class NearEnd:
 
     # --- the resolver ----------------------------------------------------------------------------
 
-    def _started(self, uid: int, right: str, words: list[str], log: Path, is_up: Callable[[], bool]) -> Program:
-        """A program of this user's with one capability, when it answers."""
-        rights = f"-all,+{right}"
-        become = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "--pdeathsig", "KILL"]
+    def start_resolver(self) -> None:
+        """The product's command line, as its user with the one capability to take port 53; when it answers."""
+        self.stop_resolver()
+        rights = "-all,+net_bind_service"
+        become = ["setpriv", f"--reuid={RESOLVER}", f"--regid={RESOLVER}", "--clear-groups", "--pdeathsig", "KILL"]
         become += [f"--inh-caps={rights}", f"--ambient-caps={rights}", "--no-new-privs", "--"]
-        with log.open("wb") as output:
-            program = subprocess.Popen(
-                [*become, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        with self.log.open("wb") as output:
+            self.resolver = subprocess.Popen(
+                [*become, *resolver_command([UPSTREAM4])],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
             )
         deadline = time.monotonic() + 10
-        while not is_up():
-            if time.monotonic() > deadline or program.poll() is not None:
-                raise AssertionError(f"it does not answer: {log.read_text()}")
+        while attempts.dns("is-up.lan", seconds=0.1)[0] != 3:
+            if time.monotonic() > deadline or self.resolver.poll() is not None:
+                raise AssertionError(f"it does not answer: {self.log.read_text()}")
             time.sleep(0.005)
-        return program
-
-    def start_resolver(self) -> None:
-        """The product's command line, by one who may take port 53."""
-        self.stop_resolver()
-        words = resolver_command([UPSTREAM4])
-        is_up = lambda: attempts.dns("is-up.lan", seconds=0.1)[0] == 3  # noqa: E731
-        self.resolver = self._started(RESOLVER, "net_bind_service", words, self.log, is_up)
-
-    def start_packages(self, hosts: list[str], certificate: str) -> None:
-        """The way to package indexes, as the web door's user; who can read the interpreter, wherever it lies."""
-        words = [sys.executable, "-m", "tests.egress.package_door", str(packages.PORT), certificate, *hosts]
-        is_up = lambda: attempts.connect_plainly("127.0.0.1", packages.PORT) == attempts.REACHED  # noqa: E731
-        self.packages = self._started(WEB, "dac_read_search", words, self.trace, is_up)
-
-    def stop_packages(self) -> None:
-        _end(self.packages)
 
     def stop_resolver(self) -> None:
-        _end(self.resolver)
-
-    def package_trace(self) -> list[Any]:
-        return [json.loads(line) for line in self.trace.read_text().splitlines() if line.startswith("{")]
+        """With its children: those that answer by TCP hold its socket."""
+        if self.resolver:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.resolver.pid, signal.SIGKILL)
+            self.resolver.wait()
 
     def resolver_log(self) -> list[str]:
         return self.log.read_text().splitlines()
@@ -235,22 +221,14 @@ class NearEnd:
         return [done.returncode, (done.stdout + done.stderr)[-4000:]]
 
 
-def _end(program: Program | None) -> None:
-    """With its children: those that answer by TCP hold its socket."""
-    if program:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(program.pid, signal.SIGKILL)
-        program.wait()
-
-
 def main(folder: str) -> None:
     for name in ("ascii", "idna", "latin_1"):  # while they can be read: the agent may have no way to the interpreter
         importlib.import_module(f"encodings.{name}")
     near = NearEnd(folder)
-    with contextlib.ExitStack() as stack:
-        stack.callback(near.stop_resolver)
-        stack.callback(near.stop_packages)
+    try:
         serve(methods_of(near))
+    finally:
+        near.stop_resolver()
 
 
 if __name__ == "__main__":

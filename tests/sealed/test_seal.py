@@ -20,8 +20,8 @@ from infra.shared.exit_codes import Exit
 from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy
 from tests.cell.cell import limits
-from tests.egress import index
 from tests.egress.far_end import PUBLIC4
+from tests.keep.web_door.sites import certificate
 from tests.sealed.support.agent import Inside, SealedAgent, born, until
 from tests.sealed.support.project import Project
 from tests.sealed.world import World, world_of
@@ -29,7 +29,9 @@ from tests.sealed.world import World, world_of
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
 KEY = "sk-ant-api03-" + "of-a-test-and-of-nobody-" * 4 + "AA"
-REJECTED, WITHOUT_RULES = "EHOSTUNREACH", "ECONNREFUSED"
+INDEX, OTHER = "index.example", "other.example"
+"""An index that the PM names, and one that the PM does not."""
+REJECTED = "EHOSTUNREACH"
 
 
 @pytest.fixture
@@ -256,7 +258,7 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
     assert "tunnel.example" in shown
     assert "special" in shown
 
-    agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{index.HOST}]}}\n")
+    agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{INDEX}]}}\n")
     agent.minifram("restart")
     with world_of(agent) as world:
         _behind_doors(agent, world)
@@ -264,9 +266,9 @@ def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
 
 def _behind_doors(agent: SealedAgent, world: World) -> None:
     folder = agent.user.directory(f"index-{agent.name}")
-    key, _ = index.certificate(folder)
-    key.chmod(0o644)
-    world.ask("publish", pages=index.pages(), certificate=str(key))
+    certificate(folder, INDEX)
+    both = "".join((folder / f"{INDEX}.{end}").read_text() for end in ("key", "crt"))
+    world.ask("secure", certificate=str(agent.user.put(f"{agent.name}.pem", both)))
     (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
     environment = agent.podman("unshare", "cat", f"/proc/{runner}/environ").split("\0")
     given = " ".join(pair for pair in environment if pair.startswith(("PIP_INDEX_URL=", "NPM_CONFIG_REGISTRY=")))
@@ -277,11 +279,11 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
         return agent.as_agent(f"export {given}; {command}")
 
     pip = "python -m pip install --no-cache-dir --disable-pip-version-check --retries 0 -vv --index-url"
-    told = alone(f"{pip} http://127.0.0.1:3128/{index.HOST}/simple/ sealedpkg")
-    unproven = f"https://{index.HOST} cannot be reached, or does not prove who it is ([SS"
+    told = alone(f"{pip} http://127.0.0.1:3128/{INDEX}/simple/ sealedpkg")
+    unproven = f"https://{INDEX} cannot be reached, or does not prove who it is ([SS"
     assert unproven in told, "its certificate is one of the test's own"
-    told = alone(f"{pip} http://127.0.0.1:3128/{index.OTHER}/simple/ none")
-    assert f"{index.OTHER} is not in web.package_hosts" in told
+    told = alone(f"{pip} http://127.0.0.1:3128/{OTHER}/simple/ none")
+    assert f"{OTHER} is not in web.package_hosts" in told
     assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
     assert {port for _, port in world.arrived()} == {53, 80, 443}, "the control: these did arrive"
 
@@ -294,7 +296,7 @@ def _behind_doors(agent: SealedAgent, world: World) -> None:
     trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
     seen = [(line["status"], line["origin"]) for line in trace]
     assert seen[-1] == ("ok", "http://pages.example")
-    assert {*seen[:-1]} == {("error", f"https://{index.HOST}"), ("denied", f"https://{index.OTHER}")}
+    assert {*seen[:-1]} == {("error", f"https://{INDEX}"), ("denied", f"https://{OTHER}")}
     (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
     assert (door.held.permitted, door.held.effective) == (0, 0)
     others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"

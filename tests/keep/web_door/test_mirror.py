@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
+from infra.keep.egress import packages
 from infra.keep.web_door.fetch import Connections
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import HEAD_BYTES, LINE_BYTES, Mirror
 from infra.keep.web_door.trace import TraceLine
 from infra.shared.policy import ALLOW, DENY, Policy, Rule
+from tests.keep.environments.wheelwright import make_wheel
 from tests.keep.web_door.sites import HOME, Act, Names, Site, Wire, certificate, page, redirect, words
 
 HOST = "pypi.example"
@@ -190,3 +194,38 @@ def test_what_is_not_whole_does_not_look_whole(tmp_path: Path) -> None:
         broken=words(head + b"content-length: 100\r\n\r\n<a>"),
         long=page(b"a" * (LINE_BYTES + 1)),
     )
+
+
+PIP = (sys.executable, "-m", "pip", "--no-cache-dir", "--disable-pip-version-check", "install", "--retries=0")
+UV = (
+    f"{os.path.dirname(sys.executable)}/uv",
+    "pip",
+    "install",
+    "--no-cache",
+    "--no-config",
+    f"--python={sys.executable}",
+)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("tool", [PIP, UV], ids=["pip", "uv"])
+def test_they_install_by_it(tmp_path: Path, tool: tuple[str, ...]) -> None:
+    """Real ones, told by the environment alone that everything in the cell has. What the index does not have is an
+    answer of the index's, and so no outage."""
+    wheel = make_wheel(tmp_path, "alpha", "1.0")
+
+    async def act(world: World) -> None:
+        listed = f'<a href="/files/{wheel.name}">{wheel.name}</a>'.encode()
+        file = page(wheel.read_bytes(), kind="application/octet-stream")
+        world.site.pages |= {"/simple/alpha/": page(listed), f"/files/{wheel.name}": file}
+        given = packages.environment("door").items()
+        env = {
+            name: value.replace(str(packages.PORT), str(world.port)).replace("pypi.org", HOST) for name, value in given
+        }
+        process = await asyncio.create_subprocess_exec(*tool, f"--target={tmp_path}/to", "alpha", env=env)
+        assert await process.wait() == 0
+        assert (tmp_path / "to/alpha.py").exists()
+        assert (await world.get(f"/{HOST}/simple/none/")).startswith(b"HTTP/1.1 404 ")
+        assert {line.url for line in world.lines} >= {f"https://{HOST}/files/{wheel.name}"}
+
+    played(tmp_path, act)
