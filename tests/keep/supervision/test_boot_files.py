@@ -21,6 +21,7 @@ from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from infra.shared.safe_files import Below
+from tests.shared.test_safe_files import open_to_all
 
 
 @pytest.fixture
@@ -56,9 +57,7 @@ def test_whatever_stands_in_the_way_of_a_boot_is_moved_aside(places: Paths, make
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 def test_the_agents_directory_is_opened_up_before_a_launch(tmp_path: Path) -> None:
     """A version that closed it, and ended, must not keep every version after it from being started."""
-    for path in (tmp_path, *tmp_path.parents):
-        if path.owner() == "root" and path != Path("/"):
-            path.chmod(path.stat().st_mode | 0o011)
+    open_to_all(tmp_path)
     bot, cell = tmp_path / "bot", Identity(54_321, 54_321)
     places = Paths(str(bot), str(tmp_path / "remote"), str(tmp_path / "run"), str(tmp_path / "var"))
     bot.mkdir()

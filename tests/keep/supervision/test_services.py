@@ -9,8 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,7 +19,6 @@ from infra.keep.services.hearts import LONGEST_SECONDS, Beat, Heard, Heartbeat, 
 from infra.keep.services.processes import signal_all_of
 from infra.shared.heart import Heart
 from infra.shared.identity import Identity
-from tests.keep.supervision.agents import Agent, within
 from tests.shared.rows import each_row
 
 WRITES_FOR_EVER = "while True: print('x' * 4096)"
@@ -141,20 +139,6 @@ def test_who_beats_without_rest_waits_for_nobody_and_keeps_nobody_waiting(heart:
     assert 50 < int(heart.listen(1.0).beat.doing) < 9_999
     own.beat("heard again", 1.0)
     assert heart.listen(2.0) == Heard(2.0, Beat("heard again", 1.0))
-
-
-@pytest.mark.heavy
-def test_a_runner_that_breaks_its_promise_is_ended(make_agent: Callable[..., Agent]) -> None:
-    """One that keeps it serves on, for as long as it does."""
-    beats = "beat(1.0)\nfor _ in range(4):\n    time.sleep(0.5)\n    beat(1.0)\ntime.sleep(600)"
-    agent = make_agent(f"say('BOOTSTRAPPING'); say('SUCCESS'); {beats}")
-    began = time.monotonic()
-    agent.start()
-    first = agent.serving()
-    agent.serving(but=first.active.boot_id)
-    assert time.monotonic() - began > 2.0
-    assert "was ended: it was last heard of" in agent.told("main failed (1 in a row)")
-    within(30.0, lambda: not os.path.exists(f"/proc/{first.active.pid}"), "its end")
 
 
 WHO = Identity(61_987, 61_987)

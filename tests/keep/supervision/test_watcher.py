@@ -23,7 +23,6 @@ from infra.keep.services import children, processes
 from infra.keep.services.processes import is_alive
 from infra.keep.watcher_file import Level
 from infra.shared.boot import parse_line
-from infra.shared.door import connect
 from infra.shared.exit_codes import Exit
 from infra.shared.mind.layout import IDENTITY
 from infra.shared.paths import BOOT_LOG
@@ -105,10 +104,12 @@ def test_a_hop_leads_to_the_branch_and_leaves_a_snapshot_of_the_mind(make_agent:
 
 
 def test_bootstrap_signal_ends_a_runner_that_does_not_leave(served: Agent) -> None:
-    """Only one runner at a time: one that signals but stays is ended after the grace, then the branch starts. The
-    directory of signals is made again by whoever signals."""
-    first = served.state()
-    shutil.rmtree(served.places.signals)
+    """Only one runner at a time: one that signals but stays is ended after the grace, then the branch starts. What
+    stands in the place of the directory of signals is moved aside."""
+    first, signals = served.state(), Path(served.places.signals)
+    shutil.rmtree(signals)
+    signals.symlink_to("/nonexistent")
+    within(30.0, lambda: not signals.is_symlink(), "signals")
     served.ask(SignalName.BOOTSTRAP, "better")
     second = served.serving("better")
     assert not is_alive(first.active.pid)
@@ -252,45 +253,6 @@ def test_main_keeps_its_clone_after_itself_and_gets_a_new_one_after_another(make
 # Ends.
 
 
-@pytest.mark.fault("F01", "F03", "F12")
-def test_whatever_signal_ends_a_runner_main_leads_again(make_agent: MakeAgent) -> None:
-    """Also one that has no name, told by its number; and the watcher lives through masses of its own."""
-    agent = make_agent()
-    watcher = agent.start()
-    state = agent.serving()
-    version = state.active.version
-    for _ in range(500):
-        for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
-            watcher.send_signal(each)
-    unnamed = int(signal.SIGRTMIN) + 1
-    for number, words in ((int(signal.SIGKILL), "SIGKILL"), (unnamed, f"signal {unnamed}")):
-        os.kill(state.active.pid, number)
-        state = agent.serving(but=state.active.boot_id)
-        assert (state.active.version, state.boots[-2].detail.endswith(words)) == (version, True)
-
-
-@pytest.mark.fault("F07")
-def test_descendants_are_ended_before_the_next_runner(make_agent: MakeAgent) -> None:
-    """A daemon that forked twice into a session of its own does not outlive its runner."""
-    stubborn = 'trap "" TERM; echo $$ > logs/stubborn; while :; do sleep 1; done'
-    daemon = (
-        'subprocess.Popen(["sh", "-c", "setsid sleep 300 & echo $! > logs/daemon"]).wait()\n'
-        f"subprocess.Popen(['sh', '-c', 'setsid sh -c \"$0\" & exit', {stubborn!r}]).wait()\n"
-        "serve()"
-    )
-    agent = make_agent(daemon)
-    agent.start()
-    first = agent.serving()
-    logs = Path(agent.places.main_checkout, "logs")
-    pids = [
-        int(within(30.0, lambda name=name: (logs / name).exists() and (logs / name).read_text().strip(), name))  # type: ignore[misc]
-        for name in ("daemon", "stubborn")
-    ]
-    os.kill(first.active.pid, signal.SIGKILL)
-    agent.serving(but=first.active.boot_id)
-    assert [is_alive(pid) for pid in pids] == [False, False]
-
-
 @pytest.mark.fault("F11", "F13")
 def test_nobody_outlives_a_killed_watcher(make_agent: MakeAgent) -> None:
     """kill -9 of the watcher: its runner and its doors end with it, a stopped one too, so that the next watcher's find
@@ -350,21 +312,6 @@ def test_a_second_watcher_is_refused(served: Agent) -> None:
     assert served.state().active.boot_id == state.active.boot_id
 
 
-@pytest.mark.fault("F23", "F24")
-@pytest.mark.attack("S18", "S19")
-def test_what_is_no_signal_is_taken_away_and_told(served: Agent) -> None:
-    """Text that cannot be understood, and a FIFO that would be waited for; the runner stays."""
-    first, path = served.state(), Path(served.places.signals, "bootstrap")
-    path.with_name(".new").write_bytes(b"../../etc\n")
-    path.with_name(".new").rename(path)
-    assert "a signal was refused" in served.told("not allowed")
-    os.mkfifo(path)
-    within(30.0, lambda: "not a plain file" in served.log(), "its refusal")
-    assert not os.path.lexists(path)
-    assert served.state().active.boot_id == first.active.boot_id
-    os.kill(first.active.pid, 0)
-
-
 @pytest.mark.fault("F18")
 def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
     """Written in place, bit by bit: only the whole is acted on, never its beginning."""
@@ -376,64 +323,6 @@ def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
             time.sleep(0.3)  # the watcher has looked at it by then
     state = served.serving("better")
     assert "bet" not in [boot.branch for boot in state.boots]
-
-
-FLOOD = """
-import os, sys
-number = 0
-while True:
-    number += 1
-    with open(f"{sys.argv[1]}/.tmp", "w") as file:
-        file.write(f"no such ref {number} !\\n")
-    os.rename(f"{sys.argv[1]}/.tmp", f"{sys.argv[1]}/rollback")
-"""
-
-
-@pytest.mark.fault("F85")
-def test_a_flood_of_signals_is_told_once(make_agent: MakeAgent) -> None:
-    """Refused signals come without end: a killed runner is replaced in the midst of them, a valid signal is carried out
-    after them, and the page holds a few of them."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.start()
-    first = agent.serving()
-    with subprocess.Popen([PYTHON, "-c", FLOOD, agent.places.signals]) as flood:
-        try:
-            agent.told("a signal was refused")
-            os.kill(first.active.pid, signal.SIGKILL)
-            agent.serving(but=first.active.boot_id, seconds=10.0)
-        finally:
-            flood.kill()
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.serving("better", seconds=20.0)
-    assert agent.comms().count("a signal was refused") <= 8
-
-
-@pytest.mark.fault("F28")
-def test_main_starts_whatever_stands_in_its_way(make_agent: MakeAgent) -> None:
-    """A link, a directory or a FIFO in the place of what the next runner needs is moved aside; signals work
-    afterwards. Every kind at every place: test_boot_files."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.start()
-    first = agent.serving()
-    obstacles: dict[str, Callable[[Path], object]] = {
-        agent.places.signals: lambda path: path.symlink_to("/nonexistent"),
-        agent.places.cell_git_config: Path.mkdir,
-        f"{agent.places.main_checkout}/logs/errors.log": os.mkfifo,
-    }
-    for name, make in obstacles.items():
-        path = Path(name)
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-        make(path)
-    os.kill(first.active.pid, signal.SIGKILL)
-    second = agent.serving(but=first.active.boot_id)
-    real = lambda: os.path.isdir(agent.places.signals) and not os.path.islink(agent.places.signals)  # noqa: E731
-    within(30.0, real, "signals")
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    better = agent.serving("better", but=second.active.boot_id)
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    agent.serving(but=better.active.boot_id)
 
 
 @pytest.mark.fault("F80")
@@ -450,37 +339,6 @@ def test_a_door_without_its_socket_is_opened_anew(served: Agent, door: str) -> N
     within(30.0, lambda: os.path.exists(socket), "the door open again")
     assert f"its socket {socket} was removed" in served.log()
     assert served.state().active.boot_id == first.active.boot_id
-
-
-@pytest.mark.attack("S60")
-def test_a_watcher_has_a_web_door_on_demand(make_agent: MakeAgent) -> None:
-    """None while nobody asks; with the watcher killed it ends, and the next watcher's socket leads to another."""
-    agent = make_agent()
-
-    def refused() -> bool:
-        """An address that the door refuses without asking anybody."""
-        with contextlib.suppress(OSError), connect(agent.places.web_socket, 20.0) as wire:
-            wire.sendall(b'{"do":"fetch","url":"http://10.0.0.1/"}\n')
-            return b"policy_denied" in b"".join(iter(lambda: wire.recv(4096), b""))
-        return False
-
-    def doors() -> list[int]:
-        with contextlib.suppress(psutil.Error):
-            return [each.pid for each in psutil.Process(watcher.pid).children() if "infra.web_door" in each.cmdline()]
-        return []
-
-    watcher = agent.start()
-    agent.serving()
-    assert doors() == []
-    within(30.0, refused, "an answer")
-    (before,) = doors()
-    watcher.kill()
-    watcher.wait()
-    watcher = agent.start()
-    (after,) = within(30.0, lambda: doors() if refused() else None, "an answer of the next watcher's door")
-    assert before != after
-    assert not psutil.pid_exists(before) or psutil.Process(before).status() == psutil.STATUS_ZOMBIE
-    assert "web_door" not in agent.comms()
 
 
 @pytest.mark.fault("F38", "F81")
