@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infra.shared.branches import MAIN, MAX_LENGTH, problem_with_branch, problem_with_ref
-from infra.shared.paths import CONTAINER, Paths
+from infra.shared.paths import CONTAINER
 from infra.shared.signals import MAX_BYTES, Signal, SignalName, read_signal, write_signal
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -110,18 +110,6 @@ def test_a_long_run_of_marks_is_judged_at_once() -> None:
     assert problem_with_branch("a" + "/b" * 90 + "!") is not None
 
 
-def test_places_hang_off_four_paths() -> None:
-    """Every path is below one of the four trees, so a plain directory serves as well as the container."""
-    places = Paths(bot="/w/bot", remote="/w/remote.git", run="/w/run", var="/w/var")
-    for name in dir(Paths):
-        if isinstance(getattr(Paths, name), property):
-            assert getattr(places, name).startswith(("/w/bot/", "/w/events", "/w/run/", "/w/var/")), name
-    assert places.main_checkout == "/w/bot/main/minifram"
-
-
-BOTH = pytest.mark.parametrize("name", SignalName, ids=lambda name: name.value)
-
-
 @pytest.mark.parametrize(
     "signal",
     [
@@ -196,7 +184,7 @@ def test_any_bytes_are_a_signal_or_a_value_error(name: SignalName, content: byte
     assert refusal.isprintable()
 
 
-@BOTH
+@pytest.mark.parametrize("name", SignalName)
 @pytest.mark.parametrize("target", ["", "-b", "../x", "a\nb", "x" * 300])
 def test_a_target_that_cannot_be_is_not_written(tmp_path: Path, name: SignalName, target: str) -> None:
     """The writer hears at once what the watcher would refuse later."""

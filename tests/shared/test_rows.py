@@ -35,8 +35,7 @@ def test_one_row_that_fails_is_its_own_failure() -> None:
     def is_one(number: int) -> None:
         assert number == 1
 
-    with pytest.raises(AssertionError) as failed:
+    with pytest.raises(AssertionError):
         is_one()
-    assert failed.value.__notes__ == ["in the row (number) = 2"]
     with pytest.raises(AssertionError, match="without rows"):
         each_row("number", [])

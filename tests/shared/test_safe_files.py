@@ -18,6 +18,13 @@ from infra.shared.safe_files import Below, Entry, NotPlain, Unseen
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as somebody else")
 
 
+def open_to_all(place: Path) -> None:
+    """Others may enter it."""
+    for path in (place, *place.parents):
+        if path.owner() == "root" and path != Path("/"):
+            path.chmod(path.stat().st_mode | 0o011)
+
+
 @pytest.fixture
 def bot(tmp_path: Path) -> Path:
     """The cell's directory, with links out of it, a pipe and a file; the keep's secret lies beside."""
@@ -112,9 +119,7 @@ def test_directories_are_made_and_removed_without_following(bot: Path) -> None:
 @needs_root
 def test_a_directory_that_the_cell_has_closed_is_opened_up(tmp_path: Path) -> None:
     """A bad version could close its logs, or what is installed, to the good one after it; another's stays closed."""
-    for path in (tmp_path, *tmp_path.parents):
-        if path.owner() == "root" and path != Path("/"):
-            os.chmod(path, path.stat().st_mode | 0o011)
+    open_to_all(tmp_path)
     tmp_path.chmod(0o755)
     files = Below(str(tmp_path), Identity(54_321, 54_321))
     for name, owner in (("own", 54_321), ("keeps", 0)):
@@ -167,9 +172,7 @@ while True:
 @needs_root
 def test_every_verb_acts_as_the_cell(bot: Path) -> None:
     """What only the keep may read or change is refused by the kernel, whatever it is called."""
-    for path in (bot, *bot.parents):
-        if path.owner() == "root" and path != Path("/"):
-            os.chmod(path, path.stat().st_mode | 0o011)
+    open_to_all(bot)
     cell = Below(str(bot), Identity(54_321, 54_321))
     os.chmod(bot / "main/logs/words", 0o600)
     assert cell.tail("main/logs/words", 10) == b""

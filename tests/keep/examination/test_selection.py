@@ -6,8 +6,6 @@ import shlex
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from infra.keep.examination.running import MARKS
 from infra.keep.verdicts import refs, verdict
 from infra.keep.verdicts.findings import Findings, Run
@@ -26,39 +24,17 @@ MAIN = {
 }
 
 
-@pytest.mark.parametrize(
-    ("path", "mode", "needs"),
-    [
-        ("infra/x.py", FILE, True),
-        ("SYSTEM.md", FILE, True),
-        ("spec/SPEC_A.md", FILE, True),
-        ("requirements.txt", FILE, True),
-        ("pyproject.toml", FILE, True),
-        ("conftest.py", FILE, True),
-        (".gitattributes", FILE, True),
-        ("x.dist-info/entry_points.txt", FILE, True),
-        ("psutil/__init__.py", FILE, True),
-        ("psutil", LINK, True),
-        ("src", LINK, True),
-        ("tests", LINK, True),
-        ("tests/cell/runner/test_unit.py", FILE, True),
-        ("tests/cell/runner/helper.json", FILE, True),
-        ("tests/cell.py", FILE, True),
-        ("tests/CELL/test_unit.py", FILE, True),
-        ("tests/conftest.py", FILE, True),
-        ("tests/pytest.ini", FILE, True),
-        ("tests/mine/conftest.py", FILE, False),
-        ("tests/mine/helper.py", FILE, False),
-        ("tests/test_mine.py", FILE, False),
-        ("src/a.py", FILE, False),
-        ("src/link", LINK, False),
-        ("COMMS.md", FILE, False),
-        ("README.md", FILE, False),
-    ],
-)
-def test_what_makes_up_the_agent_needs_an_examination(path: str, mode: str, needs: bool) -> None:
+OF_THE_AGENT = """infra/x.py SYSTEM.md spec/SPEC_A.md requirements.txt pyproject.toml conftest.py .gitattributes
+    x.dist-info/entry_points.txt psutil/__init__.py tests/cell/runner/test_unit.py tests/cell/runner/helper.json
+    tests/cell.py tests/CELL/test_unit.py tests/conftest.py tests/pytest.ini"""
+OF_NOBODY = "tests/mine/conftest.py tests/mine/helper.py tests/test_mine.py src/a.py COMMS.md README.md"
+
+
+def test_what_makes_up_the_agent_needs_an_examination() -> None:
     """Its own projects are free, and so is what nothing imports."""
-    assert needs_examination(path, mode) is needs
+    assert [path for path in OF_THE_AGENT.split() if not needs_examination(path, FILE)] == []
+    assert [path for path in OF_NOBODY.split() if needs_examination(path, FILE)] == []
+    assert [needs_examination(path, LINK) for path in ("psutil", "src", "tests", "src/link")] == [True] * 3 + [False]
 
 
 def test_the_keeps_tests_run_only_for_who_changes_them() -> None:
