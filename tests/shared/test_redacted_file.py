@@ -26,7 +26,6 @@ from infra.cell.loop.record import Acted, Entered, Line, RunRecord, Told
 from infra.cell.mind.record import Recorder
 from infra.cell.page import request_of
 from infra.cell.run_states import RunState
-from infra.cell.services.services import ServiceLog
 from infra.cell.state import STATE_FILE, State
 from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
@@ -70,7 +69,6 @@ class Cell:
                 redact(None, "info", {"event": "e", "words": words, "error": OSError(words), "all": [{words: given}]})
             ),
             "printed": self.printed,
-            "service's log": self.service,
             "boot log": self.boot_log,
         }
 
@@ -120,13 +118,6 @@ class Cell:
             stream.write(line)
         stream.end()
         return written.decode()
-
-    def service(self, words: str, given: Mapping[str, Any]) -> str:
-        (self.path / "service.log").unlink(missing_ok=True)
-        log = ServiceLog(str(self.path), "service.log")
-        log.write(words.encode())
-        log.close()
-        return (self.path / "service.log").read_text()
 
     def boot_log(self, words: str, given: Mapping[str, Any]) -> str:
         path = self.path / BOOT_LOG

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import math
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -18,11 +18,11 @@ import msgspec
 from msgspec import Meta
 
 from infra.cell.services.processes import signal_tree
+from infra.cell.tools.command import follow, outputs_of
 from infra.shared.paths import SERVICES
 from infra.shared.redacted_file import RedactedStream
 from infra.shared.safe_files import whole_file
 
-POLL_SECONDS = 0.2
 POLITE_SECONDS = 0.5
 NICE, OOM_SCORE = 10, 1000
 """Under pressure the kernel takes a service first (proc(5), oom_score_adj)."""
@@ -31,10 +31,9 @@ MOST_PAUSE_SECONDS = 300
 SETTLED_SECONDS = 60.0
 """A service that has run so long begins with the first pause again."""
 LOGS = "logs/services"
-MOST_FILE_BYTES, MOST_LOG_BYTES = 64 * 1024, 4 << 20
-READ_BYTES, BYTES_PER_SECOND = 1 << 16, 1 << 20
-"""What prints faster waits for its log, so that its words do not take the runner's time."""
-
+MOST_FILE_BYTES = 64 * 1024
+BYTES_PER_SECOND = 1 << 15
+"""What prints faster waits for its log: it takes no time of the runner, and the watcher's limit on logs is far."""
 
 EXAMPLE = "{name: web, command: [python, -m, http.server, 8000], directory: src/web}"
 _Word = Annotated[str, Meta(pattern=r"\A[^\0]+\Z")]
@@ -68,28 +67,6 @@ def declared(directory: str) -> tuple[Service, ...]:
     if len({service.name for service in services}) < len(services):
         raise ValueError(f"{SERVICES}: a name comes twice; each service needs one of its own")
     return services
-
-
-class ServiceLog:
-    """What a service prints, redacted; a log that would be larger than it may is begun anew. Raises OSError."""
-
-    def __init__(self, checkout: str, path: str) -> None:
-        self._file = open(os.path.join(checkout, path), "ab", buffering=0)  # noqa: SIM115 - closed by `close`
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._stream = RedactedStream(self._append, self._file.fileno())
-
-    def write(self, chunk: bytes) -> None:
-        self._stream.write(self._decoder.decode(chunk))
-
-    def close(self) -> None:
-        self._stream.write(self._decoder.decode(b"", final=True))
-        self._stream.end()
-        self._file.close()
-
-    def _append(self, content: bytes) -> None:
-        if self._file.tell() + len(content) > MOST_LOG_BYTES:
-            self._file.truncate(0)
-        self._file.write(content)
 
 
 class Services:
@@ -159,30 +136,31 @@ class Services:
     def _run(self, service: Service) -> str:
         """From its start to its end; gives how it ended."""
         os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
-        with contextlib.closing(ServiceLog(self._checkout, f"{LOGS}/{service.name}.log")) as log:
+        with open(os.path.join(self._checkout, f"{LOGS}/{service.name}.log"), "ab", buffering=0) as file:
+            stream, decoder = (
+                RedactedStream(file.write, file.fileno()),
+                codecs.getincrementaldecoder("utf-8")("replace"),
+            )
+
+            def take(piece: bytes) -> None:
+                stream.write(decoder.decode(piece))
+                self._closing.wait(len(piece) / BYTES_PER_SECOND)
+
             with self._lock:  # so that whoever asks for the pids hears of every process that there is
                 if self._closing.is_set():
                     return "the runner ends"
                 process = self._processes[service.name] = self._started(service)
+            outputs = outputs_of(process, 0, take)
             try:
                 self._tell(service, "running")
-                while process.poll() is None:
-                    said = self._said(process, POLL_SECONDS)
-                    log.write(said)
-                    self._closing.wait(len(said) / BYTES_PER_SECOND)
+                follow(process.pid, outputs, math.inf)
             finally:
                 signal_tree(process.pid, signal.SIGKILL)
+                outputs[0].read()
+                stream.end()
                 with process, self._lock:
                     del self._processes[service.name]
-                    log.write(self._said(process, 0))
         return f"exit status {process.returncode}" if process.returncode >= 0 else f"signal {-process.returncode}"
-
-    def _said(self, process: subprocess.Popen[bytes], seconds: float) -> bytes:
-        if not process.stdout or not select.select([process.stdout], [], [], seconds)[0]:
-            return b""
-        if not (said := os.read(process.stdout.fileno(), READ_BYTES)):
-            self._closing.wait(seconds)  # it has closed its output, and lives on
-        return said
 
     def _started(self, service: Service) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(

@@ -61,10 +61,10 @@ def run(
         words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
     )
     with process:
-        outputs = [_Output(each.fileno(), output_chars, take) for each in (process.stdout, process.stderr) if each]
+        outputs = outputs_of(process, output_chars, take)
         try:
             with interruption:
-                in_time = _follow(process.pid, outputs, seconds)
+                in_time = follow(process.pid, outputs, seconds)
         finally:
             if not in_time or end_group:
                 with contextlib.suppress(ProcessLookupError):
@@ -76,7 +76,7 @@ def run(
     return Ran(process.returncode if in_time else None, shown, errors, left_out, bytes(beginning))
 
 
-class _Output:
+class Output:
     """The read end of a command's pipe, and what came through it."""
 
     def __init__(self, pipe: int, limit: int, take: Callable[[bytes], None]) -> None:
@@ -95,7 +95,12 @@ class _Output:
         return bool(piece)
 
 
-def _follow(pid: int, outputs: Sequence[_Output], seconds: float) -> bool:
+def outputs_of(process: subprocess.Popen[bytes], limit: int, take: Callable[[bytes], None]) -> list[Output]:
+    """Of its pipes; `take` is given what comes through them."""
+    return [Output(each.fileno(), limit, take) for each in (process.stdout, process.stderr) if each]
+
+
+def follow(pid: int, outputs: Sequence[Output], seconds: float) -> bool:
     """Read until the command has ended; False when it has not after `seconds`."""
     until = time.monotonic() + seconds
     exit_seen = os.pidfd_open(pid)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.services.services import LOGS, MOST_LOG_BYTES, NICE, ServiceLog, Services
+from infra.cell.services.services import LOGS, NICE, Services
 from infra.shared.paths import SERVICES
 from tests.cell.loop.waiting import gone, wait_for
 
@@ -75,18 +75,6 @@ def test_what_cannot_be_started_is_told_and_tried_again(place: Place) -> None:
     place.pid("web")
     wait_for(lambda: "bad ended, it cannot be started: [Errno 2]" in place.services.words(), "it is told")
     wait_for(lambda: place.events.count("service.ended") >= 2, "it is tried again")
-
-
-def test_a_log_is_a_file_that_never_grows_beyond_its_limit(tmp_path: Path) -> None:
-    """It is begun anew."""
-    path = tmp_path / "web.log"
-    log, sizes = ServiceLog(str(tmp_path), "web.log"), []
-    for _ in range(100):
-        log.write(b"word\n" * 10_000)
-        sizes.append(path.stat().st_size)
-    log.close()
-    assert MOST_LOG_BYTES / 2 < max(sizes) <= MOST_LOG_BYTES
-    assert sizes[-1] < max(sizes)
 
 
 def test_no_key_gets_into_its_log(place: Place) -> None:
