@@ -44,7 +44,7 @@ AssistantAction = ToolCalls | Respond
 
 
 class ErrorKind(NamedTuple):
-    """What all errors of one detail have in common."""
+    """What all errors of one kind have in common."""
 
     code: str
     """One of ERROR_TYPES, which a caller knows."""
@@ -71,7 +71,7 @@ ERRORS: Final[Mapping[str, ErrorKind]] = {
     "internal": ErrorKind(EXECUTION, False, "do it another way; logs/errors.log has the cause"),
     "cut_short": ErrorKind(EXECUTION, True, "look how far it came before you do it again"),
 }
-"""By detail, the finer word beside the code."""
+"""By what went wrong, in finer words than the code."""
 _HINTS: Final = frozenset(kind.hint for kind in ERRORS.values())
 
 
@@ -85,8 +85,6 @@ class ToolResult(NamedTuple):
     error_code: str = ""
     """One of ERROR_TYPES unless it is ok."""
     retriable: bool = False
-    detail: str = ""
-    """A key of ERRORS."""
     hint: str = ""
     """What to do next."""
     artifacts: tuple[str, ...] = ()
@@ -99,10 +97,10 @@ class ToolResult(NamedTuple):
     """The tool asked the watcher for another runner: this one has nothing more to do."""
 
     @classmethod
-    def err(cls, detail: str, payload: str, hint: str = "") -> ToolResult:
+    def err(cls, what: str, payload: str, hint: str = "") -> ToolResult:
         """Of a call that was not carried out, or not to its end."""
-        kind = ERRORS[detail]
-        return cls(payload, kind.status, kind.code, kind.retriable, detail, hint or kind.hint)
+        kind = ERRORS[what]
+        return cls(payload, kind.status, kind.code, kind.retriable, hint or kind.hint)
 
     @property
     def ok(self) -> bool:

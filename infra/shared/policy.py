@@ -16,7 +16,10 @@ from infra.shared.text import cut, is_visible
 ALLOW: Final = "allow"
 ASK: Final = "ask"
 DENY: Final = "deny"
-READ, EXECUTE, AUTH = "read", "execute", "auth"
+READ: Final = "read"
+WRITE: Final = "write"
+EXECUTE: Final = "execute"
+AUTH: Final = "auth"
 MAX_BYTES = 16 * 1024
 """Of the whole policy as text: it lies in the environment of the runner."""
 MAX_LENGTH = 200
@@ -67,6 +70,8 @@ def _problem_with_domain(name: str) -> str:
 Do = Literal["allow", "ask", "deny"]
 Tool = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_-]{1,64}\Z", description="the name of a tool, such as bash")]
 Effect = Literal["read", "write", "execute", "auth"]
+"""What a tool can change at most: nothing; the agent's own files; anything that a program with its rights can; which
+version is active, or what main is."""
 Command = Annotated[str, Meta(extra={"problem_with": _problem_with_command})]
 Path = Annotated[str, Meta(extra={"problem_with": _problem_with_path})]
 Domain = Annotated[str, Meta(extra={"problem_with": _problem_with_domain})]

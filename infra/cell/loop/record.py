@@ -97,7 +97,6 @@ class Acted(_OfStep, frozen=True):
     args: dict[str, Any]
     content: str
     retriable: bool = False
-    detail: str = ""
     hint: str = ""
     facts: dict[str, Any] = {}
     hands_over: bool = False

@@ -15,9 +15,10 @@ from msgspec import Meta
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.mind.statements import STOP_WORDS, problem_with_check, words_of
-from infra.cell.tools.tool import Args, SideEffect, Tool, ToolError
+from infra.cell.tools.tool import Args, Tool, ToolError
 from infra.shared import comms
 from infra.shared.mind.layout import INBOX, SCRATCH
+from infra.shared.policy import EXECUTE
 from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
 from infra.shared.text import one_line
@@ -171,7 +172,7 @@ def note_tool(
             words = f"{(ran.output + ran.errors).rstrip()}\n[check: {ended}] {words}".lstrip()
         return ToolResult(words, facts={NOTE: msgspec.to_builtins(details)} | ended_with)
 
-    return Tool(NOTE, Note, act, round((seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
+    return Tool(NOTE, Note, act, round((seconds + END_SECONDS) * 1000), EXECUTE)
 
 
 def _becomes(details: NoteDetails) -> str:

@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from infra.cell.actions import ToolResult
 from infra.cell.mind.statements import STOP_WORDS, key_of, normalised
-from infra.cell.tools.tool import Args, SideEffect, Tool
+from infra.cell.tools.tool import Args, Tool
 from infra.shared.mind import layout
 from infra.shared.mind.sections import fields, sections
+from infra.shared.policy import READ
 from infra.shared.safe_files import Below, Unseen
 from infra.shared.text import counted, cut
 
@@ -194,4 +195,4 @@ def recall_tool(root: str, seen: Callable[[list[Hit]], object]) -> Tool:
         statements = [key_of(hit.subject, hit.statement) for hit in hits if hit.statement]
         return ToolResult(text, facts={"shown": [hit.where for hit in hits], "statements": statements})
 
-    return Tool(RECALL, Recall, act, 60_000, SideEffect.READ)
+    return Tool(RECALL, Recall, act, 60_000, READ)

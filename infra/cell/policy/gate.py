@@ -137,7 +137,7 @@ def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call
         check = given.get("check", "").strip()
         return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
     file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else ()
-    return (Call(tool.name, tool.side_effect_class.value, given, file),)
+    return (Call(tool.name, tool.side_effect_class, given, file),)
 
 
 def file_at(checkout: str, given: str) -> tuple[Names, ...]:

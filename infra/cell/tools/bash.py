@@ -16,9 +16,10 @@ from infra.cell.interruption import Interruption
 from infra.cell.tools import command
 from infra.cell.tools.files import Path
 from infra.cell.tools.spill import MOST_BYTES, Spill
-from infra.cell.tools.tool import Args, Position, SideEffect, Tool, ToolError
+from infra.cell.tools.tool import Args, Position, Tool, ToolError
 from infra.shared import boot
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.policy import EXECUTE
 
 PROGRAMS = f"{ROOT}/infra/cell/bin"
 END_SECONDS = 5.0
@@ -78,7 +79,7 @@ def bash_tool(
         return result._replace(artifacts=kept, facts=facts)
 
     # Not tried again: a command that met an error on its way may have begun. It ends by itself, with what it wrote.
-    return Tool(NAME, Bash, act, round((most_seconds + END_SECONDS) * 1000), SideEffect.EXECUTE)
+    return Tool(NAME, Bash, act, round((most_seconds + END_SECONDS) * 1000), EXECUTE)
 
 
 def environment(web_socket: str = "", at: Position | None = None) -> dict[str, str]:

@@ -17,9 +17,10 @@ from msgspec import Meta
 from infra.cell.actions import ToolResult
 from infra.cell.clip import clip
 from infra.cell.tools.spill import Spill, digest_of, is_image
-from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
+from infra.cell.tools.tool import BRIEFLY, Args, Tool, ToolError
 from infra.shared.conversation import MOST_IMAGE_BYTES
 from infra.shared.files import write_whole
+from infra.shared.policy import READ, WRITE
 
 READ_BYTES = 16 << 20
 """What is read of a file at most; `bash` has tools for larger ones."""
@@ -114,10 +115,10 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
         return _changed(f"deleted {given.path}", given.path, {})
 
     return (
-        Tool("read_file", ReadFile, read, TIMEOUT_MS, SideEffect.READ, BRIEFLY),
-        Tool("write_file", WriteFile, write, TIMEOUT_MS, SideEffect.WRITE, BRIEFLY),
-        Tool("edit_file", EditFile, edit, TIMEOUT_MS, SideEffect.WRITE),
-        Tool("delete_file", DeleteFile, delete, TIMEOUT_MS, SideEffect.WRITE),
+        Tool("read_file", ReadFile, read, TIMEOUT_MS, READ, BRIEFLY),
+        Tool("write_file", WriteFile, write, TIMEOUT_MS, WRITE, BRIEFLY),
+        Tool("edit_file", EditFile, edit, TIMEOUT_MS, WRITE),
+        Tool("delete_file", DeleteFile, delete, TIMEOUT_MS, WRITE),
     )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from infra.cell.actions import ToolResult
-from infra.cell.tools.tool import BRIEFLY, Args, SideEffect, Tool, ToolError
+from infra.cell.tools.tool import BRIEFLY, Args, Tool, ToolError
 from infra.shared.boot import Boot
 from infra.shared.branches import MAIN, problem_with_branch, problem_with_ref
+from infra.shared.policy import AUTH
 from infra.shared.repository.git import Git, resolve_commit
 from infra.shared.repository.git_environment import safe_environment
 from infra.shared.signals import Signal, SignalName, write_signal
@@ -64,8 +65,8 @@ def hop_tools(boot: Boot, checkout: Git, preflight: Callable[[], str] = lambda: 
         return ToolResult(words, hands_over=True)
 
     return (
-        Tool(BOOTSTRAP, Bootstrap, bootstrap, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
-        Tool(ROLLBACK, Rollback, rollback, TIMEOUT_MS, SideEffect.AUTH, BRIEFLY),
+        Tool(BOOTSTRAP, Bootstrap, bootstrap, TIMEOUT_MS, AUTH, BRIEFLY),
+        Tool(ROLLBACK, Rollback, rollback, TIMEOUT_MS, AUTH, BRIEFLY),
     )
 
 

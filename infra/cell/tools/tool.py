@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import FrameType
 from typing import Any, NamedTuple, TypeVar
 
@@ -21,6 +20,7 @@ import msgspec
 from infra.cell.actions import DENIED, ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
 from infra.shared.conversation import ToolSpec
+from infra.shared.policy import Effect
 from infra.shared.repository.git import GitError
 
 T = TypeVar("T")
@@ -30,19 +30,6 @@ REFUSED = "refused"
 BRIEFLY = (0.2, 0.8)
 _PASSING = {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ENFILE, errno.EMFILE, errno.ENOMEM}
 """Errors of the machine that come and go."""
-
-
-class SideEffect(Enum):
-    """What a tool can change at most."""
-
-    READ = "read"
-    """Nothing."""
-    WRITE = "write"
-    """The agent's own files."""
-    EXECUTE = "execute"
-    """Anything that a program with the agent's rights can."""
-    AUTH = "auth"
-    """Which version is active, or what main is."""
 
 
 @dataclass
@@ -74,7 +61,7 @@ class Tool(NamedTuple):
     """Gets the arguments, and the seconds that it may take. Raises ToolError, OSError, GitError."""
     timeout_ms: int
     """The dispatcher ends it after that."""
-    side_effect_class: SideEffect
+    side_effect_class: Effect
     retry_profile: tuple[float, ...] = ()
     """Seconds before each further attempt; only at what failed for a passing reason and left nothing behind."""
 

@@ -6,17 +6,17 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from typing import Annotated, Final
+from typing import Annotated
 
 from msgspec import Meta
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import DENIED, ERROR_TYPES, FAILED, POLICY, UNAVAILABLE, ToolCall, ToolResult
 from infra.cell.doors import Refused, Web
 from infra.cell.tools.spill import Spill
-from infra.cell.tools.tool import Args, Position, SideEffect, Tool, Toolbox
+from infra.cell.tools.tool import Args, Position, Tool, Toolbox
 from infra.shared.door import Failure
 from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.policy import EXECUTE
 from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, Fetch, Search
 
@@ -36,16 +36,6 @@ class WebSearch(Args):
     """Search the web, if the PM has named a provider."""
 
     query: str
-
-
-DETAILS: Final[Mapping[str, str]] = {
-    "validation_error": "invalid_arguments",
-    "policy_denied": "denied",
-    "tool_timeout": "timeout",
-    "tool_unavailable": "unavailable",
-    "execution_error": "refused",
-}
-"""Of the loop's errors, by the door's (`web.WebErrorType`)."""
 
 
 def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) -> tuple[Tool, ...]:
@@ -73,14 +63,16 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         return ToolResult(f"{counted(found.results, 'result')}\n{found.text}")
 
     return (
-        Tool("fetch_page", FetchPage, fetch_page, TIMEOUT_MS, SideEffect.EXECUTE),
-        Tool("web_search", WebSearch, web_search, TIMEOUT_MS, SideEffect.EXECUTE),
+        Tool("fetch_page", FetchPage, fetch_page, TIMEOUT_MS, EXECUTE),
+        Tool("web_search", WebSearch, web_search, TIMEOUT_MS, EXECUTE),
     )
 
 
 def _failed(tool: str, error: Failure) -> ToolResult:
-    result = ToolResult.err(DETAILS.get(error.type, "unavailable"), f"{tool}: {error.message}", error.hint)
-    return result._replace(retriable=error.retriable)
+    """The types of the door's errors are those of the loop; a door that did not answer has others."""
+    code = error.type if error.type in ERROR_TYPES else UNAVAILABLE
+    status = DENIED if code == POLICY else FAILED
+    return ToolResult(f"{tool}: {error.message}", status, code, error.retriable, error.hint)
 
 
 def main(words: list[str]) -> None:

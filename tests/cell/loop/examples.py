@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.ways import event_of, said
 from infra.cell.tools.hop import Bootstrap
-from infra.cell.tools.tool import SideEffect, Tool, Toolbox, Verdict
+from infra.cell.tools.tool import Tool, Toolbox, Verdict
 from infra.shared.conversation import OPENING_PREFIX
 from infra.shared.people import AGENT
+from infra.shared.policy import AUTH
 from infra.shared.repository.git import Git
 from tests.cell.loop.workbench import Workbench
 
@@ -54,7 +55,7 @@ class Pm:
         """What the PM says after a reply."""
         self.replies += 1
         granted = self.asked_at and self.replies == self.asked_at + 2
-        return [said(GRANTED, "pm").plain()] if granted else []
+        return [said(GRANTED, "pm")] if granted else []
 
 
 def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
@@ -74,13 +75,13 @@ def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
         git("remote", "add", "origin", f"{directory}/remote")
         git("add", ".")
         git("commit", "-qm", "a plan")
-    tools = (*bench.tools, Tool("bootstrap", Bootstrap, bootstrap, 1000, SideEffect.AUTH))
+    tools = (*bench.tools, Tool("bootstrap", Bootstrap, bootstrap, 1000, AUTH))
     bench.toolbox = Toolbox(tools, pm.gate)
     pm.replies = 1
     shown = [
         ToolCall(f"{OPENING_PREFIX}{n}", "read_file", {"path": path}) for n, path in enumerate(example.opens_with, 1)
     ]
-    opening = [event_of(call, bench.toolbox.call(call, gated=False)).plain() for call in shown]
+    opening = [event_of(call, bench.toolbox.call(call, gated=False)) for call in shown]
     return [*([opening] if opening else []), *(bench.reply(reply) + pm.news() for reply in example.replies)]
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from infra.cell.actions import ToolResult
-from infra.cell.tools.tool import Args, SideEffect, Tool
+from infra.cell.tools.tool import Args, Tool
+from infra.shared.policy import EXECUTE
 
 
 def args_of(name: str, /, **takes: Any) -> type[Args]:
@@ -20,4 +21,4 @@ def args_of(name: str, /, **takes: Any) -> type[Args]:
 
 def tool(name: str, act: Callable[[Any, float], ToolResult], /, **takes: Any) -> Tool:
     """One that has a second, and may do anything."""
-    return Tool(name, args_of(name, **takes), act, 1000, SideEffect.EXECUTE)
+    return Tool(name, args_of(name, **takes), act, 1000, EXECUTE)

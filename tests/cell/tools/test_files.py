@@ -140,7 +140,7 @@ def test_a_file_that_has_changed_since_it_was_read_is_edited_and_told_of(box: To
     (tmp_path / "a").write_text("one\ntwo\n")
     assert edit(old="one", new="1").shown == "replaced 1 in a"
     assert edit(old="three", new="3").shown.endswith("Read the file, and copy old from it")
-    assert edit(old="1", new="2", count=0).detail == "invalid_arguments"
+    assert edit(old="1", new="2", count=0).error_code == "validation_error"
     (tmp_path / "a").write_text("1\nelse\n")
     assert "[warning: the file has changed since" in edit(old="1", new="2").shown
     assert (tmp_path / "a").read_text() == "2\nelse\n"

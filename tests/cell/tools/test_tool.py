@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from msgspec import Meta
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.tools.tool import BRIEFLY, Args, Gate, OutOfTime, SideEffect, Tool, Toolbox, ToolError, Verdict, within
+from infra.cell.tools.tool import BRIEFLY, Args, Gate, OutOfTime, Tool, Toolbox, ToolError, Verdict, within
 from infra.shared.conversation import ToolSpec
+from infra.shared.policy import WRITE
 from infra.shared.repository.git import GitError
 from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
@@ -37,7 +38,7 @@ def echo(given: Echo, seconds: float) -> ToolResult:
     return ToolResult(given.words * given.times)
 
 
-ECHO = Tool("echo", Echo, echo, 1500, SideEffect.WRITE)
+ECHO = Tool("echo", Echo, echo, 1500, WRITE)
 BOX = Toolbox([ECHO])
 
 
@@ -72,7 +73,7 @@ def test_a_tool_shows_what_it_takes_and_may_do() -> None:
     properties = {"words": {"type": "string"}, "times": times, "pause": {"type": "number"}}
     schema = {"type": "object", "properties": properties, "required": ["words"]}
     assert (ECHO.name, ECHO.args_schema, ECHO.timeout_ms, ECHO.retry_profile) == ("echo", schema, 1500, ())
-    assert (ECHO.side_effect_class.value, ECHO.spec) == ("write", ToolSpec("echo", "Give the words back.", schema))
+    assert (ECHO.side_effect_class, ECHO.spec) == ("write", ToolSpec("echo", "Give the words back.", schema))
 
 
 @each_row(
@@ -91,7 +92,7 @@ def test_a_tool_shows_what_it_takes_and_may_do() -> None:
 def test_arguments_that_do_not_fit_are_refused_in_words(input: dict[str, Any], words: str) -> None:
     """Before the gate, which decides on arguments that are what they say; each names what was expected."""
     reply = Toolbox([ECHO], lambda *_: pytest.fail("asked")).call(ToolCall("call", "echo", input))
-    assert reply.detail == "invalid_arguments"
+    assert reply.error_code == "validation_error"
     assert reply.payload.startswith("echo: ")
     assert words in reply.payload
 
@@ -107,7 +108,7 @@ def test_no_arguments_whatever_are_an_exception(input: dict[str, Any]) -> None:
     if reply.ok:
         assert reply.payload == input["words"] * (input.get("times") or 1)
     else:
-        assert reply.detail == "invalid_arguments"
+        assert reply.error_code == "validation_error"
 
 
 def test_an_unknown_tool_is_answered_with_the_known_ones() -> None:
@@ -141,7 +142,7 @@ def test_an_act_that_fails_is_a_result_and_what_may_pass_is_tried_again(
     failing = Failing(*errors, retry=BRIEFLY)
     assert failing.call() == (ToolResult.err(detail, f"echo: {errors[-1]}") if detail else ToolResult("a"))
     assert (failing.pauses, failing.bugs) == (pauses, [])
-    assert Failing(BUSY).call().detail == "os_error", "without a profile"
+    assert Failing(BUSY).call().error_code == "execution_error", "without a profile"
 
 
 @each_row("raised", [ZeroDivisionError("by nothing"), SystemExit(3), GeneratorExit(), MemoryError()])
@@ -149,7 +150,7 @@ def test_a_bug_in_an_act_is_told_to_both(raised: BaseException) -> None:
     """Also an exception that ends programs: the run goes on, the model reads of it, and the log has the whole."""
     failing = Failing(raised)
     reply = failing.call()
-    assert (reply.error_code, reply.detail, failing.bugs) == ("execution_error", "internal", [raised])
+    assert (reply.error_code, failing.bugs) == ("execution_error", [raised])
     assert f"{type(raised).__name__}: {raised}" in reply.payload
 
 
@@ -157,7 +158,7 @@ def test_the_gate_is_asked_before_anything_is_done() -> None:
     """Its no is a result with its words and its flags; its yes may have flags as well."""
 
     def gate(entry: Tool, given: Mapping[str, Any]) -> Verdict:
-        assert entry.side_effect_class is SideEffect.WRITE
+        assert entry.side_effect_class == WRITE
         return Verdict(given["words"] == "b", "not that word", "denied", ("words",))
 
     failing = Failing(ToolError("acted"), gate=gate)
