@@ -5,21 +5,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.images import shown_by
-from infra.cell.protocol.operations import (
-    EVENTS,
-    HOPS,
-    MESSAGE,
-    PROTOCOL,
-    SIGNALS,
-    TYPES,
-    Event,
-    OperationError,
-    UserMessage,
-)
+from infra.cell.protocol.operations import EVENTS, HOPS, MESSAGE, PROTOCOL, SIGNALS, TYPES, Event
 from infra.cell.protocol.read import NotTaken, Requested, has_call, means_operations, read
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import REFUSED
@@ -156,8 +146,8 @@ def asks_for_acts(text: str) -> bool:
 def event_of(call: ToolCall, result: ToolResult) -> Event:
     """What became of the operation that this call carries out."""
     kind = call.args["type"] if call.name == REFUSED else TYPES[call.name]
-    known = EVENTS[kind].__struct_fields__
-    fields: dict[str, Any] = {name: value for name, value in result.facts.items() if name in known}
+    known = EVENTS[kind]
+    fields = {name: value for name, value in result.facts.items() if name in known}
     if call.name in HOPS:
         fields["path"] = f"{SIGNALS}/{call.name}"
         if result.ok:
@@ -165,24 +155,24 @@ def event_of(call: ToolCall, result: ToolResult) -> Event:
     has_text = kind in _TEXT and (result.ok or "stderr" in fields)
     if has_text:
         fields[_TEXT[kind]] = result.payload
+    event = {"type": kind, "operation": call.id, "status": result.status}
     if result.ok:
-        return EVENTS[kind](**fields, operation=call.id, status="ok")
+        return event | fields
     if "path" in known and isinstance(call.args.get("path"), str):
         fields["path"] = call.args["path"]
     message = "; ".join(result.facts["notes"]) if has_text else result.payload.removeprefix(f"{call.name}: ")
-    error: dict[str, Any] = {"type": result.error_code, "message": message, "hint": result.hint}
-    fields |= {"status": result.status, "error": OperationError(**error, retriable=result.retriable)}
-    return EVENTS[kind](**fields, operation=call.id)
+    error = {"type": result.error_code, "message": message, "retriable": result.retriable, "hint": result.hint}
+    return event | {"error": error} | fields
 
 
 def said(text: str, by: str = "runtime") -> Event:
     """Words for the agent, by `pm` or `runtime`."""
-    return UserMessage(status="ok", text=text, by=by)
+    return {"type": "userMessage", "status": "ok", "text": text, "from": by}
 
 
 def message_of(events: Sequence[Event]) -> str:
     """The runtime's message as text; without spaces, as it is sent again with each step."""
-    plain: dict[str, Any] = {"protocol": PROTOCOL, "events": [event.plain() for event in events]}
+    plain = {"protocol": PROTOCOL, "events": events}
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()

@@ -1,13 +1,12 @@
-"""The six operations and the six events: the reader, the JSON Schemas and the guide are made from these. An operation
-asks for a tool, in the arguments of that tool."""
+"""The six operations and the six events: the reader and the guide are made from these. An operation asks for a tool, in
+the arguments of that tool."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
-import msgspec
 from msgspec import Meta
 
 from infra.cell.actions import ToolCall
@@ -57,80 +56,14 @@ def call_of(kind: str, given: dict[str, Any], id: str = "") -> ToolCall:
     return ToolCall(id, TOOLS[kind], given)
 
 
-Natural = Annotated[int, Meta(ge=0)]
-Partly = Annotated[bool, Meta(description="true: this is not the whole")]
-
-
-class OperationError(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why an operation was not carried out, or not to its end."""
-
-    type: Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
-    message: str
-    """What was expected, and what was found."""
-    retriable: bool
-    hint: str
-    """What to do next."""
-
-
-class Event(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, tag_field="type"
-):
-    """What became of an operation. One that is not ok has an error, and those fields that are known."""
-
-    operation: str = ""
-    """The id of the operation that it answers; empty for what a user says."""
-    status: Literal["ok", "failed", "denied", "awaiting_approval", "not_run"]
-    error: OperationError | None = None
-
-    def plain(self) -> dict[str, Any]:
-        """As JSON."""
-        return dict(msgspec.to_builtins(self))
-
-
-class FileCreated(Event, frozen=True, kw_only=True, tag="createFile"):
-    path: str | None = None
-    bytes: Natural | None = None
-    warning: str | None = None
-
-
-class FileRead(Event, frozen=True, kw_only=True, tag="readFile"):
-    path: str | None = None
-    content: str | None = None
-    lines: Natural | None = None
-    truncated: Partly = False
-
-
-class FileEdited(Event, frozen=True, kw_only=True, tag="editFile"):
-    path: str | None = None
-    replaced: Natural | None = None
-    warning: str | None = None
-
-
-class FileDeleted(Event, frozen=True, kw_only=True, tag="deleteFile"):
-    path: str | None = None
-
-
-class ShellRun(Event, frozen=True, kw_only=True, tag="shell"):
-    stdout: str | None = None
-    stderr: str | None = None
-    exit: int | None = None
-    truncated: Partly = False
-    artifact: Annotated[str | None, Meta(description="the file that holds the whole output")] = None
-
-
-class UserMessage(Event, frozen=True, kw_only=True, tag="userMessage"):
-    text: str | None = None
-    by: Annotated[str, Meta(description="pm or runtime")] = msgspec.field(default="", name="from")
-
-
-EVENTS: Final[dict[str, type[Event]]] = {
-    str(kind.__struct_config__.tag): kind
-    for kind in (FileCreated, FileRead, FileEdited, FileDeleted, ShellRun, UserMessage)
+Event = dict[str, Any]
+"""What became of an operation, or words of somebody, as JSON; its schema is published."""
+EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "createFile": ("path", "bytes", "warning"),
+    "readFile": ("path", "content", "lines", "truncated"),
+    "editFile": ("path", "replaced", "warning"),
+    "deleteFile": ("path",),
+    "shell": ("stdout", "stderr", "exit", "truncated", "artifact"),
+    "userMessage": ("text", "from"),
 }
-
-
-class EventsMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the runtime says."""
-
-    events: list[FileCreated | FileRead | FileEdited | FileDeleted | ShellRun | UserMessage]
-    protocol: Literal[1] = PROTOCOL
+"""What each type may say beside `type`, `operation`, `status` and `error`: what is known of it."""

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
@@ -35,7 +34,7 @@ def events_in(request: Request) -> list[dict[str, Any]]:
     message = json.loads(text)
     assert message.keys() == {"protocol", "events"}
     for event in message["events"]:
-        msgspec.convert(event, EVENTS[event["type"]])
+        assert event.keys() <= {"type", "operation", "status", "error", *EVENTS[event["type"]]}
     return list(message["events"])
 
 
@@ -140,7 +139,7 @@ def test_a_file_in_the_signals_is_a_hop() -> None:
     for path in ("signal/bootstrap", ".signal/other"):
         assert call_of("createFile", {"path": path} | fix).name == "write_file"
     assert call_of("readFile", {"path": ".signal/bootstrap"}).name == "read_file"
-    event = event_of(ToolCall("1", "bootstrap", {"branch": "fix"}), ToolResult("off", hands_over=True)).plain()
+    event = event_of(ToolCall("1", "bootstrap", {"branch": "fix"}), ToolResult("off", hands_over=True))
     assert event == {
         **{"type": "createFile", "operation": "1", "status": "ok", "path": ".signal/bootstrap", "bytes": 3},
     }
