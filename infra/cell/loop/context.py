@@ -1,12 +1,13 @@
 """A conversation that is kept within a budget of tokens.
 
 Over the budget, or refused by the provider as too long, everything between the opening and the last steps becomes a
-summary, by the model or else the list of the calls in it; as often as needed, and seldom, because the provider caches
-what stays the same from the start. A token is taken for three bytes until the provider has counted a request; from then
-on for as many bytes as that last request had to a token."""
+summary by the model; as often as needed, and seldom, because the provider caches what stays the same from the start. A
+token is taken for three bytes until the provider has counted a request; from then on for as many bytes as that last
+request had to a token."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,13 +22,12 @@ from infra.shared.conversation import (
     Message,
     Request,
     Text,
-    ToolResult,
     ToolUse,
     Value,
     images_of,
     of_kind,
 )
-from infra.shared.text import cut
+from infra.shared.paths import TRANSCRIPTS
 
 KEPT_STEPS = 4
 """So many of the last steps, each a reply and its results, outlive a summary,"""
@@ -43,7 +43,7 @@ LEAST_TOKENS_PER_BYTE, MOST_TOKENS_PER_BYTE = 1 / 16, 1.0
 """No token stands for less than a byte; a count outside of these is not believed."""
 IMAGE_BYTES = 7500
 """An image counts as so many: 2,500 tokens, about what Claude and OpenAI's models make of a screenshot."""
-SUMMARY_CHARS, MOST_LISTED, LINE_CHARS = 40_000, 150, 160
+SUMMARY_CHARS = 40_000
 COMPACT = (
     "This conversation is too long: everything but its opening and its last steps is dropped. Write down, as text and "
     "without any tool call, what is needed to continue: what was asked; what is done, with the commits; what is open, "
@@ -54,24 +54,23 @@ GO_ON = (
     "What stands above is your own summary: the conversation was too long, and its first steps are gone. Continue from "
     "there; read a file again to know what it holds now."
 )
-LISTED = "There is no summary by the model. Its last calls, each with the first line of its result:"
+LOST = f"There is no summary by the model. What was done stands in {TRANSCRIPTS}, in the newest file."
 
 
 class Room(NamedTuple):
-    """What a conversation may take."""
+    """What a conversation may take; as it stands, all that the provider takes."""
 
-    tokens: int
-    remind: Callable[[], str]
+    tokens: int = sys.maxsize
+    remind: Callable[[], str] = str
     """What the model must know again after a summary."""
 
 
 class Context:
     """Asks the model, with a conversation that fits."""
 
-    def __init__(self, complete: Callable[[Request], Completion], opening: Request, room: Room | None) -> None:
-        """Without `room` nothing is ever left out."""
-        self._complete, self._request, self._room = complete, opening, room
-        self._budget = room.tokens if room else 0
+    def __init__(self, complete: Callable[[Request], Completion], opening: Request, room: Room) -> None:
+        self._complete, self._request, self._remind = complete, opening, room.remind
+        self._budget = room.tokens
         self._tokens_per_byte = FIRST_TOKENS_PER_BYTE
         self._before_messages = _json_bytes(opening._replace(messages=()))
         self._least = len(opening.messages)
@@ -80,19 +79,18 @@ class Context:
     def ask(self, messages: list[Message], record: Callable[[Compacted], None]) -> Completion:
         """The model's next reply. `record` is told what is cut, and puts it in the place of all behind the opening.
         Raises ModelFailure when that does not do, or there is no money left, and Interrupted."""
-        room = self._room
-        if room and len(messages) > self._least and self._tokens(messages) > self._budget:
-            self._compact(room, messages, record)
+        if len(messages) > self._least and self._tokens(messages) > self._budget:
+            self._compact(messages, record)
             if (tokens := self._tokens(messages)) > self._budget:
                 sizes = f"{tokens} of {self._budget} tokens (limits.context_tokens)"
                 raise ModelFailure(OVERFLOW, f"the opening of the conversation and its summary take {sizes}")
         try:
             completion = self._complete(self._with(messages))
         except ModelFailure as failure:
-            if failure.type != OVERFLOW or room is None or len(messages) <= self._least:
+            if failure.type != OVERFLOW or len(messages) <= self._least:
                 raise
             self._budget = min(self._budget, round(self._tokens(messages) * OVERFLOW_SHARE))
-            self._compact(room, messages, record)  # the provider knows better than we do
+            self._compact(messages, record)  # the provider knows better than we do
             completion = self._complete(self._with(messages))
         used = completion.usage
         if counted := used.input_tokens + used.cache_write_tokens + used.cache_read_tokens:
@@ -106,7 +104,7 @@ class Context:
     def _with(self, messages: Sequence[Message]) -> Request:
         return self._request._replace(messages=tuple(messages))
 
-    def _compact(self, room: Room, messages: list[Message], record: Callable[[Compacted], None]) -> None:
+    def _compact(self, messages: list[Message], record: Callable[[Compacted], None]) -> None:
         opening = len(self._request.messages)
         kept = messages[opening:][-2 * KEPT_STEPS :]
         if (
@@ -116,8 +114,9 @@ class Context:
             kept = []
         dropped = messages[: len(messages) - len(kept)]
         answer = self._summary(dropped)
-        words = clip(answer.text if answer else listed(dropped[opening:]), SUMMARY_CHARS)
-        go_on = "\n\n".join(filter(None, (GO_ON, room.remind())))
+        before = (block.text for block in of_kind(Text, dropped[opening].content))  # it may be an earlier summary
+        words = clip(answer.text if answer else "\n\n".join((*before, LOST)), SUMMARY_CHARS)
+        go_on = "\n\n".join(filter(None, (GO_ON, self._remind())))
         record(Compacted((Message("assistant", (Text(words),)), Message("user", (Text(go_on),)), *kept), answer))
         self._least = len(messages)
 
@@ -132,23 +131,6 @@ class Context:
             return None
         calls = any(isinstance(block, ToolUse) for block in answer.content)
         return answer if answer.text and answer.stop_reason == END_TURN and not calls else None
-
-
-def listed(messages: Sequence[Message]) -> str:
-    """The first words, which may be an earlier summary, and the last calls, each with the first line of its result."""
-    blocks = [block for message in messages for block in message.content]
-    results = {block.tool_use_id: block for block in of_kind(ToolResult, blocks)}
-    lines = list[str]()
-    for call in of_kind(ToolUse, blocks)[-MOST_LISTED:]:
-        result = results.get(call.id)
-        came = _first_line(result.content) if result else "no result"
-        error = "error: " if result and result.is_error else ""
-        lines.append(f"- {call.name} {_first_line(str(call.input))} -> {error}{came}")
-    return "\n".join([*(block.text for block in of_kind(Text, messages[0].content)), "", LISTED, *lines])
-
-
-def _first_line(text: str) -> str:
-    return cut(next(iter(text[: 4 * LINE_CHARS].strip().splitlines()), ""), LINE_CHARS)
 
 
 def bytes_of(message: Message) -> int:

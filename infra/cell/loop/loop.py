@@ -37,13 +37,13 @@ MAY_AWAIT: Final = (
     *(StopReason.MAX_FAILURES, StopReason.POLICY_DENIED),
 )
 """A run that stands still while an act of it waits for somebody's word, waits for that word."""
+NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 NOT_RUN = "not run: a call before it in the same reply ended this run"
 NO_TIME = "not run: the time for this run is over"
 UNKNOWN = (
     "the process that carried this out ended before it was done, and everything it had started ended with it; how far "
     "it came is unknown: look before you do it again"
 )
-NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 
 
 class Task(NamedTuple):
@@ -81,21 +81,19 @@ class TaskContext(NamedTuple):
     """Raises NotRecorded, but for the last state, which ends the run."""
     awaits: Callable[[], bool] = lambda: False
     """Whether a call waits for somebody's word."""
-    room: Room | None = None
-    """How long the conversation may be; None: without end."""
+    room: Room = Room()
+    """How long the conversation may be."""
     monotonic: Callable[[], float] = time.monotonic
 
 
-class RunContext:
+class RunContext(NamedTuple):
     """A run as it stands."""
 
-    def __init__(self, task: Task, config: RunConfig, context: TaskContext) -> None:
-        self.config, self.context = config, context
-        self.standing = task.before or Standing(Opened(task.request, task.acts))
-        self.conversation = Context(context.complete, task.request, context.room)
-        self.text = ""
-        """The model's last words."""
-        self._began = context.monotonic()
+    config: RunConfig
+    context: TaskContext
+    standing: Standing
+    conversation: Context
+    began: float
 
     @property
     def steps(self) -> int:
@@ -104,7 +102,7 @@ class RunContext:
 
     @property
     def seconds(self) -> float:
-        return self.context.monotonic() - self._began
+        return self.context.monotonic() - self.began
 
     def enter(self, state: RunState) -> None:
         self.context.record(Entered(str(self.steps + (state is RunState.PLAN)), state))
@@ -117,39 +115,29 @@ class RunContext:
 
 def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
     """Carry on the conversation that the task opens, or its record, until it ends."""
-    run_ctx, failure = RunContext(task, config, context), None
+    conversation = Context(context.complete, task.request, context.room)
+    standing, reason, failure, problem = task.before or Standing(Opened(task.request, task.acts)), None, None, ""
+    run_ctx = RunContext(config, context, standing, conversation, context.monotonic())
     try:
         run_ctx.enter(RunState.INIT)
-        reason = _go_on(run_ctx) if run_ctx.steps else None
+        if standing.action:  # another runner left this step, of which nothing is done twice
+            _close(run_ctx)
+            reason = step(run_ctx, standing.action)
+        elif run_ctx.steps:
+            _tell(run_ctx)
         while reason is None:
-            reason = stop_reason(config, run_ctx.standing.progress, run_ctx.steps, run_ctx.seconds)
+            reason = stop_reason(config, standing.progress, run_ctx.steps, run_ctx.seconds)
             reason = reason or step(run_ctx, plan(run_ctx))
     except ModelFailure as error:
         reason, failure = StopReason.MODEL_UNAVAILABLE, error
-    except NotRecorded as problem:
-        reason = StopReason.NOT_RECORDED
-        run_ctx.text = f"{problem}\n\n{run_ctx.text}".strip()
+    except NotRecorded as error:
+        reason, problem = StopReason.NOT_RECORDED, str(error)
     except Interrupted:
         reason = StopReason.INTERRUPTED
     if reason in MAY_AWAIT and context.awaits():
         reason = StopReason.AWAITING_APPROVAL
     run_ctx.enter(RunState.ERROR if failure else RunState.STOP)
-    return RunResult(reason, run_ctx.text, run_ctx.steps, failure)
-
-
-def _go_on(run_ctx: RunContext) -> StopReason | None:
-    """Finish the step that another runner left, and do nothing of it twice."""
-    standing = run_ctx.standing
-    if standing.action is None:
-        _tell(run_ctx)
-        return None
-    for number, call in enumerate(standing.calls, 1):
-        if number not in standing.results:
-            begun = number in standing.begun
-            result = ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
-            run_ctx.add(Acted.of(f"{run_ctx.steps}.{number}", call, result, 0.0))
-    run_ctx.text = standing.action.text
-    return step(run_ctx, standing.action)
+    return RunResult(reason, f"{problem}\n\n{standing.text}".strip(), run_ctx.steps, failure)
 
 
 def plan(run_ctx: RunContext) -> AssistantAction:
@@ -157,9 +145,7 @@ def plan(run_ctx: RunContext) -> AssistantAction:
     run_ctx.enter(RunState.PLAN)
     completion = run_ctx.conversation.ask(run_ctx.standing.messages, run_ctx.add)
     run_ctx.add(Answered(str(run_ctx.steps + 1), completion))
-    action = run_ctx.standing.action or Respond("")
-    run_ctx.text = action.text
-    return action
+    return run_ctx.standing.action or Respond("")
 
 
 def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
@@ -176,6 +162,15 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
         return action.reason
     _tell(run_ctx)
     return None
+
+
+def _close(run_ctx: RunContext) -> None:
+    """Calls that another runner left without a result get one."""
+    for number, call in enumerate(run_ctx.standing.calls, 1):
+        if number not in run_ctx.standing.results:
+            begun = number in run_ctx.standing.begun
+            result = ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
+            run_ctx.add(Acted.of(f"{run_ctx.steps}.{number}", call, result, 0.0))
 
 
 def _carry_out(run_ctx: RunContext, action: ToolCalls) -> None:

@@ -172,6 +172,8 @@ class Standing:
         self.results = dict[int, ToolResult]()
         self.words = ""
         """What the model was told since its last reply."""
+        self.text = ""
+        """The model's last words."""
         self.hands_over = False
         self.resumed = 0
         """So often since a runner last got as far as the model."""
@@ -225,7 +227,7 @@ class Standing:
         self.not_taken = self.not_taken + 1 if isinstance(action, Respond) and action.advice else 0
         if isinstance(action, Respond) and self.not_taken == BROKEN_REPLIES:
             action = action._replace(advice="")
-        self.action = action
+        self.action, self.text = action, action.text
 
     def judged(self) -> tuple[Progress, str]:
         """What the last reply and its results come to, and the loop's own words on them."""
