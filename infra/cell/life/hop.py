@@ -15,7 +15,7 @@ from infra.shared.door import DoorAway
 from infra.shared.exit_codes import Exit
 from infra.shared.repository.changes import changes_beyond_page
 from infra.shared.repository.git import GitError
-from infra.shared.repository.merge import MergeConflict, merge_commit
+from infra.shared.repository.merge import merge_commit
 from infra.shared.repository.tip import advance
 from infra.shared.requests import Examination
 from infra.shared.signals import Signal, SignalName, write_signal
@@ -64,8 +64,7 @@ def prove(cell: Cell) -> tuple[str, str]:
     trouble = ""
     for _ in range(ROUNDS):
         try:
-            main = bring_in_main(cell)
-            head = cell.head()
+            main, head = CloneTip(cell.git).look(), cell.head()
             if cell.git.ok("merge-base", "--is-ancestor", head, main):
                 return "validated: main already holds it", "There is nothing to merge, and so nothing to examine."
             examined = examination(cell, head)
@@ -81,34 +80,6 @@ def prove(cell: Cell) -> tuple[str, str]:
                 cell.pause(ASK_AGAIN_SECONDS)
     why = f"{ROUNDS} rounds were lost"
     raise NotValidated(why, f"{why}, the last one because {trouble}; bootstrap again later.")
-
-
-def bring_in_main(cell: Cell) -> str:
-    """Merge main into this branch and push it, if main has what the branch lacks; gives the commit of main.
-
-    Raises NotValidated."""
-    git, branch = cell.git, cell.boot.branch
-    current = git("rev-parse", "--abbrev-ref", "HEAD")
-    dirty = git("status", "--porcelain").splitlines()
-    if current != branch or dirty:
-        what = f"the checkout is on {current}" if current != branch else f"{len(dirty)} files are not committed"
-        raise NotValidated(what, f"{what}; commit and push to {branch}, then bootstrap it again.")
-    head, main = cell.head(), CloneTip(git).look()
-    if not changes_beyond_page(git, git("merge-base", head, main), main):
-        return main
-    try:
-        merged = merge_commit(git, head, main, f"Merge main into {branch}\n", pages_of=main) or head
-        moved = CloneTip(git, branch).move(head, merged)
-    except MergeConflict as conflict:
-        raise NotValidated(f"conflict with main in {', '.join(conflict.files)}", str(conflict)) from None
-    except DoorRefused as no:
-        raise NotValidated("the git door refused the branch", no.said) from None
-    if not moved:
-        why = f"origin's {branch} is not at {head[:12]}"
-        raise NotValidated(why, f"{why}, which is what was bootstrapped; pull it into the clone, then try again.")
-    git("merge", "--quiet", "--ff-only", merged)
-    cell.log.info("hop.main_merged_in", head=merged, main=main)
-    return main
 
 
 def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monotonic) -> Examination:

@@ -16,13 +16,12 @@ class MergeConflict(Exception):
         self.files = files
 
 
-def merge_commit(git: Git, seen: str, merged: str, message: str, pages_of: str = "") -> str | None:
-    """A merge of the commit `merged` onto `seen`; None when it is already in. Raises MergeConflict, GitError.
-
-    `pages_of` is the commit of main whose pages it keeps: `seen`, unless main is merged into a branch."""
+def merge_commit(git: Git, seen: str, merged: str, message: str) -> str | None:
+    """A merge of the commit `merged` onto `seen`, whose pages it keeps; None when it is already in. Raises
+    MergeConflict, GitError."""
     if git.ok("merge-base", "--is-ancestor", merged, seen):
         return None
-    pages = {page: file_at(git, pages_of or seen, page) for page in PAGES}
+    pages = {page: file_at(git, seen, page) for page in PAGES}
     ours, theirs = (
         commit_tree(git, tree_with(git, side, pages), (side,), "with main's pages") for side in (seen, merged)
     )

@@ -154,71 +154,45 @@ def test_what_may_not_be_merged_awaits_review(cell: Cell) -> None:
     assert cell.main() == before
 
 
-def test_what_main_cannot_be_brought_into_is_not_validated(cell: Cell) -> None:
-    """What was not committed, a conflict, a branch that others moved: the report names it, the clone is as it was."""
+def test_what_is_not_on_origin_or_conflicts_with_main_is_not_validated(cell: Cell) -> None:
+    """The keep says so, and what to do."""
     clone = change(cell)
-    home, before = at_home(cell, "improve"), clone("rev-parse", "HEAD")
-    write(f"{clone.directory}/new.py", "")
-    with pytest.raises(NotValidated, match="1 files are not committed"):
-        hop.bring_in_main(home)
-    os.unlink(f"{clone.directory}/new.py")
-
+    home = at_home(cell, "improve")
     cell.pm_changes({"spec/notes.md": "otherwise\n"}, "the same line")
-    with pytest.raises(NotValidated, match=r"conflict with main in spec/notes\.md"):
-        hop.bring_in_main(home)
-
-    cell.pm_changes({"spec/notes.md": "better\n"}, "as the branch has it")
-    cell.bare("update-ref", "refs/heads/improve", "main")
-    with pytest.raises(NotValidated, match="origin's improve is not at"):
-        hop.bring_in_main(home)
-    assert clone("rev-parse", "HEAD") == before
-    assert clone("status", "--porcelain") == ""
-
-
-def test_main_is_merged_into_the_branch_first(cell: Cell) -> None:
-    """What is judged is what main would become; the branch is pushed with it, and the page stays the branch's."""
-    clone = change(cell)
-    main = cell.pm_changes({"src/pm.md": "of the PM's\n"}, "a change of the PM's")
-
-    assert hop.bring_in_main(at_home(cell, "improve")) == main
-
-    assert read(f"{clone.directory}/src/pm.md") == "of the PM's\n"
-    assert read(f"{clone.directory}/spec/notes.md") == "better\n"
-    assert clone("status", "--porcelain") == ""
-    assert cell.bare("rev-parse", "improve") == clone("rev-parse", "HEAD")
-    assert cell.bare("merge-base", "improve", "main") == main
+    with pytest.raises(NotValidated, match=r"conflict in spec/notes\.md; merge main into the branch"):
+        hop.prove(home)
+    clone("commit", "--quiet", "--allow-empty", "--message", "not pushed")
+    with pytest.raises(NotValidated, match="push .* to it"):
+        hop.prove(home)
 
 
 def test_a_conflict_on_the_page_is_none(cell: Cell) -> None:
-    """COMMS.md is main's, whatever the branch did to its copy."""
+    """COMMS.md is main's, whatever the branch did to its copy; what main has gained meanwhile stays."""
     change(cell, **{"COMMS.md": "mine\n", "spec/notes.md": "better\n"})
-    main = cell.pm_changes({"COMMS.md": "## Directives\n\n## Reports\n", "src/pm.md": "x\n"}, "the page")
-    context = at_home(cell, "improve")
+    cell.pm_changes({"COMMS.md": "## Directives\n\n## Reports\n", "src/pm.md": "x\n"}, "the page")
 
-    assert hop.bring_in_main(context) == main
-    hop.settle(context, FIT, main)
+    title, _ = hop.prove(at_home(cell, "improve")._replace(keep=Examines(FIT)))
 
+    assert "merged into main" in title
     assert cell.page() == "## Directives\n\n## Reports\n"
+    assert (cell.bare("show", "main:src/pm.md"), cell.bare("show", "main:spec/notes.md")) == ("x", "better")
 
 
-@pytest.mark.heavy
 def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
     """Code that was not there when the tests ran must not be merged over unseen; a report may."""
     change(cell)
-    context = at_home(cell, "improve")
-    main = hop.bring_in_main(context)
+    context, main = at_home(cell, "improve"), cell.main()
+    cell.tell("something")
     cell.pm_changes({"src/pm.md": "x\n"}, "a change of the PM's")
     with pytest.raises(MainMoved):
         hop.settle(context, FIT, main)
 
-    main = hop.bring_in_main(context)
-    cell.tell("something")
+    main = cell.main()
+    cell.tell("more")
     title, _ = hop.settle(context, FIT, main)
 
     assert "merged into main" in title
-    assert cell.open() == ["something"]
-    assert cell.bare("show", "main:spec/notes.md") == "better"
-    assert cell.bare("show", "main:src/pm.md") == "x"
+    assert cell.open() == ["something", "more"]
 
 
 @pytest.mark.heavy
