@@ -10,7 +10,7 @@ import time
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.life.hop import catch_up, signal_main
 from infra.cell.page import PageSeen
-from infra.cell.run import run
+from infra.cell.run.run import WorkRun, end_what_is_left
 from infra.cell.run_states import StopReason
 from infra.cell.services.services import Services
 from infra.cell.tools.bash import environment
@@ -78,7 +78,7 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                     continue  # main moved meanwhile
                 found, waits = found or _next(cell, last, seen)[0], shown(waiting)
                 if found:
-                    result = run.work_on(cell, seen, *found, wakes, is_first)
+                    result = WorkRun(cell, seen, *found, wakes, is_first).work()
                     is_first = False
                     if result.reason is StopReason.HANDED_OVER:
                         return Exit.OK
@@ -135,7 +135,7 @@ def _sleep(cell: Cell, wakes: Wakes, waits: str, is_well: bool) -> None:
     until = next_tick(now, cell.boot.limits.work_seconds)
     until = until if is_well else min(until, now + RETRY_SECONDS)
     cell.status.show(SLEEPING, until=timestamp(until), waits=waits)
-    run.end_what_is_left(cell)
+    end_what_is_left(cell)
     moved, returned = wakes.sleep(until), wakes.has_returned()
     cell.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
     if returned:  # what failed for want of the doors is tried again now

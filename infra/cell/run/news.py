@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 
 from infra.cell.cell import Cell
+from infra.cell.loop.record import Acted, args_hash
 from infra.cell.loop.ways import News
 from infra.cell.page import PageSeen
-from infra.cell.run.approvals import Approvals
+from infra.cell.run.approvals import waiting
+from infra.cell.run.opening import Opening
 from infra.cell.wakes import Wakes
 from infra.cell.work.work import Work, WorkSource
+from infra.shared.approvals import open_answers
+from infra.shared.boot import TOOLS
+from infra.shared.conversation import TOOL_USE, Completion, ToolUse
 from infra.shared.repository.git import GitError
 
 MARKS = (0.80, 0.90, 0.95, 0.99)
@@ -20,22 +26,20 @@ class RunNews:
     """The news of one run."""
 
     def __init__(
-        self,
-        cell: Cell,
-        wakes: Wakes,
-        seen: PageSeen,
-        work: Work,
-        source: WorkSource,
-        approvals: Approvals,
-        is_resumed: bool = False,
+        self, cell: Cell, wakes: Wakes, seen: PageSeen, work: Work, source: WorkSource, start: Opening
     ) -> None:
         """A run that is resumed is told after its first step what is open beside its own work."""
-        self._cell, self._wakes, self._source, self._approvals = cell, wakes, source, approvals
-        self.work = work
-        """As it is now."""
+        self._cell, self._wakes, self._source, self._start = cell, wakes, source, start
+        self.work, self.document = work, seen.document
+        """As they are now."""
+        is_resumed = start.before is not None
         self._known = {*work.ticks} if is_resumed else {each.id for each in seen.open}
         self._joined = list[str]()
         self._to_look = is_resumed
+        self._answered = set[str]()
+        """Questions whose answer the model was told."""
+        self._due = list[Acted]()
+        """Calls that the PM has answered, and are to be made now."""
         self._spent = self._noticed = 0.0
 
     def all_words(self) -> str:
@@ -53,6 +57,16 @@ class RunNews:
         self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
         return moved
 
+    def asks(self) -> tuple[str, ...]:
+        """Ids of the questions that wait for the PM's answer."""
+        return tuple(id for id in waiting(self._start.record.lines) if id not in self._answered)
+
+    def makes(self) -> Completion | None:
+        """What the PM has answered is made as it was asked, in the model's name: the result is the answer."""
+        due, self._due = self._due, []
+        uses = (ToolUse(f"answered-{secrets.token_hex(4)}", call.tool_name, call.args) for call in due)
+        return Completion(tuple(uses), TOOL_USE, "runner") if due else None
+
     def words(self) -> News:
         """What is new since this was asked last."""
         return News(pm=self._of_the_pm(), runtime=self._of_money())
@@ -67,9 +81,28 @@ class RunNews:
         except GitError as error:
             self._cell.log.warning("page.not_read", error=str(error))
             return ""
-        self._to_look = False
+        self._to_look, self.document = False, seen.document
         self._wakes.seen(seen.commit)
-        return "\n\n".join(filter(None, (changed, self._approvals.news(seen), self._new_directives(seen))))
+        return "\n\n".join(filter(None, (changed, *self._answers(), self._new_directives(seen))))
+
+    def _answers(self) -> list[str]:
+        """To questions of this run that the model was not told of yet."""
+        words, answers = list[str](), open_answers(self.document)
+        for id, call in waiting(self._start.record.lines).items():
+            if id in self._answered or id not in answers:
+                continue
+            self._answered.add(id)
+            # It is made by calling a tool, and only as it was asked: a key may have been left out of the record.
+            is_made = self._start.opened.acts == TOOLS and args_hash(call.args) == call.args_hash
+            self._due += [call] if is_made else []
+            then = "it is made now, as it was asked" if is_made else "make it again, with the same words"
+            why = answers[id].why
+            words.append(
+                f"The PM approves call {id}: {then}."
+                if answers[id].approved
+                else f"The PM denies call {id}{': ' if why else '.'}{why}"
+            )
+        return words
 
     def _new_directives(self, seen: PageSeen) -> str:
         """Each has a run of its own; what concerns this one is taken into account now."""

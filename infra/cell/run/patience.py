@@ -5,15 +5,7 @@ The runner alone has this patience. Within one call the model door only changes 
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-
-from infra.cell.cell import Cell
 from infra.cell.doors import ModelFailure
-from infra.cell.interruption import Interrupted
-from infra.cell.status import WAITING, WORKING
-from infra.shared.clock import timestamp
-from infra.shared.conversation import Completion, Request
 
 PASSING = frozenset(["rate_limited", "unavailable", "provider_error"])
 """Types of `conversation.ERROR_TYPES` that may be gone at the next try. All others are for the PM to mend."""
@@ -34,37 +26,3 @@ def next_wait(failures: int, waited: float, failure: ModelFailure, left: float) 
     pause = PAUSES_SECONDS[min(failures, len(PAUSES_SECONDS) - 1)]
     wait = min(max(pause, failure.retry_after_seconds or 0.0), MOST_WAIT_SECONDS)
     return wait if wait < left and waited + wait <= OUTAGE_SECONDS else None
-
-
-def ask_patiently(
-    cell: Cell,
-    ask: Callable[[Request], Completion],
-    wait: Callable[[float], bool],
-    until: float,
-) -> Callable[[Request], Completion]:
-    """`ask`, again and again. `wait` waits so many seconds, and is true when the run had better end. Nothing is waited
-    for beyond `until`, when the run's time is over."""
-
-    def asked(request: Request) -> Completion:
-        """Raises ModelFailure, Interrupted."""
-        failures, waited = 0, 0.0
-        while True:
-            try:
-                completion = ask(request)
-            except ModelFailure as failure:
-                seconds = next_wait(failures, waited, failure, until - time.monotonic())
-                cell.log.warning("model.failed", error=str(failure), next_try_in=seconds)
-                cell.status.change(last_error=str(failure))
-                if seconds is None:
-                    raise
-                failures, waited = failures + 1, waited + seconds
-                cell.heartbeat.beat("waiting for the model", seconds)
-                cell.status.change(doing=WAITING, until=timestamp(time.time() + seconds))
-                if wait(seconds):
-                    raise Interrupted from None
-            else:
-                if failures:
-                    cell.status.change(doing=WORKING, until="", last_error="")
-                return completion
-
-    return asked

@@ -6,11 +6,14 @@ short is reported and leaves it open; the table of waits says when it is begun a
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from msgspec.structs import replace
 
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clones import remove_merged
+from infra.cell.doors import ModelFailure
+from infra.cell.interruption import Interrupted
 from infra.cell.loop.context import COMPACT, Room
 from infra.cell.loop.images import with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
@@ -19,17 +22,15 @@ from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, L
 from infra.cell.loop.ways import News
 from infra.cell.mind import notes
 from infra.cell.mind.mind import MindRun
-from infra.cell.mind.tasks import TaskEvidence
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import gate_of, nobody
-from infra.cell.run.approvals import Approvals
-from infra.cell.run.evidence import commits_since, evidence, tips
+from infra.cell.run import approvals
 from infra.cell.run.news import RunNews
-from infra.cell.run.opening import Opening, open_run
-from infra.cell.run.patience import ask_patiently
+from infra.cell.run.opening import open_run
+from infra.cell.run.patience import next_wait
 from infra.cell.run_states import StopReason
 from infra.cell.services import processes
-from infra.cell.status import WORKING
+from infra.cell.status import WAITING, WORKING
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.hop import hop_tools
@@ -41,95 +42,183 @@ from infra.cell.work.directives import awaits_review, pm_has_moved
 from infra.cell.work.of_mind import mind_context
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
-from infra.shared.boot import TOOLS
-from infra.shared.clock import began
+from infra.shared.clock import timestamp
 from infra.shared.conversation import EXPLORATION, Completion, Request, Text
 from infra.shared.repository.git import GitError
-from infra.shared.requests import TaintedBy
 from infra.shared.text import first_line
 
 MOST_NAMED = 20
 
 
-def work_on(
-    cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes, is_first: bool = True
-) -> RunResult:
-    """Work until the model ends its turn or a bound is met, and report. `is_first`: of this runner. Raises GitError,
-    OSError before the first model call only."""
-    started_at, tick = time.time(), cell.boot.limits.work_seconds
-    before = wait_of(cell.state.memory.waits, work)
-    approvals = Approvals(cell, work.id, seen)
-    # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being asked.
-    gate = gate_of(cell.boot.policy, cell.checkout, nobody if work.label == EXPLORATION else approvals.ask)
+class WorkRun:
+    """One run, on one piece of work."""
 
-    def on_bug(error: BaseException) -> None:
-        cell.log.error("act.broken", exc_info=error)
+    def __init__(
+        self, cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes, is_first: bool = True
+    ) -> None:
+        """`is_first`: of this runner. Raises GitError, OSError."""
+        self._cell, self._seen, self._source, self._started_at = cell, seen, source, time.time()
+        self._position = Position()
+        self._mind = MindRun(mind_context(cell, self._position), self._position)
+        remove_merged(cell, seen.commit)
+        limits, web, checkout = cell.boot.limits, cell.boot.places.web_socket, cell.checkout
+        # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being
+        # asked.
+        ask = nobody if work.label == EXPLORATION else partial(approvals.ask, cell, work.id)
+        tools = (
+            *file_tools(checkout, limits.output_chars),
+            bash_tool(checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, self._position),
+            *web_tools(checkout, web, limits.output_chars, self._position),
+            *hop_tools(cell.boot, cell.git, self._mind.preflight),
+            *self._mind.tools(),
+        )
+        self._toolbox = Toolbox(
+            tools,
+            gate_of(cell.boot.policy, checkout, ask),
+            lambda error: cell.log.error("act.broken", exc_info=error),
+        )
+        self._before = wait_of(cell.state.memory.waits, work)
+        is_answered = not open_answers(seen.document).keys().isdisjoint(self._before.asks)
+        answered = self._before.run if is_answered else ""
+        self._start = open_run(cell, seen, work, self._toolbox, is_first, self._mind.reads, answered)
+        self._news = RunNews(cell, wakes, seen, work, source, self._start)
+        self._unsaid = [self._start.told]
+        self._model = with_images(cell.ask_in_time, checkout)
+        self._until = time.monotonic() + limits.run_seconds
 
-    position = Position()
-    mind = MindRun(mind_context(cell, position), position)
-    remove_merged(cell, seen.commit)
+    def work(self) -> RunResult:
+        """Until the model ends its turn or a bound is met; then it is reported."""
+        cell, start, work = self._cell, self._start, self._news.work
+        self._position.run, steps = start.name, start.before.steps if start.before else 0
+        self._mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
+        cell.log.info("run.started", run=start.name, work=work.id, main=self._seen.commit, steps_on_record=steps)
+        cell.status.show(WORKING, about=first_line(work.subject))
+        self._source.begin(work)
+        try:
+            start.write(cell)
+            result = self._conversation()
+        except NotRecorded as problem:
+            result = RunResult(StopReason.NOT_RECORDED, str(problem))
+        cell.heartbeat.beat("reporting", TENDING_SECONDS)
+        end_what_is_left(cell)
+        took, failure = round(time.time() - self._started_at, 3), str(result.failure) if result.failure else ""
+        facts = {"end": result.reason.value, "steps": result.steps, "seconds": took, "failure": failure or None}
+        cell.log.info("run.finished", run=start.name, **facts, words=first_line(result.text))
+        self._end(result._replace(text=result.text + self._mind.put_right()))
+        try:
+            start.record.append(Ended(result.reason.value, result.steps, failure))
+        except NotRecorded as problem:
+            cell.log.warning("run.end_not_recorded", error=str(problem))
+        return result
 
-    limits, web = cell.boot.limits, cell.boot.places.web_socket
-    tools = (
-        *file_tools(cell.checkout, limits.output_chars),
-        bash_tool(cell.checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, position),
-        *web_tools(cell.checkout, web, limits.output_chars, position),
-        *hop_tools(cell.boot, cell.git, mind.preflight),
-        *mind.tools(),
-    )
-    toolbox = Toolbox(tools, gate, on_bug)
+    def _end(self, result: RunResult) -> None:
+        """Report it, and say what follows. What a crash cuts short here is done again by the next runner, as the record
+        has no end yet: at worst a report comes twice."""
+        cell, start, work = self._cell, self._start, self._news.work
+        wait = self._wait(result)
+        others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
+        answers = approvals.answers_but(self._news.document, others)
+        told = self._source.end(work, Over(start.name, result, wait, self._seen.document, start.record.lines, answers))
+        if told:
+            cell.page.add(told.title, told.text, told.ticks, told.tasks, told.about)
+        self._source.close(told)  # behind the report, or a crash between the two would lose it
+        if not (told and told.tasks):
+            cell.page.send()
+        self._mind.end(result)
+        cell.page.send()  # that a task is done, the keep sees in the mind
+        is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
+        tick = cell.boot.limits.work_seconds
+        cell.state.waits_for(work.id, wait)
+        cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
 
-    is_answered = not open_answers(seen.document).keys().isdisjoint(before.asks)
-    start = open_run(cell, seen, work, toolbox, is_first, mind.reads, before.run if is_answered else "")
-    position.run = start.name
-    mind.begin(work.pm_words, [work.id], start.before is not None, work.label)
-    cell.log.info("run.started", run=start.name, work=work.id, main=seen.commit, steps_on_record=start.steps)
-    cell.status.show(WORKING, about=first_line(work.subject))
-    news = RunNews(cell, wakes, seen, work, source, approvals, start.before is not None)
-    approvals.makes_calls = start.acts == TOOLS
-    approvals.recall(start.record.lines)
-    refs = tips(cell)
-    source.begin(work, start.name)
-    try:
-        start.write(cell)
-        result = _conversation(cell, start, toolbox, position, news, approvals, mind)
-    except NotRecorded as problem:
-        result = RunResult(StopReason.NOT_RECORDED, str(problem))
-    cell.heartbeat.beat("reporting", TENDING_SECONDS)
-    end_what_is_left(cell)
-    facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - started_at, 3)}
-    failure = str(result.failure) if result.failure else None
-    cell.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(result.text))
-    result = result._replace(text=result.text + mind.put_right())
+    def _conversation(self) -> RunResult:
+        """The loop; from where its record says that it stands."""
+        opened, limits = self._start.opened, self._cell.boot.limits
+        task = Task(opened.request, opened.acts, self._start.before)
+        room = Room(limits.context_tokens, self._news.all_words)
+        context = TaskContext(
+            self._answer, self._toolbox.call, self._told, self._record, lambda: bool(self._news.asks()), room
+        )
+        return run_task(task, RunConfig(opened.most_steps, limits.run_seconds), context)
 
-    def did() -> TaskEvidence:
-        return evidence(start.name, start.record.lines, commits_since(cell, refs))
+    def _record(self, event: Line) -> None:
+        if isinstance(event, Entered):
+            self._position.step = event.step
+            self._cell.status.change(state=event.state.value, steps=event.step)
+            self._mind.record(event)
+            return
+        self._start.record.append(event)
+        self._beat()
+        self._mind.record(event)
+        match event:
+            case Acted(tool_name="bash"):
+                self._note_what_was_left(event)
+            case Answered(completion=completion) | Compacted(answer=Completion() as completion):
+                self._news.spent(completion.spent)
 
-    work = news.work
-    wait = _wait(cell, seen, work, result, before, start, approvals.asks)
-    others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
+    def _beat(self) -> None:
+        """Some tools, and a look for new directives, are git calls."""
+        self._cell.heartbeat.beat("working", max(self._cell.boot.limits.bash_seconds, TENDING_SECONDS))
 
-    def taint() -> TaintedBy:
-        return cell.keep.taint(began(start.name) or started_at)
+    def _note_what_was_left(self, behind: Acted) -> None:
+        for call in notes.taken(self._cell.boot.places.mind):
+            self._beat()
+            began = time.monotonic()
+            result = self._toolbox.call(call)
+            self._mind.record(Acted.of(behind.step_id, call, result, time.monotonic() - began))
 
-    over = Over(start.name, result, wait, seen.document, did, taint, approvals.answers(others))
-    told = source.end(work, over)
-    if told:
-        cell.page.add(told.title, *told[1:])
-    if told and not told.tasks:
-        cell.page.send()
-    mind.end(result)
-    if told and told.tasks:
-        cell.page.send()  # behind the mind: then the keep sees there that the task is done
-    end = Ended(result.reason.value, result.steps, failure or "")
-    try:
-        start.record.append(end)  # behind all that: what has no end is resumed, and at worst its report comes again
-    except NotRecorded as problem:
-        cell.log.warning("run.end_not_recorded", error=str(problem))
-    is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
-    cell.state.waits_for(work.id, wait)
-    cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
-    return result
+    def _told(self) -> News:
+        if self._cell.services:
+            processes.reap(self._cell.services.pids)
+        new, (first, self._unsaid) = self._news.words(), ("".join(self._unsaid), [])
+        return News(new.pm, "\n\n".join(filter(None, (first, new.runtime))))
+
+    def _answer(self, request: Request) -> Completion:
+        is_summary = request.messages[-1].content[-1:] == (Text(COMPACT),)
+        return (None if is_summary else self._news.makes()) or self._ask(request)
+
+    def _ask(self, request: Request) -> Completion:
+        """The model, again and again while its failure may pass. Raises ModelFailure, Interrupted."""
+        cell, failures, waited = self._cell, 0, 0.0
+        while True:
+            try:
+                completion = self._model(request)
+            except ModelFailure as failure:
+                seconds = next_wait(failures, waited, failure, self._until - time.monotonic())
+                cell.log.warning("model.failed", error=str(failure), next_try_in=seconds)
+                cell.status.change(last_error=str(failure))
+                if seconds is None:
+                    raise
+                failures, waited = failures + 1, waited + seconds
+                cell.heartbeat.beat("waiting for the model", seconds)
+                cell.status.change(doing=WAITING, until=timestamp(time.time() + seconds))
+                if self._news.wait(seconds):
+                    raise Interrupted from None
+            else:
+                if failures:
+                    cell.status.change(doing=WORKING, until="", last_error="")
+                return completion
+
+    def _wait(self, result: RunResult) -> Wait:
+        """How this work waits from now on."""
+        cell, start, has_spoken = self._cell, self._start, False
+        before = replace(self._before, digest=self._news.work.digest)
+        try:
+            page = cell.page.look()
+            has_spoken = pm_has_moved(cell.git, self._seen.commit, page.commit)
+            is_over = result.reason is StopReason.COMPLETED and before.branch
+            if is_over and awaits_review(cell.git, page.document, before.branch):
+                return review_of(before)
+        except GitError as error:
+            cell.log.warning("page.not_read", error=str(error))
+        is_away, tick = result.reason is StopReason.MODEL_UNAVAILABLE, cell.boot.limits.work_seconds
+        wait = before if is_away else after(before, result.reason, time.time(), tick, has_spoken)
+        if asks := self._news.asks():  # however it ended: no other work ticks their answers
+            wait = replace(wait, run=start.name, asks=asks)
+        if result.reason is StopReason.HANDED_OVER:
+            acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
+            return replace(wait, branch=str(next(acts).args.get("branch", "")))
+        return wait
 
 
 def end_what_is_left(cell: Cell) -> None:
@@ -145,90 +234,3 @@ def end_what_is_left(cell: Cell) -> None:
         return
     if ended:
         cell.log.info("run.leftovers_ended", processes=ended[:MOST_NAMED])
-
-
-def _conversation(
-    cell: Cell,
-    start: Opening,
-    toolbox: Toolbox,
-    position: Position,
-    news: RunNews,
-    approvals: Approvals,
-    mind: MindRun,
-) -> RunResult:
-    """The loop; from where its record says that it stands."""
-    limits = cell.boot.limits
-    first = [start.told]
-
-    def record(event: Line) -> None:
-        if isinstance(event, Entered):
-            position.step = event.step
-            cell.status.change(state=event.state.value, steps=event.step)
-            mind.record(event)
-            return
-        start.record.append(event)
-        # Some tools, and a look for new directives, are git calls.
-        cell.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
-        mind.record(event)
-        if isinstance(event, Acted) and event.tool_name == "bash":
-            note_what_was_left(event)
-        match event:
-            case Answered(completion=completion) | Compacted(answer=Completion() as completion):
-                news.spent(completion.spent)
-
-    def note_what_was_left(after: Acted) -> None:
-        for call in notes.taken(cell.boot.places.mind):
-            cell.heartbeat.beat("working", max(limits.bash_seconds, TENDING_SECONDS))
-            began = time.monotonic()
-            result = toolbox.call(call)
-            mind.record(Acted.of(after.step_id, call, result, time.monotonic() - began))
-
-    def told() -> News:
-        if cell.services:
-            processes.reap(cell.services.pids)
-        new = news.words()
-        return News(new.pm, "\n\n".join(filter(None, (first.pop() if first else "", new.runtime))))
-
-    until = time.monotonic() + limits.run_seconds
-    ask = ask_patiently(cell, with_images(cell.ask_in_time, cell.checkout), news.wait, until)
-    room = Room(limits.context_tokens, news.all_words)
-    task, config = (
-        Task(start.request, start.acts, start.before),
-        RunConfig(start.most_steps(limits), limits.run_seconds),
-    )
-
-    def answer(request: Request) -> Completion:
-        is_summary = request.messages[-1].content[-1:] == (Text(COMPACT),)
-        return (None if is_summary else approvals.makes()) or ask(request)
-
-    return run_task(task, config, TaskContext(answer, toolbox.call, told, record, approvals.awaits, room))
-
-
-def _wait(
-    cell: Cell,
-    seen: PageSeen,
-    work: Work,
-    result: RunResult,
-    before: Wait,
-    start: Opening,
-    asks: tuple[str, ...],
-) -> Wait:
-    """How this work waits from now on."""
-    now, has_spoken = time.time(), False
-    before = replace(before, digest=work.digest)
-    try:
-        page = cell.page.look()
-        has_spoken = pm_has_moved(cell.git, seen.commit, page.commit)
-        is_over = result.reason is StopReason.COMPLETED and before.branch
-        if is_over and awaits_review(cell.git, page.document, before.branch):
-            return review_of(before)
-    except GitError as error:
-        cell.log.warning("page.not_read", error=str(error))
-    is_away = result.reason is StopReason.MODEL_UNAVAILABLE
-    wait = before if is_away else after(before, result.reason, now, cell.boot.limits.work_seconds, has_spoken)
-    if asks:  # however it ended: no other work ticks their answers
-        wait = replace(wait, run=start.name, asks=asks)
-    if result.reason is StopReason.HANDED_OVER:
-        acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
-        return replace(wait, branch=str(next(acts).args.get("branch", "")))
-    return wait

@@ -12,6 +12,7 @@ from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.work.tasks import Tasks
 from infra.cell.work.work import Over, Report, Work, WorkSource
+from infra.shared.clock import began
 from infra.shared.conversation import EXPLORATION
 from infra.shared.mind.layout import OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions, with_answer
@@ -42,7 +43,7 @@ class Questions(WorkSource):
                 subject = f"Task {each.id}: {each.text}"
                 yield Work(each.id, subject, f"{subject}\n\n{_EXPLORE}", label=EXPLORATION)
 
-    def begin(self, work: Work, run: str) -> None:
+    def begin(self, work: Work) -> None:
         self._began = time.monotonic()
         self._cell.state.explores(self._cell.now()[:10], work.id)
 
@@ -56,7 +57,7 @@ class Questions(WorkSource):
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             return None
         try:
-            read = over.taint()
+            read = cell.keep.taint(began(over.run) or 0.0)
         except OSError:
             read = TaintedBy((UNKNOWN_ORIGIN,), True)
         try:

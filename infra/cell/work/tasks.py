@@ -16,6 +16,7 @@ from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.wakes import Wakes
 from infra.cell.work import report
+from infra.cell.work.evidence import commits_since, evidence, tips
 from infra.cell.work.of_mind import mind_context
 from infra.cell.work.work import Over, Report, Work, WorkSource
 from infra.shared.branches import MIND
@@ -71,6 +72,8 @@ class Tasks(WorkSource):
         self.commit = ""
         """Of the mind on origin, at the last look; empty without a branch `mind`."""
         self._prepared = ""
+        self._tips: tuple[str, ...] = ()
+        """Of all branches, when the run began."""
         self._inbox = self._problems = ""
 
     def look(self) -> None:
@@ -98,8 +101,9 @@ class Tasks(WorkSource):
         id = named_task(directive)
         return bool(self.files.question(id) and inbox_of(self._inbox).find(id))
 
-    def begin(self, work: Work, run: str) -> None:
+    def begin(self, work: Work) -> None:
         """Show in `active.md` what is being done."""
+        self._tips = tips(self._cell)
         try:
             if task := self._task(work):
                 self.files.begin(task)
@@ -118,17 +122,7 @@ class Tasks(WorkSource):
         return words, work._replace(digest=task.digest)
 
     def end(self, work: Work, over: Over) -> Report | None:
-        """The task is open as before when its answer cannot be written; one that is, is reported whatever follows."""
-        told = None
-        try:
-            told = self._told(work, over)
-            self.files.rest(self._inbox)
-        except OSError as error:
-            self._cell.log.error("task.not_put_down", task=work.id, error=str(error), next="see the disk")
-        return told
-
-    def _told(self, work: Work, over: Over) -> Report | None:
-        """Write the answer, when the run came to one. Raises OSError."""
+        """With the answer to the task, when the run came to one."""
         result, task = over.result, self._task(work)
         if task is None:
             words = f"It is no longer in the inbox.\n\n{clip(redacted(result.text), REPORT_CHARS)}"
@@ -145,13 +139,21 @@ class Tasks(WorkSource):
             then = f"To answer, add a directive that begins with `{work.id}:`, or change it in {INBOX}.\n\n"
         elif has_failed(result.text):
             status, word = TaskStatus.FAILED, "failed"
-        answer = TaskAnswer(work.id, status, self._cell.now()[:10], shown, over.did(), task.text, task.digest)
-        self.files.answer(answer)
-        self._cell.log.info("task.ended", task=work.id, status=status.name)
+        did = evidence(over.run, over.lines, commits_since(self._cell, self._tips))
+        answer = TaskAnswer(work.id, status, self._cell.now()[:10], shown, did, task.text, task.digest)
         where = f"{then}The answer: {answer.path} on the branch mind (`minifram task show {work.id}`)."
         done = () if status is TaskStatus.BLOCKED else (work.id,)
         words = f"{clip(redacted(shown), REPORT_CHARS)}\n\n{where}"
-        return Report(f"{word}: {work.subject}", words, (*work.ticks, *over.answers), done)
+        return Report(f"{word}: {work.subject}", words, (*work.ticks, *over.answers), done, answer=answer)
+
+    def close(self, told: Report | None) -> None:
+        """The task is open as before when its answer cannot be written."""
+        try:
+            if told and told.answer:
+                self.files.answer(told.answer)
+            self.files.rest(self._inbox)
+        except OSError as error:
+            self._cell.log.error("tasks.not_written", error=str(error), next="see the disk and tasks/ of the mind")
 
     def _task(self, work: Work) -> Task | None:
         return inbox_of(self._inbox).find(work.id)

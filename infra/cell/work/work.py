@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from infra.cell.loop.loop import RunResult
-from infra.cell.mind.tasks import TaskEvidence
+from infra.cell.loop.record import Line
+from infra.cell.mind.tasks import TaskAnswer
 from infra.cell.page import PageSeen
 from infra.cell.waits import MODEL, Table, Wait, is_due
 from infra.shared.conversation import TASK
-from infra.shared.requests import TaintedBy
 
 
 class Work(NamedTuple):
@@ -44,10 +44,8 @@ class Over(NamedTuple):
     """What follows."""
     document: str
     """The page."""
-    did: Callable[[], TaskEvidence]
-    """What it did, by its record and by git."""
-    taint: Callable[[], TaintedBy]
-    """What it read of the web. Raises OSError when the keep does not say."""
+    lines: Sequence[Line]
+    """Its record."""
     answers: tuple[str, ...] = ()
     """Directives that answered its questions."""
 
@@ -61,16 +59,18 @@ class Report(NamedTuple):
     """Tasks of the inbox that are done."""
     about: tuple[str, ...] = ()
     """Directives that stay open."""
+    answer: TaskAnswer | None = None
+    """Of the task, to be written down."""
 
 
 class WorkSource:
-    """Of work. Its methods raise GitError and OSError, but `begin` and `end`."""
+    """Of work. `open` and `news` raise GitError and OSError."""
 
     def open(self, seen: PageSeen) -> Iterable[Work]:
         """What there is to do, in its order."""
         raise NotImplementedError
 
-    def begin(self, work: Work, run: str) -> None:
+    def begin(self, work: Work) -> None:
         """A run on it begins."""
 
     def news(self, work: Work, seen: PageSeen) -> tuple[str, Work]:
@@ -80,6 +80,9 @@ class WorkSource:
     def end(self, work: Work, over: Over) -> Report | None:
         """What the PM is told of the run."""
         raise NotImplementedError
+
+    def close(self, told: Report | None) -> None:
+        """That report is in the queue, on the disk: write down the rest."""
 
 
 def wait_of(table: Table, work: Work) -> Wait:

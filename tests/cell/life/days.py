@@ -12,7 +12,7 @@ from infra.cell.cell import Cell as Context
 from infra.cell.interruption import Interrupted
 from infra.cell.life.live import live
 from infra.cell.loop.loop import RunResult
-from infra.cell.run.run import work_on
+from infra.cell.run.run import WorkRun
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import Directives
 from infra.cell.work.tasks import Tasks
@@ -99,4 +99,4 @@ def one_run(context: Context, wakes: Wakes | None = None) -> RunResult:
     tasks = Tasks(context, wakes)
     tasks.look()
     source = Directives(tasks)
-    return work_on(context, seen, next(source.open(seen)), source, wakes)
+    return WorkRun(context, seen, next(source.open(seen)), source, wakes).work()

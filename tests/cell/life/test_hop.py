@@ -20,7 +20,7 @@ from infra.shared.door import DoorAway, Failure
 from infra.shared.people import WATCHER
 from infra.shared.repository.git import Git
 from infra.shared.requests import Examination
-from tests.cell.cell import Cell, limits, read, write
+from tests.cell.cell import Cell, limits, write
 from tests.cell.doors import Examines
 from tests.cell.loop.replies import Canned
 from tests.cell.loop.waiting import wait_for
@@ -162,7 +162,7 @@ def test_what_is_not_on_origin_or_conflicts_with_main_is_not_validated(cell: Cel
     with pytest.raises(NotValidated, match=r"conflict in spec/notes\.md; merge main into the branch"):
         hop.prove(home)
     clone("commit", "--quiet", "--allow-empty", "--message", "not pushed")
-    with pytest.raises(NotValidated, match="push .* to it"):
+    with pytest.raises(NotValidated, match=r"push .* to it"):
         hop.prove(home)
 
 

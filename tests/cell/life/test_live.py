@@ -9,6 +9,8 @@ import time
 import pytest
 
 from infra.cell.page import request_of
+from infra.cell.state import State
+from infra.cell.waits import Wait
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE, PAGE
@@ -16,7 +18,7 @@ from infra.shared.policy import Policy
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell, limits, read, write
 from tests.cell.doors import Refusal
-from tests.cell.life.days import AGAIN, DOORS, TICK, Story, lives, one_day
+from tests.cell.life.days import AGAIN, DOORS, TICK, Story, lives, one_day, one_run
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.mind.test_skills import PATH, SKILL
 
@@ -95,6 +97,24 @@ def test_a_stopped_run_is_begun_three_times_and_then_waits_for_the_pm(cell: Cell
     cell.model.at_last = says("Now I will.")
     lives(cell, another_life(), limits=SHORT)
     assert cell.reported("Now I will.")
+
+
+class Killed(State):
+    """Of a runner that is killed before it notes what follows."""
+
+    def waits_for(self, key: str, wait: Wait) -> None:
+        raise InterruptedError
+
+
+def test_a_run_is_not_begun_again_over_a_kill_before_it_is_noted_what_follows(cell: Cell) -> None:
+    """The next runner ends it from its record."""
+    cell.model.at_last = NO
+    cell.tell("do it")
+    context = cell.context()
+    with pytest.raises(InterruptedError):
+        one_run(context._replace(state=Killed(cell.places.bot, context.log)))
+    one_day(cell)
+    assert (asked(cell), waits(cell)[:14]) == (1, "do it: refusal")
 
 
 def test_a_word_of_the_pms_in_a_run_makes_it_no_try(cell: Cell) -> None:

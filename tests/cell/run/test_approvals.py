@@ -11,15 +11,18 @@ import pytest
 
 from infra.cell.actions import AWAITING, ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
-from infra.cell.loop.record import Acted, Acting, args_hash
-from infra.cell.run.approvals import Approvals
+from infra.cell.loop.record import Acted
+from infra.cell.run.approvals import ask, waiting
+from infra.cell.run.news import RunNews
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Verdict
+from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Request, ToolUse
 from infra.shared.policy import Policy, Rule
 from tests.cell.cell import Cell, limits, read
-from tests.cell.life.days import AGAIN, TICK, Story, lives, one_day, one_run
+from tests.cell.life.days import AGAIN, TICK, Days, Story, lives, one_day, one_run
 from tests.cell.loop.replies import Canned, bash, calls, results, says
+from tests.cell.run.test_news import news
 
 ASKS = Policy(rules=(Rule("ask", commands=("touch *",), why="it leaves a file"),))
 TOUCH = "touch made-$(ls | grep -c ^made-)"
@@ -163,105 +166,76 @@ def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:
     assert made(cell) == 0
 
 
-def approvals(cell: Cell) -> Approvals:
-    context = cell.context()
-    seen = context.page.look()
-    return Approvals(context, seen.open[0].id if seen.open else "TASK-001", seen)
+def put(cell: Cell, **given: Any) -> Verdict:
+    """The PM is asked about `bash` with these arguments."""
+    return ask(cell.context(), "TASK-001", "bash", given, "rule 1")
 
 
-def ask(it: Approvals, command: str = "x") -> Verdict:
-    return it.ask("bash", {"command": command}, "rule 1")
+def asked(cell: Cell, **given: Any) -> Acted:
+    """As a run records a call that the PM is asked about. Models say null for what they leave out."""
+    result = ToolResult.err("awaiting_approval", "")._replace(
+        status=AWAITING, policy_flags=put(cell, command=given["command"]).flags
+    )
+    return Acted.of("1.1", ToolCall("1", "bash", given), result, 0.0)
 
 
-def test_each_answer_is_told_once(cell: Cell) -> None:
-    """Also when another call was asked about meanwhile."""
-    it = approvals(cell)
-    ask(it)
-    [id] = asked_ids(cell)
-    cell.tell(f"approve {id}")
-    ask(it, "y")
-
-    seen = cell.context().page.look()
-    assert f"approves call {id}" in it.news(seen)
-    assert (it.news(seen), commands(it), commands(it)) == ("", ["x"], [])
-
-    for other in asked_ids(cell):
-        cell.tell(f"deny {other}: no")
-    assert it.news(cell.context().page.look()).count(": no") == 1, "the first is answered"
-    assert commands(it) == ["y"]
-    assert {ask(it, command).status for command in "xy"} == {"denied"}
-    denied = ask(it, "y")
-    assert (denied.flags, ": no. " in denied.words) == ((f"denied {asked_ids(cell)[-1]}",), True)
-    assert not it.awaits()
-
-
-def commands(it: Approvals) -> list[str]:
+def commands(told: RunNews) -> list[str]:
     """Of what is made now in the model's name."""
-    made = it.makes()
+    made = told.makes()
     return [use.input["command"] for use in made.content if isinstance(use, ToolUse)] if made else []
 
 
-def test_to_a_model_without_tools_the_answer_is_words(cell: Cell) -> None:
-    """It makes the call itself, or goes without: what is answered is waited for no longer."""
-    it = approvals(cell)
-    it.makes_calls = False
-    ask(it)
-    ask(it, "y")
-    first, second = asked_ids(cell)
+@pytest.mark.parametrize("acts", [TOOLS, OPERATIONS])
+def test_each_answer_is_told_once_and_the_call_made(cell: Cell, acts: str) -> None:
+    """A model without tools makes it itself, or goes without: what is answered is waited for no longer."""
+    cell.tell("make it")
+    calls = [asked(cell, command="x", timeout=None), asked(cell, command="y"), asked(cell, command="z")]
+    first, second, third = asked_ids(cell)
+    told = news(context := cell.context(), Days(cell, context, iter(())), *calls, acts=acts)
+    assert told.asks() == (first, second, third)
     cell.tell(f"approve {first}")
     cell.tell(f"deny {second}: no")
-    said = it.news(cell.context().page.look())
-    assert "make it again" in said
+
+    said = told.words().pm
+    then = "it is made now" if acts == TOOLS else "make it again"
+    assert f"The PM approves call {first}: {then}" in said
     assert f"The PM denies call {second}: no" in said
-    assert (it.makes(), it.asks) == (None, ())
+    assert (commands(told), commands(told)) == (["x", "y"] if acts == TOOLS else [], [])
+    assert told.asks() == (third,)
+    cell.tell(f"deny {third}")
+    assert first not in told.words().pm
+    assert told.asks() == ()
 
 
-def asked(it: Approvals, **given: Any) -> tuple[Acting, Acted]:
-    """As a run records a call that the PM is asked about."""
-    call = ToolCall("1", "bash", given)
-    result = ToolResult.err("awaiting_approval", "")._replace(status=AWAITING, policy_flags=ask(it).flags)
-    return Acting("1.1", "bash", args_hash(given)), Acted.of("1.1", call, result, 0.0)
-
-
-@pytest.mark.parametrize("given", [{"command": "x"}, {"command": "x", "timeout": None}])
-@pytest.mark.parametrize("begun", [False, True])
-def test_a_run_that_goes_on_makes_the_answered_call_unless_it_was_begun(
-    cell: Cell, given: dict[str, Any], begun: bool
-) -> None:
-    """What a crash cut short is the model's to look at. Models say null for what they leave out."""
-    lines = asked(approvals(cell), **given)
+def test_what_a_crash_cut_short_and_what_was_made_wait_no_longer(cell: Cell) -> None:
+    """The model looks at the first; the record tells of the second by the same arguments, or by the question's id."""
+    call = asked(cell, command="x", timeout=None)
     [id] = asked_ids(cell)
-    cell.tell(f"approve {id}")
-    it = approvals(cell)
-    it.recall([*lines, lines[0]] if begun else lines)
-    assert it.asks == (id,)
-    it.news(cell.context().page.look())
-    assert (commands(it), it.awaits()) == ([] if begun else ["x"], False)
-    assert ask(it).allowed
-    assert not it.awaits()
+    assert waiting([call]) == {id: call}
+    cut = Acted.of("2.1", call.call, ToolResult.err("cut_short", ""), 0.0)
+    made = Acted.of(
+        "2.1", ToolCall("1", "bash", {"command": "x"}), ToolResult("", policy_flags=(f"approved {id}",)), 0.0
+    )
+    assert waiting([call, cut]) == waiting([call, made]) == {}
+    assert waiting([call, made, call]) == {id: call}
 
 
-def test_nothing_waits_for_a_question_that_could_not_be_asked(cell: Cell) -> None:
-    """What keeps the keep from asking is the call's error; tried again, it is asked once."""
-    it = approvals(cell)
+def test_a_question_that_could_not_be_asked_is_asked_once_when_it_can(cell: Cell) -> None:
+    """What keeps the keep from asking is the call's error; nothing waits for it."""
     os.rename(cell.places.remote, f"{cell.places.remote}.away")
     with pytest.raises(OSError, match="could not be asked"):
-        ask(it)
-    assert not it.awaits()
+        put(cell, command="x")
     os.rename(f"{cell.places.remote}.away", cell.places.remote)
-    cell.close_git_door()
-    with pytest.raises(OSError, match="could not be asked"):
-        ask(it)
-
-    cell.open_git_door()
-    assert ask(it).status == "awaiting_approval"
-    assert it.awaits()
-    assert len(asked_ids(cell)) == 1
+    assert put(cell, command="x").status == put(cell, command="x").status == AWAITING
+    [id] = asked_ids(cell)
+    cell.tell(f"deny {id}: no")
+    denied = put(cell, command="x")
+    assert (denied.flags, ": no. " in denied.words) == ((f"denied {id}",), True)
 
 
 def test_a_call_that_cannot_be_asked_about_is_denied(cell: Cell) -> None:
     """It is too long for one question; the model is told what to do."""
-    told = ask(approvals(cell), "x" * 300_000)
+    told = put(cell, command="x" * 300_000)
     assert (told.allowed, told.status, told.flags) == (False, "denied", ("denied",))
     assert "cannot be asked" in told.words
     assert asked_ids(cell) == []

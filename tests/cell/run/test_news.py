@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from infra.cell.cell import Cell as Context
+from infra.cell.loop.record import Line, Opened, RunRecord
 from infra.cell.loop.ways import News
-from infra.cell.run.approvals import Approvals
 from infra.cell.run.news import RunNews
+from infra.cell.run.opening import Opening
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import Directives
 from infra.cell.work.tasks import Tasks
+from infra.shared.boot import TOOLS
 from tests.cell.cell import Cell
 from tests.cell.life.days import Days
+from tests.cell.loop.records import OPENING
 
 
-def news(context: Context, wakes: Wakes) -> RunNews:
-    """Of a run on the first directive."""
+def news(context: Context, wakes: Wakes, *lines: Line, acts: str = TOOLS) -> RunNews:
+    """Of a run on the first directive, with these lines on record."""
     seen = context.page.look()
     wakes.seen(seen.commit)
     source = Directives(Tasks(context, wakes))
-    work = next(source.open(seen))
-    return RunNews(context, wakes, seen, work, source, Approvals(context, work.id, seen))
+    start = Opening(Opened(OPENING, acts), RunRecord("/nowhere", "a run", lines))
+    return RunNews(context, wakes, seen, next(source.open(seen)), source, start)
 
 
 def test_what_the_pm_adds_and_takes_back_meanwhile_is_told_once(cell: Cell) -> None:

@@ -98,8 +98,7 @@ def opened(**facts: Any) -> tuple[Line, ...]:
         ((*RUN, Ended("no_op_loop")), ""),
         ((*RUN, HANDED_OVER), ""),
         ((OPENED,), "had not answered"),
-        (opened(directives=("d1", "d2")), "not open any more"),
-        (opened(directives=()), "not open any more"),
+        (opened(directives=("d2",)), "other work is first"),
         ((*RUN, *TIMES), "3 times"),
         ((*RUN, *TIMES, Ended("model_unavailable", 1, "invalid_request: x")), "3 times"),
         ((*RUN, *TIMES, Ended("model_unavailable", 1, "unavailable: x")), None),
@@ -108,7 +107,7 @@ def opened(**facts: Any) -> tuple[Line, ...]:
 )
 def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) -> None:
     """It was cut short, what it is about is still asked for, and there is hope that it ends."""
-    found = why_not_resumed(standing(lines), {"d1", "d3"}, TOOLS)
+    found = why_not_resumed(standing(lines), "d1", TOOLS)
     assert (found is None) is (why is None)
     assert (why or "") in (found or "")
     assert bool(found) is bool(why)
@@ -127,10 +126,10 @@ def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again
     lines = (OPENED, ANSWERED, Ended("awaiting_approval"), Resumed())
     for line in (*lines, *((Ended(end),) if end else ())):
         record.append(line)
-    assert bool(cut_short(context, str(tmp_path), ["d1"], name)) is is_resumed
+    assert bool(cut_short(context, str(tmp_path), "d1", name)) is is_resumed
 
 
-def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
+def _planted(cell: Cell) -> tuple[Path, str, str]:
     """A run that was cut short, as a runner left it: its directory, its name, and what is open."""
     cell.tell("do it")
     context = cell.context(Canned([calls(bash("true", id="1")), _interrupted]))
@@ -138,7 +137,7 @@ def _planted(cell: Cell) -> tuple[Path, str, list[str]]:
     assert one_run(context).reason is StopReason.INTERRUPTED
     directory = Path(cell.checkout, "logs/transcripts")
     [name] = [path.stem for path in directory.iterdir()]
-    return directory, name, [task.id for task in seen.open]
+    return directory, name, seen.open[0].id
 
 
 def _interrupted(request: Request) -> Any:
@@ -163,10 +162,10 @@ PLANTS: dict[str, Any] = {
 def test_whatever_stands_there_the_runner_begins_anew(cell: Cell, plant: str) -> None:
     """It is an agent's file: nothing in it keeps the next version from its work, and nobody else's run is gone on
     with."""
-    directory, name, tasks = _planted(cell)
+    directory, name, work = _planted(cell)
     context = cell.context()
-    found = cut_short(context, str(directory), tasks)
+    found = cut_short(context, str(directory), work)
     assert found, "the control"
     assert found[0].run_id == name
     PLANTS[plant](directory / f"{name}.jsonl")
-    assert cut_short(context, str(directory), tasks) is None
+    assert cut_short(context, str(directory), work) is None

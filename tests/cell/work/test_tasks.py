@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from infra.cell.mind.tasks import TaskStatus, read_answer
-from infra.cell.work.tasks import work_on
+from infra.cell.run.run import WorkRun
+from infra.cell.work.tasks import Tasks, work_on
+from infra.cell.work.work import Report
 from infra.shared.comms import Directive
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import ACTIVE, INBOX
 from infra.shared.mind.tasks import Task
 from tests.cell.cell import Cell, limits
-from tests.cell.life.days import TICK, Story, lives, one_day
+from tests.cell.life.days import TICK, Still, Story, lives, one_day
 from tests.cell.loop.replies import bash, calls, says, texts
 from tests.cell.minds import PmMind, block
 
@@ -69,6 +71,35 @@ def test_an_answer_that_is_written_is_reported_though_the_other_files_are_not(ce
     one_day(cell, lambda: mind.add(block("TASK-001", "Write the notes.")))
     assert "It is written." in answer(mind, "TASK-001")
     assert cell.reported("done: Task TASK-001")
+
+
+class Killed(Exception):
+    """The runner, at this moment."""
+
+
+class CutTasks(Tasks):
+    def close(self, told: Report | None) -> None:
+        raise Killed
+
+
+@pytest.mark.heavy
+def test_a_report_is_not_lost_over_a_kill_before_the_answer_is_written(cell: Cell) -> None:
+    """The next runner ends the run from its record, without a call of the model."""
+    mind = PmMind(cell)
+    mind.add(block("TASK-001", "Write the notes."))
+    cell.model.replies += [says("It is written.")]
+    context = cell.context()
+    tasks = CutTasks(context, wakes := Still(context))
+    tasks.look()
+    with pytest.raises(Killed):
+        WorkRun(context, seen := context.page.look(), next(tasks.open(seen)), tasks, wakes).work()
+    assert len(context.state.memory.unsent) == 1
+
+    one_day(cell)
+
+    assert cell.reported("done: Task TASK-001")
+    assert "It is written." in answer(mind, "TASK-001")
+    assert len(cell.model.requests) == 1
 
 
 @pytest.mark.heavy
