@@ -144,14 +144,6 @@ def _lives(uid: int) -> bool:
     return False
 
 
-def _inotify_is_left() -> bool:
-    try:
-        os.close(_check(_libc.inotify_init1(os.O_CLOEXEC)))
-    except OSError:
-        return False
-    return True
-
-
 def _under(shortage: str) -> str:
     agent = subprocess.Popen(
         [sys.executable, "-m", "inside.exhaustion", shortage],
@@ -168,8 +160,6 @@ def _under(shortage: str) -> str:
         if not ended_by:
             return "no shortage was made"
         _goes_on()
-        if shortage == "inotify instances" and not _inotify_is_left():
-            return f"the keep goes on, without inotify ({' '.join(ended_by)})"
         return f"the keep goes on ({' '.join(ended_by)})"
     except Exception as error:
         return f"{error!r} ({' '.join(ended_by)})"

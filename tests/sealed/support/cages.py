@@ -63,7 +63,7 @@ class Cages:
         hosts = f"--volume={self.user.scratch / 'hosts'}:/etc/hosts:ro"  # as the project's image has it
         return [
             *RUN,
-            *fences(self._profile(profile), "none"),
+            *fences(str(self.user.scratch / profile), "none"),
             f"--ulimit=nproc={processes}:{processes}",
             f"--ulimit=nofile={open_files}:{open_files}",
             *SHELVES,
@@ -84,9 +84,6 @@ class Cages:
     def rows(self, words: Sequence[str], timeout: float = 110.0) -> Any:
         """What the program in the container prints, which is JSON."""
         return json.loads(self.user.podman(*words, timeout=timeout).stdout)
-
-    def _profile(self, name: str) -> str:
-        return name if name == "unconfined" else str(self.user.scratch / name)
 
     def _probe(self) -> list[str]:
         return [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -168,6 +166,15 @@ def test_a_lock_that_somebody_left_is_an_error_that_names_it(tmp_path: Path) -> 
     assert tip.move(first, second)
 
 
+def hooked(bare: Git, script: str) -> Path:
+    """A door that declines once it has run this."""
+    hook = Path(bare.directory) / "hooks/pre-receive"
+    hook.parent.mkdir()
+    hook.write_text(f"#!/bin/sh\n{script}\nexit 1\n")
+    hook.chmod(0o755)
+    return hook
+
+
 @pytest.mark.parametrize(
     "words", ["no reports today", "fetch first", "! [rejected] (non-fast-forward)", "cannot lock ref"]
 )
@@ -175,10 +182,7 @@ def test_a_door_that_declines_is_an_error_with_its_words(tmp_path: Path, words: 
     """A refusal is never taken for a lost race, even if it uses the words of one."""
     bare = bare_repository(tmp_path / "remote.git")
     first = commit(bare, {"a": "1"})
-    hook = Path(bare.directory) / "hooks/pre-receive"
-    hook.parent.mkdir()
-    hook.write_text(f"#!/bin/sh\necho '{words}' >&2\nexit 1\n")
-    hook.chmod(0o755)
+    hook = hooked(bare, f"echo '{words}' >&2")
     tip = CloneTip(a_clone(bare, tmp_path / "clone"))
     asked: list[str] = []
 
@@ -199,10 +203,7 @@ def test_a_declined_push_over_a_moved_tip_is_tried_on_the_new_one(tmp_path: Path
     bare = bare_repository(tmp_path / "remote.git")
     first = commit(bare, {"a": "1"})
     second = commit(bare, {"a": "1", "b": ""}, first, branch="other")
-    hook = Path(bare.directory) / "hooks/pre-receive"
-    hook.parent.mkdir()
-    hook.write_text(f"#!/bin/sh\nrm hooks/pre-receive; echo {second} > refs/heads/main; exit 1\n")
-    hook.chmod(0o755)
+    hooked(bare, f"rm hooks/pre-receive; echo {second} > refs/heads/main")
     tip = CloneTip(a_clone(bare, tmp_path / "clone"))
     new = advance(tip, edit_file(tip.git, "a", lambda text: text + "+", "more"))
     assert contents(bare, new) == {"a": "1+", "b": ""}
@@ -220,47 +221,6 @@ def test_a_push_whose_answer_is_lost_is_not_repeated(tmp_path: Path) -> None:
     )
     assert plain(bare.directory, "rev-list", "--count", "main").stdout == "2\n"
     assert contents(bare, "main") == {"a": "1+"}
-
-
-WRITER = """
-import sys
-from infra.shared.people import AGENT
-from infra.shared.repository.git import Git
-from infra.keep.repository.bare_tip import BareTip
-from infra.cell.clone_tip import CloneTip
-from infra.shared.repository.tip import TipBusy, advance, edit_file
-side, directory, name, rounds = sys.argv[1:]
-git = Git(directory, AGENT)
-tip = BareTip(git) if side == "bare" else CloneTip(git)
-for round in range(int(rounds)):
-    for patience in range(4):
-        try:
-            advance(tip, edit_file(git, "COMMS.md", lambda text: text + f"{name} {round}\\n", f"{name} {round}"))
-            break
-        except TipBusy:
-            print(f"{name} met the others at every attempt", file=sys.stderr)
-    else:
-        sys.exit("no luck at all")
-"""
-
-
-@pytest.mark.heavy
-def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
-    """Four processes on one file of one branch: every line of each, in its order, one commit each."""
-    bare, rounds = bare_repository(tmp_path / "remote.git"), 4
-    commit(bare, {"a": "1"})
-    clones = [("clone", a_clone(bare, tmp_path / name).directory) for name in ("one", "other")]
-    writers = [
-        subprocess.Popen([sys.executable, "-c", WRITER, side, directory, str(index), str(rounds)])
-        for index, (side, directory) in enumerate([("bare", bare.directory), *clones, ("bare", bare.directory)])
-    ]
-    assert [writer.wait(100) for writer in writers] == [0] * 4
-    lines = contents(bare, "main")["COMMS.md"].splitlines()
-    for index in range(4):
-        own = [line for line in lines if line.startswith(f"{index} ")]
-        assert own == [f"{index} {round}" for round in range(rounds)]
-    assert len(lines) == 4 * rounds
-    assert plain(bare.directory, "rev-list", "--count", "main").stdout == f"{4 * rounds + 1}\n"
 
 
 def test_a_look_leaves_no_other_trace(tmp_path: Path) -> None:

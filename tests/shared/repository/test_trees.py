@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -206,30 +207,6 @@ def test_what_names_no_commit_cannot_be_rolled_back_to(git: Git) -> None:
         rollback_commit(git, seen, "none", "back")
 
 
-@pytest.mark.parametrize(
-    ("present", "old", "expected"),
-    [
-        ({"COMMS.md": "now"}, {}, {"COMMS.md": (FILE, "now")}),
-        ({}, {"COMMS.md": "then"}, {}),
-        ({}, {}, {}),
-        ({"COMMS.md": (EXECUTABLE, "now")}, {"COMMS.md": "then"}, {"COMMS.md": (EXECUTABLE, "now")}),
-        ({"COMMS.md": "now"}, {"COMMS.md": (LINK, "a")}, {"COMMS.md": (FILE, "now")}),
-        ({"COMMS.md": "now"}, {"COMMS.md/x": "then"}, {"COMMS.md": (FILE, "now")}),
-        ({"COMMS.md/x": "now"}, {"COMMS.md": "then"}, {}),
-    ],
-)
-def test_the_page_is_the_present_s_whatever_it_was(
-    git: Git, present: dict[str, Content], old: dict[str, Content], expected: dict[str, tuple[str, str]]
-) -> None:
-    """The present's page with its own mode, or none if there is none; nothing of the old one."""
-    target = commit(git, {"a": "1", **old})
-    seen = commit(git, {"a": "2", **present}, target)
-    new = rolled(git, seen, target)
-    texts = contents(git, new)
-    assert texts.pop("a") == "1"
-    assert {path: (listing(git, new)[path][0], text) for path, text in texts.items()} == expected
-
-
 def test_what_is_written_is_on_the_disk(git: Git, tmp_path: Path) -> None:
     """File, tree and commit are each flushed where `core.fsync` says so; where it says none, nothing is."""
     at = commit(git, MIXED)
@@ -288,55 +265,63 @@ def test_what_is_in_already_is_not_merged_again(git: Git, at: str) -> None:
 
 def test_a_conflict_names_the_files_and_makes_nothing(git: Git) -> None:
     """Each once, whatever their names, in words that say what to do."""
-    odd = 'new\nline "quoted" é'
+    odd = 'a\ttab "quoted" é'  # fast-import takes a name to the end of its line
     base = commit(git, {"COMMS.md": "0", "a": "1", "b": "1", "c": "1", "kept": "1"})
-    branch = commit(
-        git, {"COMMS.md": "1", "a": "2", "b": "1", "c": "2", "kept": "1", odd_safe(odd): "2"}, base, branch="b"
-    )
-    seen = commit(git, {"COMMS.md": "2", "a": "3", "b": "2", "kept": "1", odd_safe(odd): "3"}, base)
+    branch = commit(git, {"COMMS.md": "1", "a": "2", "b": "1", "c": "2", "kept": "1", odd: "2"}, base, branch="b")
+    seen = commit(git, {"COMMS.md": "2", "a": "3", "b": "2", "kept": "1", odd: "3"}, base)
     with pytest.raises(MergeConflict, match="merge main into the branch and push it, then try again") as conflict:
         merge_commit(git, seen, branch, "m")
-    assert sorted(conflict.value.files) == sorted(["a", "c", odd_safe(odd)])
+    assert sorted(conflict.value.files) == sorted(["a", "c", odd])
     assert all(name in str(conflict.value) for name in ("a", "c"))
     assert plain(git.directory, "rev-parse", "main").stdout.strip() == seen
 
 
-def odd_safe(name: str) -> str:
-    """fast-import takes a name to the end of its line, so the odd one has no newline."""
-    return name.replace("\n", "\t")
+def by_merge(git: Git, base: str, seen: str, theirs: str) -> str:
+    return merged(git, seen, theirs)
 
 
+def by_rollback(git: Git, base: str, seen: str, theirs: str) -> str:
+    return rolled(git, seen, theirs)
+
+
+@pytest.mark.parametrize("way", [by_merge, by_rollback])
 @pytest.mark.parametrize(
-    ("main", "branch", "expected"),
+    ("main", "theirs"),
     [
-        ({"COMMS.md": "main"}, {"COMMS.md": "branch"}, {"COMMS.md": (FILE, "main")}),
-        ({"COMMS.md": "main"}, {}, {"COMMS.md": (FILE, "main")}),
-        ({"COMMS.md": "base"}, {"COMMS.md": "branch"}, {"COMMS.md": (FILE, "base")}),
-        ({"COMMS.md": "base"}, {}, {"COMMS.md": (FILE, "base")}),
-        ({}, {"COMMS.md": "branch"}, {}),
-        ({}, {"COMMS.md": "base"}, {}),
-        ({"COMMS.md": "main"}, {"COMMS.md": (LINK, "a")}, {"COMMS.md": (FILE, "main")}),
-        ({"COMMS.md": "base"}, {"COMMS.md": (EXECUTABLE, "base")}, {"COMMS.md": (FILE, "base")}),
-        ({"COMMS.md": (EXECUTABLE, "base")}, {"COMMS.md": "base"}, {"COMMS.md": (EXECUTABLE, "base")}),
-        ({"COMMS.md": "main"}, {"COMMS.md/x": "branch"}, {"COMMS.md": (FILE, "main")}),
-        (
-            {"COMMS.md": "main"},
-            {"moved.md": "base"},
-            {"COMMS.md": (FILE, "main"), "moved.md": (FILE, "base")},
-        ),
+        ({"COMMS.md": "main"}, {"COMMS.md": "theirs"}),
+        ({"COMMS.md": "main"}, {}),
+        ({"COMMS.md": "base"}, {"COMMS.md": "theirs"}),
+        ({"COMMS.md": "base"}, {}),
+        ({}, {"COMMS.md": "theirs"}),
+        ({}, {"COMMS.md": "base"}),
+        ({}, {}),
+        ({"COMMS.md": "main"}, {"COMMS.md": (LINK, "a")}),
+        ({"COMMS.md": "base"}, {"COMMS.md": (EXECUTABLE, "base")}),
+        ({"COMMS.md": (EXECUTABLE, "base")}, {"COMMS.md": "base"}),
+        ({"COMMS.md": "main"}, {"COMMS.md/x": "theirs"}),
+        ({"COMMS.md": "main"}, {"moved.md": "base"}),
     ],
 )
-def test_the_page_is_main_s_whatever_the_branch_did(
-    git: Git, main: dict[str, Content], branch: dict[str, Content], expected: dict[str, tuple[str, str]]
+def test_the_page_is_main_s_whatever_it_was_there(
+    git: Git, main: dict[str, Content], theirs: dict[str, Content], way: Callable[[Git, str, str, str], str]
 ) -> None:
-    """Changed, deleted, moved, made a link or a directory: a branch's copy of the page never counts."""
+    """Changed, deleted, moved, made a link or a directory: the page of a branch, or of what is rolled back to, never
+    counts; main's stays, with its own mode, or there is none."""
     base = commit(git, {"COMMS.md": "base", "a": "1"})
-    theirs = commit(git, {**branch, "a": "2"}, base, branch="b")
+    other = commit(git, {**theirs, "a": "2"}, base, branch="b")
     seen = commit(git, {**main, "a": "1"}, base)
-    new = merged(git, seen, theirs)
-    texts = contents(git, new)
-    assert texts.pop("a") == "2"
-    assert {path: (listing(git, new)[path][0], text) for path, text in texts.items()} == expected
+    found, before = listing(git, new := way(git, base, seen, other)), listing(git, seen)
+    assert {path: entry for path, entry in found.items() if path.startswith("COMMS.md")} == {
+        path: entry for path, entry in before.items() if path == "COMMS.md"
+    }
+    assert contents(git, new)["a"] == "2"
+    assert found.keys() - {"COMMS.md", "a"} == theirs.keys() & {"moved.md"}
+
+
+def test_a_page_that_is_a_directory_now_is_none_after_a_rollback(git: Git) -> None:
+    old = commit(git, {"COMMS.md": "then", "a": "1"})
+    seen = commit(git, {"COMMS.md/x": "now", "a": "2"}, old)
+    assert contents(git, rolled(git, seen, old)) == {"a": "1"}
 
 
 def test_histories_that_never_met_are_an_error(git: Git) -> None:

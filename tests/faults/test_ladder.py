@@ -4,43 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
 
 import pytest
 
 from infra.keep.code import version_of
-from infra.keep.watcher_file import Outcome, State
+from infra.keep.watcher_file import Outcome
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
+from tests.faults.grown import MakeAgent, behave, grown, serves_at
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
-MakeAgent = Callable[..., Agent]
 SETTINGS = "timing: {rehearse: false, quick: true, grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
-GOOD = "serve()"
-
-
-def level(agent: Agent, name: str, commit: str = "") -> State:
-    """The state once this level serves."""
-
-    def look() -> State | None:
-        state = agent.state()
-        return (
-            state
-            if (state.phase, state.active.level) == ("running", name) and commit in ("", state.active.commit)
-            else None
-        )
-
-    return within(30.0, look, f"{name} serving; now {agent.state()}")
-
-
-def grown(make_agent: MakeAgent) -> tuple[Agent, str]:
-    """An agent whose first main has shown that it can live; and that main."""
-    agent = make_agent(GOOD, SETTINGS)
-    agent.start()
-    agent.serving()
-    good = within(30.0, lambda: agent.state().goods, "a good version")
-    return agent, good[0].commit
 
 
 def push(agent: Agent, words: str, behaviour: str) -> str:
@@ -61,10 +36,9 @@ def led(agent: Agent) -> int:
 def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent) -> None:
     """This one forges another's SUCCESS: it is tried, pinned, and the PM reads why; main itself stays as the PM left
     it. Others that cannot live: `tests/faults/test_broken_main.py`."""
-    agent, good = grown(make_agent)
-    bad = push(agent, "two", 'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)')
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    state = level(agent, "last good", good)
+    agent, good = grown(make_agent, SETTINGS)
+    bad = behave(agent, 'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)')
+    state = serves_at(agent, "last good", good)
     assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
     assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, last good is active")
     assert agent.git("ls-remote", "origin", "main").split()[0] != good
@@ -73,10 +47,9 @@ def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent) -
 
 def test_a_pinned_main_stays_pinned_until_the_pm_asks_or_mends_it(make_agent: MakeAgent) -> None:
     """Neither the watcher's death nor reports on main, which change no version, bring it back."""
-    agent, good = grown(make_agent)
-    push(agent, "two", "raise SystemExit(3)")
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    level(agent, "last good", good)
+    agent, good = grown(make_agent, SETTINGS)
+    behave(agent, "raise SystemExit(3)")
+    serves_at(agent, "last good", good)
     assert agent.watcher
     agent.watcher.kill()
     agent.watcher.wait()
@@ -84,7 +57,7 @@ def test_a_pinned_main_stays_pinned_until_the_pm_asks_or_mends_it(make_agent: Ma
     agent.start()
     within(
         30.0,
-        lambda: agent.state().active.boot_id not in ("", first) and level(agent, "last good", good),
+        lambda: agent.state().active.boot_id not in ("", first) and serves_at(agent, "last good", good),
         "a fresh start",
     )
     assert led(agent) == failures, "a pinned version was led again"
@@ -92,18 +65,17 @@ def test_a_pinned_main_stays_pinned_until_the_pm_asks_or_mends_it(make_agent: Ma
     within(30.0, lambda: not agent.state().pins, "no pins")
     agent.ask(SignalName.BOOTSTRAP, "main")
     within(30.0, lambda: led(agent) > failures, "another try")
-    level(agent, "last good", good)
+    serves_at(agent, "last good", good)
     assert Git(agent.places.remote)("for-each-ref", "refs/minifram/retry") == ""
-    mended = push(agent, "three", GOOD)
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    assert level(agent, "main").active.commit == mended
+    mended = behave(agent, "serve()")
+    assert serves_at(agent, "main").active.commit == mended
 
 
 @pytest.mark.fault("F01", "F03", "F12")
 def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAgent) -> None:
     """Whatever signal ends it from outside, also one that has no name, it is started again each time, and nothing else
     leads in its place. The watcher lives through masses of its own."""
-    agent, _ = grown(make_agent)
+    agent, _ = grown(make_agent, SETTINGS)
     assert agent.watcher
     for _ in range(500):
         for each in (signal.SIGHUP, signal.SIGUSR1, signal.SIGPIPE, signal.SIGCHLD):
@@ -122,11 +94,11 @@ def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAg
 def test_a_main_of_the_pm_s_leads_at_once_and_one_that_was_reverted_no_more(make_agent: MakeAgent) -> None:
     """These runners never look at main: each has its time, is ended, and the PM reads so; nobody is blamed. What was
     reverted is no good version: when the next main cannot live, the one before it leads."""
-    agent = make_agent(GOOD, SETTINGS.replace("timing: {", "timing: {make_way_seconds: 0.5, "))
+    agent = make_agent(settings=SETTINGS.replace("timing: {", "timing: {make_way_seconds: 0.5, "))
     agent.start()
     first = agent.serving()
     good = within(30.0, lambda: agent.state().goods, "a good version")[0]
-    unwanted = push(agent, "two", GOOD)
+    unwanted = push(agent, "two", "serve()")
     state = agent.serving(but=first.active.boot_id)
     assert state.active.version == version_of(agent.git, unwanted).id
     assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), Outcome.LEFT, None)
@@ -136,7 +108,7 @@ def test_a_main_of_the_pm_s_leads_at_once_and_one_that_was_reverted_no_more(make
     agent.push_main()
     within(30.0, lambda: agent.state().goods == (good,), "the one that was taken back gone")
     push(agent, "three", "import no_such_module")
-    assert level(agent, "last good").active.version == good.id
+    assert serves_at(agent, "last good").active.version == good.id
     assert Git(agent.places.remote)("for-each-ref", "--format=%(objectname)", "refs/minifram/good") == good.commit
 
 
@@ -145,7 +117,7 @@ def test_a_newborn_that_cannot_live_is_led_in_safe_mode(make_agent: MakeAgent) -
     """Nothing was ever good: the image's own runner serves, on the shared main, and the PM reads why."""
     agent = make_agent("import no_such_module", SETTINGS.replace("quick: true, ", ""))  # this runner asks the doors
     agent.start()
-    state = level(agent, "safe mode")
+    state = serves_at(agent, "safe mode")
     assert state.main.id == state.pins[0].version
     agent.told("is pinned, safe mode is active")
     assert "no_such_module" in agent.comms()
