@@ -11,7 +11,6 @@ import os
 import select
 import socket
 import struct
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -242,29 +241,10 @@ def many_names(names: list[str], qtype: str) -> None:
         dns(name, qtype, seconds=0.02)
 
 
-def run(command: list[str]) -> list[Any]:
-    """A program, as this user: its status and what it said."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
-    return [done.returncode, (done.stdout + done.stderr)[-2000:]]
-
-
-@_in_a_word
-def write(path: str, text: str) -> object:
-    with open(path, "w", encoding="ascii") as file:
-        return file.write(text)
-
-
-@_in_a_word
-def packet_socket() -> object:
-    """What goes past all rules of IP, had one the right to it."""
-    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
-    return REACHED
-
-
 CALLS: dict[str, Callable[..., Any]] = {
     each.__name__: each
     for each in (
         *(accept, answer_from, dns, dns_by_tcp, hear, hold, listen, many, many_datagrams, many_names),
-        *(named, packet_socket, ping, raw, release, run, say, tcp, udp, write),
+        *(named, ping, raw, release, say, tcp, udp),
     )
 }

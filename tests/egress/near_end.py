@@ -203,11 +203,6 @@ class NearEnd:
     def resolver_log(self) -> list[str]:
         return self.log.read_text().splitlines()
 
-    def resolver_status(self) -> str:
-        if self.resolver is None:
-            raise AssertionError("no resolver was started")
-        return Path(f"/proc/{self.resolver.pid}/status").read_text()
-
     def run(self, command: list[str], seconds: float = 60.0) -> list[Any]:
         done = subprocess.run(
             command,

@@ -62,8 +62,9 @@ def _named(world: World) -> str:
 
 @ATTEMPTS.add("S40", "the programs nft and ip", "refused")
 def _programs(_: World) -> str:
-    words = ["nft flush ruleset", "ip link set lo mtu 1500", "ip rule add from all lookup main"]
-    ended = [subprocess.run(line.split(), capture_output=True).returncode for line in words]
+    words = """nft flush ruleset|nft add table inet other|ip link set lo mtu 1500|ip link add d0 type dummy
+        |ip address add 10.9.9.9/32 dev lo|ip route add 100.65.0.0/16 dev lo|ip rule add from all lookup main"""
+    ended = [subprocess.run(line.split(), capture_output=True).returncode for line in words.split("|")]
     return "refused" if all(ended) else "ok"
 
 

@@ -34,14 +34,18 @@ def marked(refusal: int) -> dict[str, Any]:
 class Cages:
     """Containers with and without fences, all of one user."""
 
-    def __init__(self, user: Rootless, programs: Path | None = None) -> None:
+    def __init__(self, user: Rootless, programs: Path) -> None:
         """`programs`: a folder that is to be read in them, as a package below /probe."""
         self.user = user
-        self._probes = [f"--volume={user.scratch / programs.name}:/probe/{programs.name}:ro"] if programs else []
+        self._probe = [
+            f"--volume={user.scratch / programs.name}:/probe/{programs.name}:ro",
+            "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
+            "--env=PYTHONPATH=/probe",
+            "--env=PYTHONDONTWRITEBYTECODE=1",
+        ]
 
         def make() -> None:
-            if programs:
-                shutil.copytree(programs, user.scratch / programs.name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(programs, user.scratch / programs.name, ignore=shutil.ignore_patterns("__pycache__"))
             user.put("seccomp.json", PROFILE)
             user.put("hosts", (ROOT / "podman/hosts").read_text())
             user.put("marked.json", json.dumps(marked(MARK)))
@@ -68,7 +72,7 @@ class Cages:
             f"--ulimit=nofile={open_files}:{open_files}",
             *SHELVES,
             scratch("/tmp", 0o1777, tmp_bytes, executable=True),
-            *self._probe(),
+            *self._probe,
             hosts,
             *words,
             self.user.base(),
@@ -78,17 +82,9 @@ class Cages:
     def open(self, *command: str) -> list[str]:
         """A container without fences, as far as podman lets an ordinary user have one."""
         writable = ("--tmpfs=/dev/shm:exec", *(f"--tmpfs={path}:exec" for path in ("/tmp", "/var/tmp", "/run")))
-        words = ("--privileged", "--network=none", *self.user.limits(), *writable, *self._probe())
+        words = ("--privileged", "--network=none", *self.user.limits(), *writable, *self._probe)
         return [*RUN, *words, self.user.base(), *command]
 
     def rows(self, words: Sequence[str], timeout: float = 110.0) -> Any:
         """What the program in the container prints, which is JSON."""
         return json.loads(self.user.podman(*words, timeout=timeout).stdout)
-
-    def _probe(self) -> list[str]:
-        return [
-            *self._probes,
-            "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
-            "--env=PYTHONPATH=/probe",
-            "--env=PYTHONDONTWRITEBYTECODE=1",
-        ]
