@@ -226,14 +226,6 @@ def test_a_tick_is_written_where_the_box_is_or_would_be(held: str, ticked: str) 
         assert [(after.text, after.done) for after in directives(new)] == [(item.text, True)]
 
 
-def test_a_directive_goes_to_the_end_of_its_section() -> None:
-    """A blank line around it, later lines indented, so that whatever they hold is one directive."""
-    text = "  do this:\n## Reports\n<!-- a\n- [x] b\n\n```\n  code\n"
-    new = add_directive(page("- [ ] one"), text)
-    assert new == page("- [ ] one\n\n- [ ] do this:\n  ## Reports\n  <!-- a\n  - [x] b\n\n  ```\n    code")
-    assert texts(new) == ["one", "do this:\n## Reports\n<!-- a\n- [x] b\n\n```\n  code"]
-
-
 @each_row("text", ["", " \n\t\r\n", "\u2028"])
 def test_an_empty_directive_is_refused(text: str) -> None:
     """There would be nothing to do."""

@@ -66,10 +66,6 @@ def test_a_whole_environment_is_used_until_it_is_forgotten(bot: Bot) -> None:
     choose.forget(bot.files, str(place))
 
 
-def _no_marker(place: Path) -> None:
-    (place / choose.MARKER).unlink()
-
-
 def _python_leads_nowhere(place: Path) -> None:
     (place / "bin/python").unlink()
     (place / "bin/python").symlink_to("/proc/no/python")
@@ -80,11 +76,15 @@ def _it_is_a_link(place: Path) -> None:
     place.symlink_to("../elsewhere")
 
 
-def _all_is_a_link(place: Path) -> None:
-    _it_is_a_link(place.parent)
+SPOILT: tuple[Callable[[Path], None], ...] = (
+    lambda place: (place / choose.MARKER).unlink(),
+    _python_leads_nowhere,
+    _it_is_a_link,
+    lambda place: _it_is_a_link(place.parent),
+)
 
 
-@pytest.mark.parametrize("spoil", [_no_marker, _python_leads_nowhere, _it_is_a_link, _all_is_a_link])
+@pytest.mark.parametrize("spoil", SPOILT)
 def test_what_is_no_whole_environment_is_not_used(bot: Bot, spoil: Callable[[Path], None]) -> None:
     """It is installed anew; nothing is followed or waited for."""
     place = bot.put()

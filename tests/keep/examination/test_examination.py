@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,15 +80,9 @@ class Scene:
         self.git("fetch", "-q", "origin")
         self.git("reset", "-q", "--hard", "origin/main")
 
-    def examine(
-        self,
-        files: Mapping[str, str | None],
-        settings: ExaminationSettings = SETTINGS,
-        examiner: Sequence[str] = (),
-        env: Mapping[str, str] = NOTHING,
-    ) -> Verdict:
-        """Of a branch that changes these files; more words for the examiner, and more of its environment."""
-        return self.verdict(self.push("branch", files), settings, examiner, env)
+    def examine(self, files: Mapping[str, str | None], *words: Any, **more: Any) -> Verdict:
+        """Of a branch that changes these files; the rest as `verdict` takes it."""
+        return self.verdict(self.push("branch", files), *words, **more)
 
     def verdict(
         self,
@@ -96,6 +91,7 @@ class Scene:
         examiner: Sequence[str] = (),
         env: Mapping[str, str] = NOTHING,
     ) -> Verdict:
+        """More words for the examiner, and more of its environment."""
         one, other = socket.socketpair()
         words = keep_command("infra.keep.examination", "examine", *examiner)
         with (
