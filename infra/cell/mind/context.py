@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 BYTES_PER_TOKEN: Final = 3
 """As `cell/loop/context/tokens` counts before a provider has counted."""
+MOST_TOKENS: Final = 12_000
+"""How much of the mind is placed before a run: less than a tenth of what a conversation may have."""
 FRAME_BYTES: Final = 200
 """A call and the frame of its result."""
 PM_OWN: Final = (layout.IDENTITY, layout.PRINCIPLES, layout.INVARIANTS)
@@ -138,7 +140,7 @@ def as_operations(reads: Reads) -> Reads:
     return tuple(made)
 
 
-def opening(context: MindContext, words: str, citations: Citations) -> tuple[Reads, Reads]:
+def opening(context: MindContext, words: str, citations: Citations, tokens: int = MOST_TOKENS) -> tuple[Reads, Reads]:
     """What is placed before a run for work of these words: first what is the same before most runs, as a provider's
     cache holds what stands at the beginning."""
     root = context.places.mind
@@ -147,7 +149,7 @@ def opening(context: MindContext, words: str, citations: Citations) -> tuple[Rea
     tiers, problem = policy_of(files.get(layout.CONTEXT_POLICY, ""))
     for each in filter(None, (problem, *problems[:10])):
         context.note("mind.problem", problem=each)
-    budget = room = context.thresholds.context_tokens * BYTES_PER_TOKEN
+    budget = room = tokens * BYTES_PER_TOKEN
     reads, cut = {tier: Reads() for tier in TIERS}, list[str]()
     for tier in ("ALWAYS", "HIGH"):
         for path in chosen(tiers[tier], files, words):

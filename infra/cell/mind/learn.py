@@ -1,4 +1,4 @@
-"""Learning: what the notes of runs become in memory, by thresholds alone. After a run that noted something, and each
+"""Learning: what the notes of runs become in memory, by counts alone. After a run that noted something, and each
 day and each week as duties; the model is asked once a week about pairs that may contradict each other.
 
 A pass reads the events, decides, and then changes the files; done again, it changes nothing more. A summary that
@@ -23,7 +23,6 @@ from infra.cell.mind.mind import MindContext
 from infra.cell.mind.notes import CHECK_SECONDS, NoteDetails, Origin, details_of, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
-from infra.cell.mind.thresholds import Thresholds
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import MindEvent, event_at, logged_on, name_of
 from infra.shared.mind.layout import DAILY, HEALTH, WEEKLY
@@ -31,8 +30,12 @@ from infra.shared.safe_files import Below
 from infra.shared.text import counted, cut, one_line
 
 PROMOTIONS: Final = ("item", "belief")
-BELIEF_VALIDATIONS: Final = 2
-"""Of different sources, make a belief."""
+ITEM_RUNS, ITEM_VALIDATIONS = 2, 1
+"""A statement that so many runs made by themselves, or that was validated so often, becomes long-term memory."""
+BELIEF_RUNS, BELIEF_VALIDATIONS = 3, 2
+"""A belief; of different sources."""
+MOST_A_DAY: Final = 10
+"""Statements that are promoted in one UTC day: what a PM can still read."""
 MOST_EVIDENCE: Final = 8
 """Named in a fact: the first ones."""
 MOST_CONFIDENCE: Final = 0.95
@@ -73,14 +76,14 @@ def _weight(noted: Sequence[Noted]) -> tuple[int, int]:
     return len({each.source for each in counting if each.validates}), len({each.source for each in counting})
 
 
-def _becomes(noted: Sequence[Noted], settings: Thresholds) -> str:
+def _becomes(noted: Sequence[Noted]) -> str:
     """The letter of its id; empty for nothing."""
     valid, independent = _weight(noted)
     rows = (
         ("B", valid, BELIEF_VALIDATIONS),
-        ("B", independent, settings.belief_runs),
-        ("L", valid, 1),
-        ("L", independent, settings.independent_runs),
+        ("B", independent, BELIEF_RUNS),
+        ("L", valid, ITEM_VALIDATIONS),
+        ("L", independent, ITEM_RUNS),
     )
     return next((letter for letter, count, wanted in rows if count >= wanted), "")
 
@@ -103,14 +106,14 @@ def noted_in(notes: Collection[NoteTold], facts: Facts, said_by: Callable[[str],
 
 
 def promote(
-    noted: Sequence[Noted], facts: Facts, told: Sequence[tuple[str, Promoted]], settings: Thresholds, now: float
+    noted: Sequence[Noted], facts: Facts, told: Sequence[tuple[str, Promoted]], now: float
 ) -> tuple[Facts, list[Promoted]]:
     """With what became of them. Pure; done again, it promotes nothing new. `told`: what learning did before, with its
     times."""
     facts, grouped, today, new = without_gone(facts), dict[str, list[Noted]](), timestamp(now)[:10], list[Promoted]()
     for each in noted:
         grouped.setdefault(each.key, []).append(each)
-    room = settings.promotions_per_day - sum(each.what in PROMOTIONS and at[:10] == today for at, each in told)
+    room = MOST_A_DAY - sum(each.what in PROMOTIONS and at[:10] == today for at, each in told)
     # What the PM took out comes back by later notes alone.
     gone = {each.key: each.seq for _, each in told if each.what in PROMOTIONS and not facts.find(each.id)}
     # What is best borne out comes first, then what has waited longest.
@@ -124,7 +127,7 @@ def promote(
                 facts = facts.with_fact(replace(again, status="contested") if fact.contradictions else again)
                 new.append(Promoted("validated", key, fact.id))
         fresh = [each for each in every if each.event.seq > gone.get(key, 0)]
-        letter, letters = _becomes(fresh, settings), {each.id[0] for each in held}
+        letter, letters = _becomes(fresh), {each.id[0] for each in held}
         if letter and letters.isdisjoint({letter, "B"}) and room > 0:
             with contextlib.suppress(ValueError):  # what cannot be written is none
                 fact = _fact(facts.next_id(letter, [each.id for _, each in told]), fresh, today)
@@ -176,7 +179,7 @@ def _learn(context: MindContext, day: str) -> str:
     before, history, waits = memory.read(context.places.mind), history_of(context.places.events), _waits(context)
     noted = noted_in(history.notes, before, context.said_by())
     told = [(each.at, each.fact) for each in history.entries(Promoted)]
-    after, new = (before, []) if waits else promote(noted, before, told, context.thresholds, context.now())
+    after, new = (before, []) if waits else promote(noted, before, told, context.now())
     if day:
         told += [(day, each) for each in new]
         _summarise(context, f"{DAILY}/{day}.md", [day], noted, _in_words(told, [day], after))

@@ -17,7 +17,6 @@ from infra.cell.mind.notes import LEFT, NOTE, note_tool, pm_words, said_in
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import recall_tool
 from infra.cell.mind.record import Recorder
-from infra.cell.mind.thresholds import Thresholds
 from infra.cell.tools.tool import Position, Tool, Toolbox
 from infra.shared.conversation import TASK, Completion, Request
 from infra.shared.paths import Paths
@@ -34,7 +33,6 @@ class MindContext(NamedTuple):
     git: Git
     """Of the clone at `places.mind`."""
     remote_url: str
-    thresholds: Thresholds
     exploration_usd: float | None
     note: Callable[..., object]
     """Writes a line into the runner's log: `note("mind.pushed", commit=…)`."""

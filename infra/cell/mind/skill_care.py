@@ -36,6 +36,8 @@ from infra.shared.secret_shapes import redacted_and_cut
 DEPRECATION_SCAN: Final = "deprecation_scan"
 """The duty that does the weekly part."""
 PUSHED: Final = f"refs/remotes/origin/{MIND}"
+MOST_UNUSED: Final = 4
+"""Weekly reviews in a row that did not see a skill used: then it is deprecated."""
 DRAFTED_DAYS: Final = 14
 """Of events that are looked at."""
 SELF_TEST_SECONDS, MOST_OTHERS, MOST_WORDS = 60.0, 10, 300
@@ -86,7 +88,7 @@ class SkillCare:
         for skill in (*candidates[first:], *candidates[:first]):  # what is put off each day holds up no other
             hash = self._hash(skill)
             is_tried = is_tried or self._try(skill, hash, skills)
-            lacks = lacking(skill, hash, skills, self._history(), self._context.thresholds)
+            lacks = lacking(skill, hash, skills, self._history())
             words.append(f"{skill.reference} lacks {', '.join(lacks)}" if lacks else f"promoted {skill.reference}")
             if not lacks:
                 self._promote(skill)
@@ -103,7 +105,7 @@ class SkillCare:
             learned = last_move(skill, history)
             used = [use.at for use in history.uses.get(skill.reference, ())]
             unused = sum(at > max([learned.at, *used]) for at in scans) + 1 if learned else 0
-            if skill not in needed and unused >= self._context.thresholds.unused_reviews:
+            if skill not in needed and unused >= MOST_UNUSED:
                 self._move(skill, DEPRECATED, f"unused for {unused} weekly reviews")
                 gone.append(skill.reference)
         self.write_index()
@@ -157,7 +159,7 @@ class SkillCare:
     def _disable(self) -> None:
         history = self._history()
         for skill in shelf.read_skills(self._root).of(LEARNED, CANDIDATES):
-            if why := why_disabled(skill, history, self._context.thresholds):
+            if why := why_disabled(skill, history):
                 self._move(skill, FAILED, why)
                 text = f"{timestamp(self._context.now())}: {why}.\n\nDraft it anew, with a higher version."
                 tell_of(self._root, FAILURES, f"Skill {skill.reference} disabled", text)
@@ -167,7 +169,7 @@ class SkillCare:
     def _draft(self) -> list[str]:
         """Candidates for what runs repeated with success, if no skill was ever made of it."""
         since = timestamp(self._context.now() - DRAFTED_DAYS * 86_400.0)
-        found = drafts(self._history(), since, self._context.thresholds.skill_successes)
+        found = drafts(self._history(), since)
         folders = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES]
         new = [name for name in found if not any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
         for name in new:
@@ -183,7 +185,7 @@ class SkillCare:
         """The trials that it lacks, each once for this content, until one fails; whether any was made: a day has one
         candidate, so that the model is asked once. A page's commands are not run."""
         history = self._history()
-        lacks = lacking(skill, hash, skills, history, self._context.thresholds)
+        lacks = lacking(skill, hash, skills, history)
         known = {told.fact.kind for told in trials_of(skill, history, hash)}
         to_make = [kind for kind in TRIALS if kind in lacks]
         may_pass = skill.self_test and "failure_modes" not in lacks and not history.origins_of(skill.head.name)

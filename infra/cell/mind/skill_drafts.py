@@ -11,7 +11,8 @@ from typing import Final
 from infra.cell.mind.history import History, Run
 from infra.shared.text import one_line
 
-LEAST_COMMANDS, MOST_COMMANDS = 3, 8
+SUCCESSES, LEAST_COMMANDS, MOST_COMMANDS = 3, 3, 8
+"""Runs that gave them, and how many of them, for a draft."""
 MOST_COMMAND_CHARS: Final = 300
 _VARIES = re.compile(r"\"[^\"]*\"|'[^']*'|\b[0-9a-f]{7,64}\b|\b\d+\b")
 """What is another in each run: texts, commits, numbers."""
@@ -45,7 +46,7 @@ Texts and numbers are those of the last run. The events of these show it: {runs}
 """
 
 
-def drafts(history: History, since: str, successes: int) -> dict[str, str]:
+def drafts(history: History, since: str) -> dict[str, str]:
     """By their names: of what as many runs gave as commands, all of which ended well. The runs ended well and had not
     read the web."""
     found = dict[tuple[str, ...], dict[str, list[str]]]()
@@ -54,7 +55,7 @@ def drafts(history: History, since: str, successes: int) -> dict[str, str]:
             commands = _commands(run)
             if LEAST_COMMANDS <= len(commands) <= MOST_COMMANDS:
                 found.setdefault(tuple(_VARIES.sub("…", each) for each in commands), {})[run.name] = commands
-    often = {same: runs for same, runs in found.items() if len(runs) >= successes and len(set(same)) > 1}
+    often = {same: runs for same, runs in found.items() if len(runs) >= SUCCESSES and len(set(same)) > 1}
     return dict(_draft("\n".join(("", *same, "")), runs) for same, runs in often.items())
 
 

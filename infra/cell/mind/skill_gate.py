@@ -10,17 +10,18 @@ from typing import Final, Literal, get_args
 
 from infra.cell.mind.history import EntryTold, History, Moved, SkillUse, Trial
 from infra.cell.mind.skills import CANDIDATES, CORE, FAILURE_MODES, LEARNED, SELF_TEST, Skill, Skills, moved_to
-from infra.cell.mind.thresholds import Thresholds
 
 TrialKind = Literal["self_test", "regression", "review"]
 """In the order in which they are made: what costs nothing first."""
 Condition = TrialKind | Literal["failure_modes", "uses"]
 TRIALS: Final[tuple[TrialKind, ...]] = get_args(TrialKind)
+SUCCESSES, MOST_FAILURES = 3, 3
+"""So many uses that succeeded does a candidate need; a skill that failed more often is disabled."""
 RECENT_USES: Final = 20
 """Failures are counted among so many last uses: an old and busy skill is not disabled for what is long past."""
 
 
-def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings: Thresholds) -> dict[Condition, str]:
+def lacking(skill: Skill, hash: str, skills: Skills, history: History) -> dict[Condition, str]:
     """What keeps it out, and why; empty when it may be learned. `hash`: of its folder."""
     trials = trials_of(skill, history, hash)
     untried = dict.fromkeys(TRIALS, "not made yet")
@@ -35,13 +36,13 @@ def lacking(skill: Skill, hash: str, skills: Skills, history: History, settings:
     untestable = f"'## {SELF_TEST}' holds no fenced block with a command that ends with 0 when it works"
     unsafe = f"work that had read the web ({sites}) wrote it: it needs the PM's word, 'minifram skills promote'"
     unwarned = f"'## {FAILURE_MODES}' says nothing; name what can go wrong and what to do then"
-    unused = f"{good} of {settings.skill_successes} runs used it and succeeded since it was tried"
+    unused = f"{good} of {SUCCESSES} runs used it and succeeded since it was tried"
     rows: tuple[tuple[Condition, str], ...] = (
         ("self_test", tried["self_test"] if skill.self_test else untestable),
         ("regression", "; ".join(broken[:3]) or tried["regression"]),
         ("review", unsafe if sites else tried["review"]),
         ("failure_modes", "" if re.search(r"\w", skill.section(FAILURE_MODES)) else unwarned),
-        ("uses", "" if good >= settings.skill_successes else unused),
+        ("uses", "" if good >= SUCCESSES else unused),
     )
     return {condition: why for condition, why in rows if why}
 
@@ -57,15 +58,15 @@ def last_move(skill: Skill, history: History) -> EntryTold[Moved] | None:
     return max(moves, key=lambda told: told.seq, default=None)
 
 
-def why_disabled(skill: Skill, history: History, settings: Thresholds) -> str:
+def why_disabled(skill: Skill, history: History) -> str:
     """Empty when it may go on. What was before it was moved, as to `failed/`, from where the PM took it, is past."""
     move = last_move(skill, history)
     since = move.seq if move else 0
     uses = [use for use in _told(skill, history)[-RECENT_USES:] if use.seq > since and not use.run.succeeded]
-    if len(uses) <= settings.skill_failures:
+    if len(uses) <= MOST_FAILURES:
         return ""
     runs = ", ".join(f"run {use.run.name} ({use.place})" for use in uses)
-    return f"it failed {len(uses)} times, more than {settings.skill_failures}: {runs}"
+    return f"it failed {len(uses)} times, more than {MOST_FAILURES}: {runs}"
 
 
 def confidence(skill: Skill, history: History) -> float:

@@ -6,7 +6,6 @@ import time
 
 from infra.cell.cell import Cell, agent_git
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.thresholds import Thresholds
 from infra.cell.policy.gate import gate_of, nobody
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
@@ -30,7 +29,6 @@ def mind_context(context: Cell, position: Position | None = None) -> MindContext
         places=places,
         git=agent_git(places.mind, places),
         remote_url=context.boot.remote_url,
-        thresholds=Thresholds(),
         exploration_usd=context.boot.exploration_usd,
         note=context.log.info,
         ask=context.ask,

@@ -10,7 +10,6 @@ from typing import Any
 
 from infra.cell.interruption import Interruption
 from infra.cell.mind.mind import MindContext
-from infra.cell.mind.thresholds import Thresholds
 from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Request
 from infra.shared.paths import Paths
@@ -69,12 +68,11 @@ class OneMind:
     def notes(self, word: str) -> list[dict[str, Any]]:
         return [facts for each, facts in self.log if each == word]
 
-    def context(self, thresholds: Thresholds | None = None, exploration_usd: float | None = None) -> MindContext:
+    def context(self, exploration_usd: float | None = None) -> MindContext:
         return MindContext(
             places=self.places,
             git=self.git,
             remote_url=self.places.remote,
-            thresholds=thresholds or Thresholds(),
             exploration_usd=exploration_usd,
             note=lambda word, **facts: self.log.append((word, facts)),
             ask=_no_model,

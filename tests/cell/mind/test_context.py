@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,11 +14,12 @@ from infra.cell.mind.context import (
     as_operations,
     fit,
     fit_hits,
+    opening,
     policy_of,
 )
 from infra.cell.mind.mind import MindRun
+from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import REFERENCE, Hit
-from infra.cell.mind.thresholds import Thresholds
 from infra.cell.tools.tool import Position
 from infra.shared.mind.layout import (
     BELIEFS,
@@ -61,8 +61,8 @@ def mind(tmp_path: Path) -> OneMind:
     return made
 
 
-def run_of(mind: OneMind, **settings: Any) -> MindRun:
-    return MindRun(mind.context(Thresholds(**settings)), Position("run-1"))
+def run_of(mind: OneMind) -> MindRun:
+    return MindRun(mind.context(), Position("run-1"))
 
 
 def test_the_policys_files_and_what_the_words_find_stand_before_a_new_run(mind: OneMind) -> None:
@@ -194,7 +194,7 @@ def test_the_budget_holds_and_leaves_something_to_each(mind: OneMind) -> None:
     """A file takes at most half of what is left, so that a huge one crowds out none behind it."""
     for path in (IDENTITY, SKILLS_INDEX, "logs/daily/2026-01-29.md", LONG_TERM):
         mind.write(path, "# Much\n" + "".join(f"## S-{at}\n{'deploy words ' * 9}\n" for at in range(2_000)))
-    constant, others = run_of(mind, context_tokens=3_000).reads(WORK)
+    constant, others = opening(mind.context(), WORK, Citations(), 3_000)
     assert [call.args["path"].removeprefix(f"{mind.root}/") for call, _ in constant] == list(CONSTANT)
     assert [call.name for call, _ in others] == ["read_file", "read_file", "recall"]
     [placed] = mind.notes("mind.placed")

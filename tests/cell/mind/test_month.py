@@ -19,11 +19,11 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Entered, NotRecorded
 from infra.cell.mind import memory
+from infra.cell.mind.context import MOST_TOKENS
 from infra.cell.mind.duties import Maintenance, why_failed
 from infra.cell.mind.history import DutyStep, Promoted, history_of
 from infra.cell.mind.mind import MindContext, MindRun
 from infra.cell.mind.recall import recall
-from infra.cell.mind.thresholds import Thresholds
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Position, Toolbox
 from infra.shared import comms
@@ -119,13 +119,12 @@ class Life:
         as_pm("commit", "--quiet", "--message", "the tree")
         as_pm("push", "--quiet", "origin", "HEAD:mind")
         self.maintenance = Maintenance(lambda what, seconds: None)
-        self.settings = Thresholds()
         self.runs = 0
         self.origins: tuple[str, ...] = ()
 
     @property
     def context(self) -> MindContext:
-        return self.mind.context(self.settings)._replace(ask=_judge, origins=lambda: self.origins)
+        return self.mind.context()._replace(ask=_judge, origins=lambda: self.origins)
 
     def run(
         self,
@@ -187,9 +186,9 @@ class Life:
         with open(f"{self.mind.places.events}/{name_of(timestamp(self.mind.now))}", "ab") as file:
             file.write(b'{"timestamp":"2026-01-')
 
-    def hop(self, settings: Thresholds) -> None:
+    def hop(self) -> None:
         """Another version takes over: nothing of the process is left, nor what can be made again."""
-        self.settings, self.maintenance = settings, Maintenance(lambda what, seconds: None)
+        self.maintenance = Maintenance(lambda what, seconds: None)
         for name in os.listdir(f"{self.mind.root}/scratch"):
             shutil.rmtree(f"{self.mind.root}/scratch/{name}", ignore_errors=True)
 
@@ -298,7 +297,7 @@ def _troubles(life: Life, day: int, plan: Plan) -> None:
             for _ in range(6):
                 read = ("read_file", {"path": f"/agent/{SKILL_PATH}"})
                 life.run("Sum the column.", [read, ("bash", {"command": "false"})], end=StopReason.MAX_FAILURES)
-            life.hop(Thresholds(context_tokens=6_000))
+            life.hop()
 
 
 def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
@@ -327,7 +326,7 @@ def _is_right(life: Life, plan: Plan, valid: dict[str, str]) -> None:
     assert not needs_the_pm
     placed = life.mind.notes("mind.placed")
     assert placed
-    assert max(each["tokens"] for each in placed) <= Thresholds().context_tokens
+    assert max(each["tokens"] for each in placed) <= MOST_TOKENS
     assert life.mind.notes("mind.events_wait")
     assert not (Path(life.mind.root) / SKILL_PATH).exists()
     assert not life.mind.git("status", "--porcelain")

@@ -1,4 +1,4 @@
-"""From notes to memory: whose word a note is, and what becomes of it by the thresholds."""
+"""From notes to memory: whose word a note is, and what becomes of it by counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from infra.cell.mind.history import Promoted
 from infra.cell.mind.learn import PROMOTIONS, noted_in, promote
 from infra.cell.mind.memory import Fact, Facts, memory_of
-from infra.cell.mind.thresholds import Thresholds
 from infra.shared.clock import timestamp
 from tests.shared.mind.notes import DAY, START, Said, history_of
 from tests.shared.rows import each_row
@@ -24,7 +23,7 @@ def promoted(
     said: Sequence[Said], facts: Facts = EMPTY, told: Sequence[Promoted] = (), now: float = START
 ) -> tuple[Facts, list[Promoted]]:
     noted = noted_in(history_of(said).notes, facts, lambda quote: quote.split()[-1])
-    return promote(noted, facts, [(AT, each) for each in told], Thresholds(), now)
+    return promote(noted, facts, [(AT, each) for each in told], now)
 
 
 def made(found: tuple[Facts, list[Promoted]]) -> list[Fact]:

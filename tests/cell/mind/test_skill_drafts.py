@@ -37,7 +37,7 @@ def found(*runs: list[MindEvent], since: str = "2026-01-01") -> list[list[str]]:
     for at, event in enumerate((event for run in runs for event in run), 1):
         history.add(EventLine("2026-01-05.jsonl", at, event))
     made = []
-    for name, text in drafts(history, since, 3).items():
+    for name, text in drafts(history, since).items():
         skill = skill_of(f"skills/candidates/{name}/SKILL.md", text)
         steps = skill.section("Procedure").splitlines()
         made.append([step.partition(" ")[2].strip("`") for step in steps])

@@ -7,13 +7,11 @@ import msgspec
 from infra.cell.mind.history import Drafted, History, LogEntry, Trial
 from infra.cell.mind.skill_gate import TRIALS, TrialKind, confidence, lacking, why_disabled
 from infra.cell.mind.skills import skill_of
-from infra.cell.mind.thresholds import Thresholds
 from infra.shared.mind.event import EventContext, EventLine, EventMetadata, EventType, MindEvent
 from tests.cell.mind.test_skills import PATH, SKILL, a_skill, named
 from tests.shared.rows import each_row
 
 REFERENCE, HASH = "candidates/csv-sum@0.1.0", "sha256:0a"
-SETTINGS = Thresholds()
 CORE = (a_skill("core/files@1.0.0"), a_skill("core/shell@2.1.0"))
 
 
@@ -66,7 +64,7 @@ def passing(uses: int = 3) -> Log:
 
 def lacks(log: Log, text: str = SKILL, hash: str = HASH, *others: dict[str, bytes | OSError]) -> dict[Any, str]:
     skills = named({PATH: text.encode()}, *CORE, *others)
-    return lacking(skill_of(PATH, text), hash, skills, log.history, SETTINGS)
+    return lacking(skill_of(PATH, text), hash, skills, log.history)
 
 
 NEEDY = a_skill("learned/needy@1.0.0", "learned/csv-sum@1.0.0") | a_skill("learned/csv-sum@1.0.0")
@@ -107,9 +105,9 @@ def test_what_is_no_use_is_not_counted() -> None:
 def test_more_failures_than_allowed_disable_it() -> None:
     skill, log = skill_of(PATH, SKILL), Log().tried()
     log.used("r1", "max_steps").used("r2", "max_failures").used("r3", "refusal").used("s", "model_unavailable")
-    assert why_disabled(skill, log.history, SETTINGS) == ""
-    why = why_disabled(skill, log.used("r4", "no_op_loop").history, SETTINGS)
+    assert why_disabled(skill, log.history) == ""
+    why = why_disabled(skill, log.used("r4", "no_op_loop").history)
     assert why.startswith("it failed 4 times, more than 3: run r1 (logs/events/")
     for run in range(20):
         log.used(f"good{run}")
-    assert why_disabled(skill, log.history, SETTINGS) == "", "they are long past"
+    assert why_disabled(skill, log.history) == "", "they are long past"
