@@ -11,6 +11,8 @@ from infra.cell.run_states import StopReason
 OK, FAILED, DENIED, AWAITING, NOT_RUN = "ok", "failed", "denied", "awaiting_approval", "not_run"
 VALIDATION, POLICY, TIMEOUT = "validation_error", "policy_denied", "tool_timeout"
 UNAVAILABLE, EXECUTION = "tool_unavailable", "execution_error"
+NOTE: Final = "note"
+"""The tool; and the fact of its result that becomes `metadata.details` of its event."""
 ERROR_TYPES: Final = (VALIDATION, POLICY, TIMEOUT, UNAVAILABLE, EXECUTION)
 
 

@@ -44,6 +44,7 @@ class Cell(NamedTuple):
     heartbeat: Heart
     keep: Keep
     pause: Callable[[float], None] = time.sleep
+    wall: Callable[[], float] = time.time
     services: Services | None = None
     """What the agent keeps running; main's runner alone has it."""
 
@@ -68,7 +69,7 @@ class Cell(NamedTuple):
         return body_of(self.git, runs) != body_of(self.git, main)
 
     def now(self) -> str:
-        return timestamp(time.time())
+        return timestamp(self.wall())
 
 
 def cell_of(

@@ -36,7 +36,7 @@ from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
 from infra.shared.secret_shapes import redacted, redacted_value
-from tests.cell.mind.one_mind import OneMind
+from tests.cell.mind.one_mind import OneMind, places_in
 from tests.shared.leaks import Place, counters_stay, examine
 from tests.shared.test_secret_shapes import MAKERS, ROOT
 from tests.shared.texts import any_text
@@ -81,9 +81,9 @@ class Cell:
 
     def event(self, words: str, given: Mapping[str, Any]) -> str:
         mind = OneMind.__new__(OneMind)
-        mind._lies(str(self.path), time.time())
-        places = mind.places
-        recorder = Recorder(mind.context(), Position("run"), words, ["0123abcd"])
+        places = places_in(str(self.path))
+        mind.lies(places, time.time())
+        recorder = Recorder(mind.cell(), Position("run"), words, ["0123abcd"])
         recorder.record(Entered("1", RunState.PLAN))
         note = ToolResult(words, facts={"note": {"subject": words, **given}})
         for call, result in (

@@ -7,7 +7,8 @@ import argparse
 import os
 import sys
 
-from infra.cell.mind.notes import NOTE, leave
+from infra.cell.actions import NOTE
+from infra.cell.mind.notes import leave
 from infra.cell.mind.recall import RECALL, recall
 from infra.shared.mind import layout
 from infra.shared.paths import CHECKOUT_VARIABLE

@@ -11,9 +11,10 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.cell import Cell
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import (
     RECALL,
@@ -28,9 +29,6 @@ from infra.cell.mind.recall import (
 )
 from infra.shared.mind import layout
 from infra.shared.mind.sections import sections
-
-if TYPE_CHECKING:
-    from infra.cell.mind.mind import MindContext
 
 BYTES_PER_TOKEN: Final = 3
 """As `cell/loop/context/tokens` counts before a provider has counted."""
@@ -140,15 +138,15 @@ def as_operations(reads: Reads) -> Reads:
     return tuple(made)
 
 
-def opening(context: MindContext, words: str, citations: Citations, tokens: int = MOST_TOKENS) -> tuple[Reads, Reads]:
+def opening(cell: Cell, words: str, citations: Citations, tokens: int = MOST_TOKENS) -> tuple[Reads, Reads]:
     """What is placed before a run for work of these words: first what is the same before most runs, as a provider's
     cache holds what stands at the beginning."""
-    root = context.places.mind
+    root = cell.boot.places.mind
     every, problems = files_of(root)
     files, asked = dict(every), " ".join(words_of(words))
     tiers, problem = policy_of(files.get(layout.CONTEXT_POLICY, ""))
     for each in filter(None, (problem, *problems[:10])):
-        context.note("mind.problem", problem=each)
+        cell.log.info("mind.problem", problem=each)
     budget = room = tokens * BYTES_PER_TOKEN
     reads, cut = {tier: Reads() for tier in TIERS}, list[str]()
     for tier in ("ALWAYS", "HIGH"):
@@ -168,5 +166,5 @@ def opening(context: MindContext, words: str, citations: Citations, tokens: int 
         room -= FRAME_BYTES + _size(asked) + _size(text)
         reads["MEDIUM"] = ((ToolCall("", RECALL, {"words": asked}), ToolResult(text)),)
     citations.found(kept)
-    context.note("mind.placed", tokens=-(-(budget - room) // BYTES_PER_TOKEN), cut=cut[:20])
+    cell.log.info("mind.placed", tokens=-(-(budget - room) // BYTES_PER_TOKEN), cut=cut[:20])
     return reads["ALWAYS"], (*reads["HIGH"], *reads["MEDIUM"])

@@ -10,11 +10,11 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from infra.cell.cell import Cell
 from infra.cell.mind import clone, learn, profile
 from infra.cell.mind.health import check_sandbox
 from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.memory import tell_of
-from infra.cell.mind.mind import MindContext, is_tainted
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
 from infra.cell.tools.tool import OutOfTime, within
@@ -31,7 +31,7 @@ _WHY_CHARS = 300
 
 class Duty(NamedTuple):
     name: str
-    work: Callable[[MindContext, str], str]
+    work: Callable[[Cell, str], str]
     """Does it for a period, and gives in a few words what came of it. Whatever it raises is a failure."""
     is_weekly: bool = False
     at_start: bool = False
@@ -44,15 +44,15 @@ class Duty(NamedTuple):
         return f"{day:%G-W%V}" if self.is_weekly else day.isoformat()
 
 
-def _reset_exploration(context: MindContext, day: str) -> str:
+def _reset_exploration(cell: Cell, day: str) -> str:
     """The doors count by UTC day by themselves; here it is said what a new day may use up."""
-    usd = context.exploration_usd
+    usd = cell.boot.exploration_usd
     return "no exploration (exploration.usd is not set)" if usd is None else f"up to {usd:g} USD"
 
 
-def _profile_week(context: MindContext, week: str) -> str:
-    days, runs = learn.days_of(week), history_of(context.places.events).runs.values()
-    return profile.compile_week(context.places.mind, [run for run in runs if run.ended[:10] in days], week)
+def _profile_week(cell: Cell, week: str) -> str:
+    days, runs = learn.days_of(week), history_of(cell.boot.places.events).runs.values()
+    return profile.compile_week(cell.boot.places.mind, [run for run in runs if run.ended[:10] in days], week)
 
 
 DUTIES: Final = (
@@ -95,62 +95,62 @@ class Maintenance:
     ) -> None:
         self._beat, self._duties, self._seconds = beat, duties, seconds
 
-    def tend(self, context: MindContext, ticked: bool, has_work: Callable[[], bool]) -> bool:
+    def tend(self, cell: Cell, ticked: bool, has_work: Callable[[], bool]) -> bool:
         """Do what is due, unless there is other work to do, which is asked before each; whether all was done that
         could be. Raises Interrupted, OSError."""
-        found, did = self.due(context), list[str]()
+        found, did = self.due(cell), list[str]()
         if found:
-            clone.prepare(context)
+            clone.prepare(cell)
         try:
             for duty, period in found:
-                context.interruption.check()
+                cell.interruption.check()
                 if has_work():
                     return False
-                context.record(())  # what cannot be told is not done: it would be done again and again
+                cell.keep.record(())  # what cannot be told is not done: it would be done again and again
                 self._beat(f"maintaining: {duty.name}", self._seconds)
-                self._do(context, duty, period)
+                self._do(cell, duty, period)
                 did.append(f"{duty.name} {period}")
         except OSError as error:
-            context.note("mind.duties_wait", error=str(error))
+            cell.log.info("mind.duties_wait", error=str(error))
         finally:
             if found or ticked:
-                _write_metrics(context)
+                _write_metrics(cell)
             if did:
                 self._beat("committing the mind", self._seconds)
-                clone.publish(context, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(context.now())}")
+                clone.publish(cell, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(cell.wall())}")
         return True
 
-    def due(self, context: MindContext) -> list[tuple[Duty, str]]:
+    def due(self, cell: Cell) -> list[tuple[Duty, str]]:
         """While the agent is tainted, what steers later runs waits. Raises OSError without a log."""
-        if not os.path.isdir(f"{context.places.mind}/.git"):
+        if not os.path.isdir(f"{cell.boot.places.mind}/.git"):
             return []
-        history, now = history_of(context.places.events), context.now()
+        history, now = history_of(cell.boot.places.events), cell.wall()
         found = [(duty, period) for duty in self._duties if (period := period_due(duty, history, now))]
-        may_steer = not any(duty.steers for duty, _ in found) or not is_tainted(context)
+        may_steer = not any(duty.steers for duty, _ in found) or not cell.keep.taint(now).is_tainted
         return [each for each in found if may_steer or not each[0].steers]
 
-    def _do(self, context: MindContext, duty: Duty, period: str) -> None:
+    def _do(self, cell: Cell, duty: Duty, period: str) -> None:
         """Raises OSError when its end cannot be told."""
         try:
-            words = cut(within(self._seconds, lambda: duty.work(context, period)), _WHY_CHARS)
+            words = cut(within(self._seconds, lambda: duty.work(cell, period)), _WHY_CHARS)
         except (Exception, OutOfTime) as error:
             why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
             if isinstance(error, OutOfTime):
                 why = f"it had not ended after {self._seconds:g} s"
             why = cut(one_line(why), _WHY_CHARS)
-            tell(context, DutyStep(duty.name, period, "failed", why))
-            context.note("mind.duty_failed", duty=duty.name, period=period, error=why)
+            tell(cell, DutyStep(duty.name, period, "failed", why))
+            cell.log.info("mind.duty_failed", duty=duty.name, period=period, error=why)
             words = f"It failed: {why}\n\nIt is tried again after an hour."
-            tell_of(context.places.mind, FAILURES, f"Duty {duty.name} {period}", words)
+            tell_of(cell.boot.places.mind, FAILURES, f"Duty {duty.name} {period}", words)
         else:
-            tell(context, DutyStep(duty.name, period, "done", words))
-            context.note("mind.duty_done", duty=duty.name, period=period, words=words)
+            tell(cell, DutyStep(duty.name, period, "done", words))
+            cell.log.info("mind.duty_done", duty=duty.name, period=period, words=words)
 
 
-def _write_metrics(context: MindContext) -> None:
+def _write_metrics(cell: Cell) -> None:
     from infra.cell.mind.metrics import write_metrics
 
     try:
-        write_metrics(context)
+        write_metrics(cell)
     except OSError as error:
-        context.note("mind.metrics_not_written", error=str(error))
+        cell.log.info("mind.metrics_not_written", error=str(error))

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
+from infra.cell.cell import Cell
 from infra.cell.mind.memory import write
-from infra.cell.mind.mind import MindContext
 from infra.shared.clock import timestamp
 from infra.shared.mind.layout import ROOT
 from infra.shared.paths import CONTAINER
@@ -58,20 +58,20 @@ def problems_with_sandbox(facts: SandboxFacts, expects_container: bool, mind: st
     return [words for words, is_so in wrong.items() if is_so]
 
 
-def check_sandbox(context: MindContext) -> str:
+def check_sandbox(cell: Cell) -> str:
     """Gives what was seen, in words. Raises OSError when it cannot be written."""
-    facts = seen(context)
-    write(context.places.mind, SELF_CHECK, msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n")
-    return "; ".join(problems_with_sandbox(facts, facts.contained, context.places.mind)) or "as it should be"
+    facts = seen(cell)
+    write(cell.boot.places.mind, SELF_CHECK, msgspec.json.format(msgspec.json.encode(facts), indent=1).decode() + "\n")
+    return "; ".join(problems_with_sandbox(facts, facts.contained, cell.boot.places.mind)) or "as it should be"
 
 
-def seen(context: MindContext) -> SandboxFacts:
-    places = context.places
+def seen(cell: Cell) -> SandboxFacts:
+    places = cell.boot.places
     disk = os.statvfs(places.mind)
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         capabilities = re.search(r"^CapEff:\s*([0-9a-f]+)", file.read(), re.MULTILINE)
     return SandboxFacts(
-        at=timestamp(context.now()),
+        at=timestamp(cell.wall()),
         contained=places == CONTAINER,
         system=platform.system(),
         uid=os.getuid(),

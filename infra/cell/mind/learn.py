@@ -15,11 +15,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from infra.cell.actions import OK, ToolCall
+from infra.cell.cell import Cell
 from infra.cell.mind import memory
 from infra.cell.mind.coherence import make_coherent, report, without_gone
 from infra.cell.mind.history import NoteTold, Promoted, history_of
 from infra.cell.mind.memory import PATHS, Fact, Facts, Kind, Source
-from infra.cell.mind.mind import MindContext
+from infra.cell.mind.mind import said_by, shell_in
 from infra.cell.mind.notes import CHECK_SECONDS, NoteDetails, Origin, details_of, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
@@ -30,10 +31,10 @@ from infra.shared.safe_files import Below
 from infra.shared.text import counted, cut, one_line
 
 PROMOTIONS: Final = ("item", "belief")
-ITEM_RUNS, ITEM_VALIDATIONS = 2, 1
-"""A statement that so many runs made by themselves, or that was validated so often, becomes long-term memory."""
-BELIEF_RUNS, BELIEF_VALIDATIONS = 3, 2
-"""A belief; of different sources."""
+ITEM_RUNS, BELIEF_RUNS = 2, 3
+"""A statement that so many runs made by themselves becomes long-term memory (as does one validation), a belief."""
+BELIEF_VALIDATIONS: Final = 2
+"""Of different sources, make a belief."""
 MOST_A_DAY: Final = 10
 """Statements that are promoted in one UTC day: what a PM can still read."""
 MOST_EVIDENCE: Final = 8
@@ -82,7 +83,7 @@ def _becomes(noted: Sequence[Noted]) -> str:
     rows = (
         ("B", valid, BELIEF_VALIDATIONS),
         ("B", independent, BELIEF_RUNS),
-        ("L", valid, ITEM_VALIDATIONS),
+        ("L", valid, 1),
         ("L", independent, ITEM_RUNS),
     )
     return next((letter for letter, count, wanted in rows if count >= wanted), "")
@@ -163,54 +164,48 @@ def _fact(id: str, noted: Sequence[Noted], today: str) -> Fact:
 # In the files
 
 
-def after_run(context: MindContext) -> str:
-    """What the notes of a run become at once, so that the next one knows it. Gives what came of it. Raises OSError,
-    Interrupted."""
-    return _learn(context, "")
+def after_run(cell: Cell) -> str:
+    """What the notes of a run that had read no page become at once, so that the next one knows it. Gives what came of
+    it. Raises OSError."""
+    return _learn(cell, "")
 
 
-def make_daily(context: MindContext, day: str) -> str:
+def make_daily(cell: Cell, day: str) -> str:
     """The summary of a UTC day, if anything happened, and then what was noted until now into memory. Gives what came of
     it. Raises OSError: then memory is as it was."""
-    return _learn(context, day)
+    return _learn(cell, day)
 
 
-def _learn(context: MindContext, day: str) -> str:
-    before, history, waits = memory.read(context.places.mind), history_of(context.places.events), _waits(context)
-    noted = noted_in(history.notes, before, context.said_by())
+def _learn(cell: Cell, day: str) -> str:
+    before, history = memory.read(cell.boot.places.mind), history_of(cell.boot.places.events)
+    noted = noted_in(history.notes, before, said_by(cell))
     told = [(each.at, each.fact) for each in history.entries(Promoted)]
-    after, new = (before, []) if waits else promote(noted, before, told, context.now())
+    after, new = promote(noted, before, told, cell.wall())
     if day:
         told += [(day, each) for each in new]
-        _summarise(context, f"{DAILY}/{day}.md", [day], noted, _in_words(told, [day], after))
-    if waits:
-        return waits
-    _save(context, before, after, new)
+        _summarise(cell, f"{DAILY}/{day}.md", [day], noted, _in_words(told, [day], after))
+    _save(cell, before, after, new)
     count = sum(each.what in PROMOTIONS for each in new)
     return f"promoted {count}, validated anew {len(new) - count}"
 
 
-def make_weekly(context: MindContext, week: str) -> str:
+def make_weekly(cell: Cell, week: str) -> str:
     """The summary of an ISO week and its look for contradictions. Gives what came of it. Raises OSError, ModelFailure:
     then memory is as it was."""
-    before, days, mind = memory.read(context.places.mind), days_of(week), context.places.mind
-    told = [(each.at, each.fact) for each in history_of(context.places.events).entries(Promoted)]
-    _summarise(context, f"{WEEKLY}/{week}.md", days, (), _in_words(told, days, before))
-    if waits := _waits(context):
-        return waits
+    before, days, mind = memory.read(cell.boot.places.mind), days_of(week), cell.boot.places.mind
+    told = [(each.at, each.fact) for each in history_of(cell.boot.places.events).entries(Promoted)]
+    _summarise(cell, f"{WEEKLY}/{week}.md", days, (), _in_words(told, days, before))
     compatible = {each.key for _, each in told if each.what in ("compatible", "conditions")}
-    found = make_coherent(before, compatible, context.ask)
-    _save(context, before, found.facts, found.told)
-    memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, context.now()))
+    found = make_coherent(before, compatible, cell.ask)
+    _save(cell, before, found.facts, found.told)
+    memory.write(mind, f"{HEALTH}/coherence-{week}.md", report(found, week, cell.wall()))
     return f"{len(found.settled)} pairs judged, {found.left} left"
 
 
-def _summarise(
-    context: MindContext, path: str, days: Sequence[str], noted: Sequence[Noted], learned: Sequence[str]
-) -> None:
+def _summarise(cell: Cell, path: str, days: Sequence[str], noted: Sequence[Noted], learned: Sequence[str]) -> None:
     """What was done, what failed, what was noted and what became of it. Of what a run noted that had read the web
     nothing is there: a summary is placed before later runs."""
-    lines = [line for day in days for line in logged_on(Below(context.places.events), name_of(day))]
+    lines = [line for day in days for line in logged_on(Below(cell.boot.places.events), name_of(day))]
     tasks, runs, failures = dict[str, str](), {line.event.run_id for line in lines} - {""}, list[str]()
     if not runs:
         return  # a duty alone is no news
@@ -237,7 +232,7 @@ def _summarise(
     for name, items in ((name, items) for name, items in parts.items() if items):
         more = [f"and {len(items) - MOST_LINES:,} more"] if len(items) > MOST_LINES else []
         text += f"\n## {name}\n\n" + "".join(f"- {each}\n" for each in (*items[:MOST_LINES], *more))
-    memory.write(context.places.mind, path, text)
+    memory.write(cell.boot.places.mind, path, text)
 
 
 def _in_words(told: Sequence[tuple[str, Promoted]], days: Sequence[str], facts: Facts) -> list[str]:
@@ -247,19 +242,16 @@ def _in_words(told: Sequence[tuple[str, Promoted]], days: Sequence[str], facts: 
     return [f"{each.id}: {each.what}{claims.get(each.id, '')}" for each in found]
 
 
-def recheck(context: MindContext) -> str:
+def recheck(cell: Cell) -> str:
     """Run again the checks that bear out what runs were shown of late and was validated over a week ago; what fails is
     contested. Gives what came of it. Raises OSError, Interrupted."""
-    waits = _waits(context)
-    if waits or context.toolbox_in is None:
-        return waits
-    runs, since = history_of(context.places.events).runs.values(), timestamp(context.now() - RECHECK_SECONDS)
+    runs, since = history_of(cell.boot.places.events).runs.values(), timestamp(cell.wall() - RECHECK_SECONDS)
     shown = {id.rpartition("#")[2] for run in runs if run.began >= since for id in run.shown}
-    before, told = memory.read(context.places.mind), list[Promoted]()
-    facts, tools, at = before, context.toolbox_in(context.places.main_checkout), timestamp(context.now())
+    before, told = memory.read(cell.boot.places.mind), list[Promoted]()
+    facts, tools, at = before, shell_in(cell, cell.boot.places.main_checkout), timestamp(cell.wall())
     for fact in before.every:
         is_old = fact.id in shown and fact.status == "active" and fact.last_validated < since
-        check = _check_of(context, fact) if is_old and len(told) < MOST_RECHECKED else ""
+        check = _check_of(cell, fact) if is_old and len(told) < MOST_RECHECKED else ""
         given = {"command": check, "timeout": CHECK_SECONDS}
         status = tools.call(ToolCall("", "bash", given)).facts.get("exit") if check else None
         if isinstance(status, int):  # else the policy does not let it, or it did not come to its end
@@ -267,32 +259,28 @@ def recheck(context: MindContext) -> str:
             failed = replace(fact, status="contested", notes=notes)
             facts = facts.with_fact(failed if status else replace(fact, last_validated=at))
             told.append(Promoted("contested" if status else "validated", fact.key, fact.id))
-    _save(context, before, facts, told)
+    _save(cell, before, facts, told)
     which = ", ".join(each.id for each in told if each.what == "contested")
     return f"{counted(len(told), 'check')} run again, failed: {which or 'none'}"
 
 
-def _check_of(context: MindContext, fact: Fact) -> str:
+def _check_of(cell: Cell, fact: Fact) -> str:
     """The command of the last check that is its evidence; empty for none. Raises OSError."""
     for source in reversed(fact.provenance):
-        event = event_at(Below(context.places.events), source.source) if source.evidence.startswith("check,") else None
+        event = (
+            event_at(Below(cell.boot.places.events), source.source) if source.evidence.startswith("check,") else None
+        )
         details = details_of(event.metadata.details) if event and not event.metadata.origins else None
         if details and details.checked and key_of(details.subject, details.statement) == fact.key:
             return details.check
     return ""
 
 
-def _waits(context: MindContext) -> str:
-    """Why memory is not changed now; empty when it may be. The door would not take it, and what is told as promoted is
-    never promoted again."""
-    return "the run has read the web: what was noted waits for one that has not" if context.origins() else ""
-
-
-def _save(context: MindContext, before: Facts, after: Facts, told: Sequence[Promoted]) -> None:
+def _save(cell: Cell, before: Facts, after: Facts, told: Sequence[Promoted]) -> None:
     """The log comes second: a fact that it does not tell of is found in its file. Raises OSError."""
-    memory.save(context.places.mind, before, after)
+    memory.save(cell.boot.places.mind, before, after)
     if told:
-        tell(context, *told)
+        tell(cell, *told)
 
 
 def days_of(week: str) -> list[str]:

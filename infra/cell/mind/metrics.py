@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple, get_args
 
+from infra.cell.cell import Cell
 from infra.cell.mind import memory
 from infra.cell.mind.duties import DUTIES, why_failed
 from infra.cell.mind.history import History, Promoted, Trial, history_of
-from infra.cell.mind.mind import MindContext
 from infra.cell.mind.skills import STATES
 
 FILE: Final = "metrics/minifram.prom"
@@ -31,10 +31,10 @@ class Metric(NamedTuple):
     label: str = ""
 
 
-def write_metrics(context: MindContext) -> None:
+def write_metrics(cell: Cell) -> None:
     """Raises OSError."""
-    root = context.places.mind
-    memory.write(root, FILE, "".join(map(_shown, _metrics(history_of(context.places.events), root, context.now()))))
+    root = cell.boot.places.mind
+    memory.write(root, FILE, "".join(map(_shown, _metrics(history_of(cell.boot.places.events), root, cell.wall()))))
 
 
 def _metrics(history: History, root: str, now: float) -> tuple[Metric, ...]:

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import NOTE, ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.mind.statements import STOP_WORDS, problem_with_check, words_of
 from infra.cell.tools.tool import Args, Tool, ToolError
@@ -23,8 +23,6 @@ from infra.shared.repository.git import Git, GitError
 from infra.shared.safe_files import Below
 from infra.shared.text import one_line
 
-NOTE: Final = "note"
-"""The tool; and the fact of its result that becomes `metadata.details` of its event."""
 LEFT: Final = f"{SCRATCH}/notes"
 """Where a shell leaves for the runner what it did with the mind."""
 MOST_LEFT = 20

@@ -9,7 +9,7 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from infra.cell.mind.mind import MindContext
+from infra.cell.cell import Cell
 from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS
 from infra.shared.safe_files import Below
 
@@ -17,15 +17,15 @@ COMMAND_SECONDS = 10.0
 _PROBE = f"{DAILY}/.preflight"
 
 
-def problem(context: MindContext) -> str:
+def problem(cell: Cell) -> str:
     """Why the agent must not change itself now, in words for the model; empty when it may, and without a mind."""
-    mind = Below(context.places.mind)
+    mind = Below(cell.boot.places.mind)
     if not os.path.isdir(f"{mind.root}/.git"):
         return ""
     checks: dict[str, Callable[[], object]] = {
         f"read {IDENTITY}": lambda: _read(mind, IDENTITY),
         f"read {INVARIANTS}": lambda: _read(mind, INVARIANTS),
-        f"write events ({EVENTS}/)": lambda: context.record(()),  # the keep says whether its log can be written
+        f"write events ({EVENTS}/)": lambda: cell.keep.record(()),  # the keep says whether its log can be written
         f"write a daily summary ({DAILY}/)": lambda: _write(mind),
         "run a command": lambda: subprocess.run(["/bin/sh", "-c", "true"], check=True, timeout=COMMAND_SECONDS),
     }
@@ -34,7 +34,7 @@ def problem(context: MindContext) -> str:
             check()
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            context.note("mind.preflight_failed", what=what, why=why)
+            cell.log.info("mind.preflight_failed", what=what, why=why)
             return f"preflight: the agent cannot {what}: {why}. Mend that first, or say in your report what it takes"
     return ""
 

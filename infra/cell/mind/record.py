@@ -12,15 +12,15 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import NOTE, ToolCall, ToolResult
+from infra.cell.cell import Cell
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Answered, Entered, Line, NotRecorded, Told
 from infra.cell.mind.history import Drafted, DutyStep, LogEntry, Moved, Promoted, Trial
-from infra.cell.mind.notes import NOTE
 from infra.cell.mind.tasks import is_completed
 from infra.cell.run_states import RunState
 from infra.cell.tools.tool import Position
@@ -36,9 +36,6 @@ from infra.shared.mind.event import (
     Outcomes,
 )
 from infra.shared.secret_shapes import redacted, redacted_and_cut
-
-if TYPE_CHECKING:
-    from infra.cell.mind.mind import MindContext
 
 SECONDS: Final = 60.0
 """So long a run goes on while nobody takes its events."""
@@ -91,20 +88,20 @@ def outbox_of(root: str) -> Outbox:
     return Outbox()
 
 
-def tell(context: MindContext, *entries: LogEntry, words: str = "") -> None:
+def tell(cell: Cell, *entries: LogEntry, words: str = "") -> None:
     """Raises OSError when the keep does not take them now: then they go with the next events."""
-    outbox = outbox_of(context.places.mind)
+    outbox = outbox_of(cell.boot.places.mind)
     for entry in entries:
         metadata = EventMetadata(label=MAINTENANCE, status="ok", details=msgspec.to_builtins(entry))
         outbox.waiting.append(MindEvent(_TYPES[type(entry)], outcomes=Outcomes(observations=words), metadata=metadata))
-    outbox.send(context.record)
+    outbox.send(cell.keep.record)
 
 
 @dataclass
 class Recorder:
     """Of one run. No method raises but `record`, and that NotRecorded alone."""
 
-    context: MindContext
+    cell: Cell
     position: Position
     words: str
     """The PM's that the run is about."""
@@ -123,7 +120,7 @@ class Recorder:
     """Of the exploration budget since the event before."""
 
     def __post_init__(self) -> None:
-        self._outbox = outbox_of(self.context.places.mind)
+        self._outbox = outbox_of(self.cell.boot.places.mind)
 
     def record(self, event: Line) -> None:
         """Raises NotRecorded."""
@@ -153,20 +150,20 @@ class Recorder:
         try:
             self._send()
         except NotRecorded as problem:
-            self.context.note("mind.end_not_recorded", error=str(problem))
+            self.cell.log.info("mind.end_not_recorded", error=str(problem))
 
     def _send(self) -> None:
         try:
-            self._outbox.send(self.context.record)
+            self._outbox.send(self.cell.keep.record)
         except OSError as error:
-            self.context.note("mind.events_wait", error=str(error))
+            self.cell.log.info("mind.events_wait", error=str(error))
             if self._outbox.is_late:
                 why = "What is not on record is not done: the PM looks at doors.log (minifram doctor)"
                 raise NotRecorded(f"the keep takes no events: {error}. {why}") from error
 
     def _acted(self, event: Acted) -> None:
         call, result = event.call, event.result
-        checkout = self.context.places.main_checkout
+        checkout = self.cell.boot.places.main_checkout
         left = () if call.name in CHANGES else tuple(_short(path) for path in result.artifacts[:MOST_LISTED])
         outcomes = Outcomes(_changed(call, result, checkout), left, _observed(call, result))
         done = _executed(call, result, event.duration_ms, checkout)

@@ -15,11 +15,12 @@ from typing import Final, Literal
 import msgspec
 
 from infra.cell.actions import POLICY, ToolCall
-from infra.cell.doors import ModelFailure
+from infra.cell.cell import Cell
+from infra.cell.doors import UNKNOWN_ORIGIN, ModelFailure
 from infra.cell.mind import skills as shelf
 from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Trial, history_of
 from infra.cell.mind.memory import tell_of
-from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext, is_tainted
+from infra.cell.mind.mind import git_of, shell_in
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_drafts import drafts
 from infra.cell.mind.skill_gate import TRIALS, TrialKind, confidence, lacking, last_move, trials_of, why_disabled
@@ -30,6 +31,7 @@ from infra.shared.conversation import MAINTENANCE, Message, Request, Text
 from infra.shared.mind.layout import FAILURES, IMPROVEMENTS, INVARIANTS, PRINCIPLES, SCRATCH, SKILLS_INDEX
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
+from infra.shared.requests import TaintedBy
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
 
@@ -61,22 +63,24 @@ class SkillReview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SkillCare:
     """The skills of one mind. All methods raise GitError, OSError."""
 
-    def __init__(self, context: MindContext) -> None:
-        self._context, self._root = context, context.places.mind
+    def __init__(self, cell: Cell) -> None:
+        self._cell, self._root = cell, cell.boot.places.mind
 
-    def after_run(self) -> None:
+    def after_run(self, taint: TaintedBy) -> None:
         skills = shelf.read_skills(self._root)
         for problem in (*skills.problems, *skills.graph_problems()):
-            self._context.note("mind.skill_problem", problem=str(problem))
+            self._cell.log.info("mind.skill_problem", problem=str(problem))
         changed = [each.folder for each in skills.of(LEARNED) if self._is_changed(each.folder)]
         for folder in (*changed, *(os.path.dirname(each.path) for each in skills.problems)):
             if folder.startswith(f"{SKILLS}/{LEARNED}/"):  # it has to pass the gate; what is no skill would be placed
                 shelf.move_folder(self._root, folder, folder.replace(LEARNED, CANDIDATES, 1))
                 with contextlib.suppress(GitError):  # it is new
-                    self._context.git("checkout", "--quiet", PUSHED, "--", folder)
-                self._context.note("mind.skill_moved", skill=folder, to=CANDIDATES, why="it was changed")
+                    git_of(self._cell)("checkout", "--quiet", PUSHED, "--", folder)
+                self._cell.log.info("mind.skill_moved", skill=folder, to=CANDIDATES, why="it was changed")
         self._disable()
-        self.tell_candidates()
+        self._tell_candidates(taint)
+        if not taint.is_tainted:  # else it cannot be pushed: it is written later
+            self._write_index()
 
     def daily(self) -> str:
         """What came of it, in words."""
@@ -84,7 +88,7 @@ class SkillCare:
         words = [f"drafted {name}" for name in self._draft()]
         skills, is_tried = shelf.read_skills(self._root), False
         candidates = skills.of(CANDIDATES)
-        first = int(self._context.now() // 86_400.0) % max(1, len(candidates))
+        first = int(self._cell.wall() // 86_400.0) % max(1, len(candidates))
         for skill in (*candidates[first:], *candidates[:first]):  # what is put off each day holds up no other
             hash = self._hash(skill)
             is_tried = is_tried or self._try(skill, hash, skills)
@@ -92,7 +96,7 @@ class SkillCare:
             words.append(f"{skill.reference} lacks {', '.join(lacks)}" if lacks else f"promoted {skill.reference}")
             if not lacks:
                 self._promote(skill)
-        self.write_index()
+        self._write_index()
         return "; ".join(words) or "no candidates"
 
     def weekly(self) -> str:
@@ -108,47 +112,44 @@ class SkillCare:
             if skill not in needed and unused >= MOST_UNUSED:
                 self._move(skill, DEPRECATED, f"unused for {unused} weekly reviews")
                 gone.append(skill.reference)
-        self.write_index()
+        self._write_index()
         return f"{len(skills.of(LEARNED))} learned skills" + (f", deprecated {', '.join(gone)}" if gone else "")
 
-    def tell_candidates(self) -> None:
-        """Who wrote each candidate that is new or changed, while it is known; and the index."""
+    def _tell_candidates(self, taint: TaintedBy) -> None:
+        """Who wrote each candidate that is new or changed, while it is known."""
         known = {told.fact.skill: told.fact.hash for told in self._history().entries(Drafted)}
-        origins = self._context.origins()[:20] or ((UNKNOWN_ORIGIN,) if is_tainted(self._context) else ())
+        origins = taint.origins[:20] or ((UNKNOWN_ORIGIN,) if taint.is_tainted else ())
         for skill in shelf.read_skills(self._root).of(CANDIDATES):
             if (hash := self._hash(skill)) not in ("", known.get(skill.head.name)):
-                tell(self._context, Drafted(skill.head.name, hash, origins), words=f"{skill.reference} was drafted")
-        self.write_index()
+                tell(self._cell, Drafted(skill.head.name, hash, origins), words=f"{skill.reference} was drafted")
 
-    def write_index(self) -> None:
-        """A tainted agent cannot push it: it is written later."""
-        if not is_tainted(self._context):
-            history = self._history()
-            text = shelf.index_of(shelf.read_skills(self._root), lambda skill: confidence(skill, history))
-            RedactedFile(f"{self._root}/{SKILLS_INDEX}").replace(text)
+    def _write_index(self) -> None:
+        history = self._history()
+        text = shelf.index_of(shelf.read_skills(self._root), lambda skill: confidence(skill, history))
+        RedactedFile(f"{self._root}/{SKILLS_INDEX}").replace(text)
 
     def _history(self) -> History:
-        return history_of(self._context.places.events)
+        return history_of(self._cell.boot.places.events)
 
     def _hash(self, skill: Skill) -> str:
         """Of its folder; empty for one that cannot be read, or is too large: it is neither tried nor learned."""
         try:
             return shelf.folder_hash(shelf.files_of(self._root, skill))
         except OSError as error:
-            self._context.note("mind.skill_problem", problem=str(error))
+            self._cell.log.info("mind.skill_problem", problem=str(error))
             return ""
 
     def _is_changed(self, folder: str) -> bool:
         """Other than the branch has it."""
-        git, place = self._context.git, ("--", folder)
+        git, place = git_of(self._cell), ("--", folder)
         return bool(git("status", "--porcelain", *place) or git("diff", "--name-only", PUSHED, *place))
 
     # From state to state
 
     def _move(self, skill: Skill, state: str, why: str, successor: str = "") -> None:
         moved = shelf.move(self._root, skill, state, successor)
-        tell(self._context, Moved(skill.reference, moved.reference, why), words=why)
-        self._context.note("mind.skill_moved", skill=skill.reference, to=moved.reference, why=why)
+        tell(self._cell, Moved(skill.reference, moved.reference, why), words=why)
+        self._cell.log.info("mind.skill_moved", skill=skill.reference, to=moved.reference, why=why)
 
     def _promote(self, skill: Skill) -> None:
         if old := shelf.read_skills(self._root).find(skill.head.name, LEARNED):
@@ -161,14 +162,14 @@ class SkillCare:
         for skill in shelf.read_skills(self._root).of(LEARNED, CANDIDATES):
             if why := why_disabled(skill, history):
                 self._move(skill, FAILED, why)
-                text = f"{timestamp(self._context.now())}: {why}.\n\nDraft it anew, with a higher version."
+                text = f"{timestamp(self._cell.wall())}: {why}.\n\nDraft it anew, with a higher version."
                 tell_of(self._root, FAILURES, f"Skill {skill.reference} disabled", text)
 
     # Each day
 
     def _draft(self) -> list[str]:
         """Candidates for what runs repeated with success, if no skill was ever made of it."""
-        since = timestamp(self._context.now() - DRAFTED_DAYS * 86_400.0)
+        since = timestamp(self._cell.wall() - DRAFTED_DAYS * 86_400.0)
         found = drafts(self._history(), since)
         folders = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES]
         new = [name for name in found if not any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
@@ -178,7 +179,7 @@ class SkillCare:
             RedactedFile(f"{folder}/{shelf.FILE}").replace(found[name])
             words = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
             tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", words)
-        self.tell_candidates()
+        self._tell_candidates(TaintedBy())
         return new
 
     def _try(self, skill: Skill, hash: str, skills: Skills) -> bool:
@@ -189,17 +190,17 @@ class SkillCare:
         known = {told.fact.kind for told in trials_of(skill, history, hash)}
         to_make = [kind for kind in TRIALS if kind in lacks]
         may_pass = skill.self_test and "failure_modes" not in lacks and not history.origins_of(skill.head.name)
-        if self._context.toolbox_in is None or not (hash and may_pass) or not known.isdisjoint(to_make):
+        if not (hash and may_pass) or not known.isdisjoint(to_make):
             return False
         for kind in to_make:
-            self._context.interruption.check()
+            self._cell.interruption.check()
             try:
                 passed, words = self._review(skill) if kind == "review" else self._tests(skill, skills, kind)
             except (ModelFailure, ValueError) as later:
-                self._context.note("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
+                self._cell.log.info("mind.skill_trial_put_off", skill=skill.reference, why=str(later))
                 break
             trial = Trial(kind, skill.reference, hash, passed, redacted_and_cut(words, MOST_WORDS))
-            tell(self._context, trial, words=trial.words)
+            tell(self._cell, trial, words=trial.words)
             if not passed:
                 break
         return bool(to_make)
@@ -209,9 +210,7 @@ class SkillCare:
 
     def _tests(self, skill: Skill, skills: Skills, kind: TrialKind) -> tuple[bool, str]:
         """Its self-test, or those of others, in a copy of the core and learned skills with it in its place there."""
-        toolbox_in, below, root = self._context.toolbox_in, Below(self._root), f"{SCRATCH}/trials"
-        if toolbox_in is None:
-            raise OSError("this runner has no tools for trials")
+        below, root = Below(self._root), f"{SCRATCH}/trials"
         there, place = {each.folder: each for each in skills.of(CORE, LEARNED)}, shelf.moved_to(skill, LEARNED).folder
         others = [folder for folder, each in there.items() if each.self_test and folder != place][:MOST_OTHERS]
         there[place], failed = skill, list[str]()
@@ -223,7 +222,7 @@ class SkillCare:
                     below.write(f"{root}/{folder}/{name}", content, 0o755, durable=False)
             for folder in [place] if kind == "self_test" else others:
                 given = {"command": there[folder].self_test, "timeout": SELF_TEST_SECONDS}
-                result = toolbox_in(f"{self._root}/{root}/{folder}").call(ToolCall("", "bash", given))
+                result = shell_in(self._cell, f"{self._root}/{root}/{folder}").call(ToolCall("", "bash", given))
                 words = f"the self-test of {folder}: {' '.join(result.shown.split())[-MOST_WORDS // 2 :]}"
                 if result.error_code == POLICY and folder == place:
                     raise ValueError(words)
@@ -241,6 +240,6 @@ class SkillCare:
             raise ValueError(f"{skill.folder}: more than {_PROMPT_BYTES:,} bytes cannot be reviewed; make it smaller")
         parts = (f"# {path}\n\n{content.decode(errors='replace')}" for path, content in files.items())
         asked = Message("user", (Text("\n\n".join(parts)),))
-        answer = self._context.ask(Request((_REVIEW,), (asked,), (), label=MAINTENANCE)).text
+        answer = self._cell.ask(Request((_REVIEW,), (asked,), (), label=MAINTENANCE)).text
         found = msgspec.json.decode(answer, type=SkillReview)
         return found.verdict == "approve", f"{found.verdict}: {'; '.join(found.reasons)}"

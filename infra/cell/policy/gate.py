@@ -14,8 +14,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from infra.cell.actions import DENIED
-from infra.cell.mind.notes import NOTE
+from infra.cell.actions import DENIED, NOTE
 from infra.cell.policy.commands import Script, forms, hosts_in, read
 from infra.cell.tools.tool import Gate, Tool, Verdict
 from infra.shared.network import address_of, host_matches, is_private

@@ -39,7 +39,6 @@ from infra.cell.tools.web import web_tools
 from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import awaits_review, pm_has_moved
-from infra.cell.work.of_mind import mind_context
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.approvals import open_answers
 from infra.shared.clock import timestamp
@@ -59,7 +58,7 @@ class WorkRun:
         """`is_first`: of this runner. Raises GitError, OSError."""
         self._cell, self._seen, self._source, self._started_at = cell, seen, source, time.time()
         self._position = Position()
-        self._mind = MindRun(mind_context(cell, self._position), self._position)
+        self._mind = MindRun(cell, self._position)
         remove_merged(cell, seen.commit)
         limits, web, checkout = cell.boot.limits, cell.boot.places.web_socket, cell.checkout
         # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being

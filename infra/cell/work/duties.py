@@ -8,7 +8,6 @@ import time
 from infra.cell.cell import Cell
 from infra.cell.mind.duties import Maintenance
 from infra.cell.wakes import Wakes
-from infra.cell.work.of_mind import mind_context
 
 QUIET_SECONDS = 3.0
 """Before duties begin. A directive that follows a report at once, as in a conversation, does not wait for one."""
@@ -29,10 +28,9 @@ class Duties:
         tick = time.time() // cell.boot.limits.work_seconds
         ticked, self._tick = self._tick not in (None, tick), tick
         try:
-            mind = mind_context(cell)
-            if self._maintenance.due(mind) and not self._wakes.is_quiet(QUIET_SECONDS):
+            if self._maintenance.due(cell) and not self._wakes.is_quiet(QUIET_SECONDS):
                 return False
-            return self._maintenance.tend(mind, ticked, self._wakes.moved)
+            return self._maintenance.tend(cell, ticked, self._wakes.moved)
         except Exception as error:  # the runner's work is not to end for it
             cell.log.error("mind.maintenance_failed", exc_info=error)
             return True

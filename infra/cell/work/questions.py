@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 
 from infra.cell.cell import Cell
-from infra.cell.mind.mind import UNKNOWN_ORIGIN
 from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.work.tasks import Tasks
@@ -18,7 +17,6 @@ from infra.shared.mind.layout import OPEN_QUESTIONS
 from infra.shared.mind.questions import open_questions, with_answer
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import read_file
-from infra.shared.requests import TaintedBy
 
 DAY_SECONDS = 3600.0
 """Of exploration in a UTC day: a model that costs nothing has no other bound."""
@@ -56,10 +54,7 @@ class Questions(WorkSource):
         cell.log.info("exploration.ended", question=work.id, end=result.reason.value)
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             return None
-        try:
-            read = cell.keep.taint(began(over.run) or 0.0)
-        except OSError:
-            read = TaintedBy((UNKNOWN_ORIGIN,), True)
+        read = cell.keep.taint(began(over.run) or 0.0)
         try:
             # What a tainted agent asks anew is not kept: the door would take nothing of the file.
             text = self._pushed() if read.is_tainted else self._tasks.files.questions()

@@ -17,7 +17,6 @@ from infra.cell.run_states import StopReason
 from infra.cell.wakes import Wakes
 from infra.cell.work import report
 from infra.cell.work.evidence import commits_since, evidence, tips
-from infra.cell.work.of_mind import mind_context
 from infra.cell.work.work import Over, Report, Work, WorkSource
 from infra.shared.branches import MIND
 from infra.shared.comms import Directive
@@ -80,7 +79,7 @@ class Tasks(WorkSource):
         """At the mind as origin has it; when it has moved, its clone follows. Raises GitError."""
         self._read()
         if self.commit and (self.commit != self._prepared or not os.path.isdir(self._cell.boot.places.mind)):
-            clone.prepare(mind_context(self._cell))
+            clone.prepare(self._cell)
             self._prepared = self.commit
         self._wakes.seen_mind(self.commit)
 

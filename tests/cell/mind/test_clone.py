@@ -36,7 +36,7 @@ class Both(OneMind):
         self.pm_root = Path(root, "pm")
         self.pm = Git(str(self.pm_root), PM)
         self.pm("config", "remote.origin.url", self.places.remote)
-        self.context().record([{"event_type": "note"}])
+        self.cell().keep.record([{"event_type": "note"}])
         self.write("scratch/idea.txt", "mine")
 
     def bear(self, root: str) -> None:
@@ -81,19 +81,19 @@ def mind(tmp_path: Path) -> Both:
 
 def test_a_run_ends_with_one_commit_that_leaves_out_events_and_scratch(mind: Both) -> None:
     """Without a clone and a branch nothing is done."""
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
     mind.write("memory/archive/a.md", "kept\n")
-    assert publish(mind.context(), "run R-1: completed", "R-1")
+    assert publish(mind.cell(), "run R-1: completed", "R-1")
 
     assert mind.bare("log", "--format=%s %an", "mind").splitlines()[0] == "run R-1: completed minifram agent"
     assert [path for path in mind.files() if layout.is_below(path, layout.NOT_COMMITTED)] == []
     assert '"seq":1' in mind.read(EVENTS)
-    assert publish(mind.context(), "run R-2: completed", "R-2")  # nothing changed
+    assert publish(mind.cell(), "run R-2: completed", "R-2")  # nothing changed
     assert mind.bare("rev-list", "--count", "mind") == "3"
     shutil.rmtree(mind.root)
-    assert not publish(mind.context(), "run R-3: completed", "R-3")
+    assert not publish(mind.cell(), "run R-3: completed", "R-3")
     mind.bare("update-ref", "-d", "refs/heads/mind")
-    assert not prepare(mind.context())
+    assert not prepare(mind.cell())
     assert not os.path.exists(mind.root)
 
 
@@ -106,7 +106,7 @@ def in_history(mind: Both, text: str) -> bool:
 def test_both_write_the_pms_text_stands_and_nothing_is_lost(mind: Both) -> None:
     """The PM writes in mid-run: what is apart comes together; of the same lines, of a file that is no text, and of one
     that the PM removed, the PM's stands, and ours is in the history."""
-    prepare(mind.context())
+    prepare(mind.cell())
     mind.edit(layout.BELIEFS, "claim 1", "claim 1, by the agent")
     mind.write(layout.BELIEFS, mind.read(layout.BELIEFS) + "\n" + belief(4, "new"))
     mind.write("tools/x.bin", b"\0agent's\n")
@@ -116,7 +116,7 @@ def test_both_write_the_pms_text_stands_and_nothing_is_lost(mind: Both) -> None:
     mind.pm("rm", "--quiet", layout.WORKING)
     mind.pm_writes("tools/y", lambda _: "y")
 
-    assert publish(mind.context(), "run R-1: completed", "R-1"), mind.log
+    assert publish(mind.cell(), "run R-1: completed", "R-1"), mind.log
 
     text = mind.pushed(layout.BELIEFS) + "\n"
     claims = [each.claim for each in memory_of({layout.BELIEFS: text}).every]
@@ -133,7 +133,7 @@ def test_a_run_begins_with_what_the_pm_pushed_and_keeps_what_a_dead_one_left(min
     mind.write(layout.WORKING, "# Working memory\n\nhalf a thought\n")  # a runner was killed before its commit
     mind.pm_writes(layout.IDENTITY, lambda _: "# Identity\n\nNewer.\n")
 
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
 
     assert mind.read(layout.IDENTITY) == "# Identity\n\nNewer.\n"
     assert not os.path.exists(f"{mind.root}/{layout.DRIFT_REPORTS}")  # who is behind has changed nothing
@@ -148,12 +148,12 @@ def test_a_branch_or_a_repository_that_is_gone_stops_no_run(mind: Both, what: st
     """What the run learned is committed in the clone, and goes out when it is there again."""
     away = f"{mind.places.remote}/{what}".rstrip("/")
     os.rename(away, f"{mind.places.bot}/away")
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
     mind.write(layout.WORKING, "learned\n")
-    assert not publish(mind.context(), "run R-1: completed", "R-1")
+    assert not publish(mind.cell(), "run R-1: completed", "R-1")
     assert [word for word, _ in mind.log] == ["mind.not_prepared", "mind.not_pushed"]
     os.rename(f"{mind.places.bot}/away", away)
-    assert publish(mind.context(), "run R-2: completed", "R-2")
+    assert publish(mind.cell(), "run R-2: completed", "R-2")
     assert mind.pushed(layout.WORKING) == "learned"
 
 
@@ -175,13 +175,13 @@ def test_a_broken_clone_is_set_aside_whole_and_made_anew(mind: Both, how: str) -
     mind.write("memory/new.md", "new\n")
     mind.pm_writes(layout.BELIEFS, lambda text: text.replace("claim 3", "three"))
     mind.runs(BREAKS[how][0])
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
     [cloned] = mind.notes("mind.cloned")
     assert os.path.lexists(f"{cloned['aside']}/{BREAKS[how][1]}".rstrip("/"))
     assert "Claim: three" in mind.read(layout.BELIEFS)
     assert '"seq":1' in mind.read(EVENTS)
     assert not os.path.islink(mind.root)
-    assert publish(mind.context(), "run R-1: completed", "R-1"), mind.log
+    assert publish(mind.cell(), "run R-1: completed", "R-1"), mind.log
     assert not in_history(mind, "unsaved")
     assert mind.git("status", "--porcelain") == ""
     assert not os.path.exists(f"{mind.root}/{layout.DRIFT_REPORTS}")
@@ -191,13 +191,13 @@ def test_a_broken_clone_is_set_aside_whole_and_made_anew(mind: Both, how: str) -
 def test_what_vanished_is_there_again_before_a_run(mind: Both) -> None:
     """A file of the PM's is told as put back; a clone that is gone is made, and another branch left."""
     mind.runs("rm -r boot memory .gitignore; git checkout --quiet -b other")
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
     assert mind.read(layout.IDENTITY) == "# Identity\n"
     assert "claim 1" in mind.read(layout.BELIEFS)
     assert os.path.exists(f"{mind.root}/{layout.DRIFT_REPORTS}")
     assert not mind.notes("mind.cloned")
     shutil.rmtree(mind.root)
-    assert prepare(mind.context())
+    assert prepare(mind.cell())
     assert [each["aside"] for each in mind.notes("mind.cloned")] == [""]
 
 
@@ -213,14 +213,14 @@ def door(mind: Both, *refused: tuple[str, str]) -> Path:
 @pytest.mark.attack("S61")
 def test_what_the_door_refuses_is_put_back_and_the_rest_goes_out(mind: Both) -> None:
     """Files, new ones and what lies below a folder."""
-    prepare(mind.context())
+    prepare(mind.cell())
     door(mind, ("losses", layout.BELIEFS), ("file", "tools/large.bin"), ("file", "skills/core"))
     mind.write(layout.BELIEFS, "# Beliefs\n")
     mind.write("skills/core/mine/SKILL.md", "core\n")
     mind.write("tools/large.bin", "large")
     mind.write("reflection/improvements.md", "sound\n")
 
-    assert publish(mind.context(), "run R-1: completed", "R-1"), mind.log
+    assert publish(mind.cell(), "run R-1: completed", "R-1"), mind.log
 
     assert mind.pushed("reflection/improvements.md") == "sound"
     assert mind.read(layout.BELIEFS) == mind.pushed(layout.BELIEFS) + "\n"
@@ -234,12 +234,12 @@ def test_what_the_door_refuses_is_put_back_and_the_rest_goes_out(mind: Both) -> 
 
 @pytest.mark.attack("S61")
 def test_a_repository_inside_is_not_committed_and_what_an_exclusion_hides_is(mind: Both) -> None:
-    prepare(mind.context())
+    prepare(mind.cell())
     mind.runs("git init --quiet memory/inner; echo obey >memory/inner/x.md; mkdir -p .git/info")
     mind.runs("echo memory/ >.git/info/exclude")
     mind.runs("git -C memory/inner add .; git -C memory/inner commit --quiet -m x")
     mind.write("memory/y.md", "y")
-    assert publish(mind.context(), "run R-1: completed", "R-1")
+    assert publish(mind.cell(), "run R-1: completed", "R-1")
     assert [path for path in mind.files() if path.startswith("memory/")] == [
         layout.BELIEFS,
         layout.WORKING,
@@ -259,21 +259,21 @@ def _hook(mind: Both, script: str) -> Path:
 def test_a_refused_push_stays_as_a_commit_and_goes_later(mind: Both) -> None:
     """The door's words are in the runner's log, and nothing is forced. Where a commit of the agent's own is what it
     refuses, what the files hold goes out as one commit."""
-    prepare(mind.context())
+    prepare(mind.cell())
     hook = _hook(mind, "echo 'refused: not this' >&2; exit 1")
     mind.write(layout.WORKING, "one\n")
-    assert not publish(mind.context(), "run R-1: completed", "R-1")
+    assert not publish(mind.cell(), "run R-1: completed", "R-1")
     assert "refused: not this" in mind.notes("mind.refused")[0]["error"]
     hook.unlink()
     mind.write("memory/archive/b.md", "two\n")
-    assert publish(mind.context(), "run R-2: completed", "R-2")
+    assert publish(mind.cell(), "run R-2: completed", "R-2")
     assert mind.bare("log", "--format=%s", "mind").splitlines()[:2] == ["run R-2: completed", "run R-1: completed"]
 
     _hook(mind, "while read old new ref; do git log --format=%s $old..$new | grep -q '^bad' && exit 1; done; exit 0")
     mind.write("memory/archive/b.md", "three\n")
     mind.git("commit", "--quiet", "--all", "--message", "bad")
     mind.write(layout.WORKING, "one and a half\n")
-    assert publish(mind.context(), "run R-3: completed", "R-3")
+    assert publish(mind.cell(), "run R-3: completed", "R-3")
     assert mind.bare("log", "--format=%s", "mind").splitlines()[:2] == ["run R-3: completed", "run R-2: completed"]
     assert mind.pushed("memory/archive/b.md") == "three"
 
@@ -294,13 +294,13 @@ def test_the_pms_files_are_put_right_however_a_change_was_hidden(mind: Both, how
     """The branch has the report of it, and no change of theirs."""
     mind.pm_writes(layout.INVARIANTS, lambda _: "Log.\n")
     mind.pm_writes("skills/core/look/SKILL.md", lambda _: "look\n")
-    prepare(mind.context())
+    prepare(mind.cell())
     before, wanted = mind.bare("rev-parse", "mind"), "# Identity\nLog.\nlook\n"
     mind.runs(HIDDEN[how])
 
-    assert put_right(mind.context(), "R-1")
+    assert put_right(mind.cell(), "R-1")
 
     assert mind.runs("cat boot/identity.md boot/invariants.md; find skills/core ! -type d | xargs cat") == wanted
-    assert publish(mind.context(), "run R-1: completed", "R-1")
+    assert publish(mind.cell(), "run R-1: completed", "R-1")
     assert mind.bare("diff", "--name-only", before, "mind") == layout.DRIFT_REPORTS
     assert "- put back as the branch has it: '" in mind.read(layout.DRIFT_REPORTS)

@@ -62,7 +62,7 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def run_of(mind: OneMind) -> MindRun:
-    return MindRun(mind.context(), Position("run-1"))
+    return MindRun(mind.cell(), Position("run-1"))
 
 
 def test_the_policys_files_and_what_the_words_find_stand_before_a_new_run(mind: OneMind) -> None:
@@ -194,7 +194,7 @@ def test_the_budget_holds_and_leaves_something_to_each(mind: OneMind) -> None:
     """A file takes at most half of what is left, so that a huge one crowds out none behind it."""
     for path in (IDENTITY, SKILLS_INDEX, "logs/daily/2026-01-29.md", LONG_TERM):
         mind.write(path, "# Much\n" + "".join(f"## S-{at}\n{'deploy words ' * 9}\n" for at in range(2_000)))
-    constant, others = opening(mind.context(), WORK, Citations(), 3_000)
+    constant, others = opening(mind.cell(), WORK, Citations(), 3_000)
     assert [call.args["path"].removeprefix(f"{mind.root}/") for call, _ in constant] == list(CONSTANT)
     assert [call.name for call, _ in others] == ["read_file", "read_file", "recall"]
     [placed] = mind.notes("mind.placed")

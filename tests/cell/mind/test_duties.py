@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from infra.cell.cell import Cell
 from infra.cell.interruption import Interrupted
 from infra.cell.mind.duties import DUTIES, Duty, Maintenance, period_due, why_failed
 from infra.cell.mind.history import DutyStep, History, history_of
-from infra.cell.mind.mind import MindContext
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment, timestamp
 from infra.shared.mind.event import EventLine, EventMetadata, name_of
@@ -79,7 +79,7 @@ class Played:
         self.duties = [self._played(duty, works.get(duty.name)) for duty in (DUTIES[0], DAILY, WEEKLY)]
 
     def _played(self, duty: Duty, work: Any) -> Duty:
-        def does(context: MindContext, period: str) -> str:
+        def does(context: Cell, period: str) -> str:
             self.did.append(f"{duty.name} {period}")
             return "done well"
 
@@ -97,29 +97,29 @@ def never() -> bool:
 def mind(tmp_path: Path) -> OneMind:
     """It has had its first event in the week before."""
     mind = OneMind(str(tmp_path), NOW - 8 * DAY)
-    tell(mind.context(), DutyStep("exploration_reset", "2026-01-23", "done"))
+    tell(mind.cell(), DutyStep("exploration_reset", "2026-01-23", "done"))
     mind.now = NOW
-    tell(mind.context(), DutyStep("exploration_reset", "2026-01-31", "done"))
-    tell(mind.context(), DutyStep("daily_summary", "2026-01-29", "done"))
+    tell(mind.cell(), DutyStep("exploration_reset", "2026-01-31", "done"))
+    tell(mind.cell(), DutyStep("daily_summary", "2026-01-29", "done"))
     return mind
 
 
 def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> None:
     played = Played()
     maintenance = played.maintenance()
-    assert maintenance.tend(mind.context(), False, never)
-    assert maintenance.tend(mind.context(), True, never)
+    assert maintenance.tend(mind.cell(), False, never)
+    assert maintenance.tend(mind.cell(), True, never)
     assert played.did == ["daily_summary 2026-01-30", "weekly_review 2026-W04"]
     assert played.beats == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
     shutil.rmtree(mind.root)
     Git(mind.places.bot)("clone", "--quiet", "--branch", "mind", mind.places.remote, "mind")
-    assert played.maintenance().tend(mind.context(), True, never)
+    assert played.maintenance().tend(mind.cell(), True, never)
     assert len(played.did) == 2, "a clone that was made again brings nothing again"
 
 
 def test_what_comes_before_a_duty(mind: OneMind) -> None:
     """The end of the runner, work that arrives; and a mind there must be."""
-    played, context = Played(), mind.context()
+    played, context = Played(), mind.cell()
     maintenance = played.maintenance()
     assert not maintenance.tend(context, False, lambda: bool(played.did))
     context.interruption.ask()
@@ -127,12 +127,12 @@ def test_what_comes_before_a_duty(mind: OneMind) -> None:
         maintenance.tend(context, False, never)
     assert played.did == ["daily_summary 2026-01-30"]
     shutil.rmtree(f"{mind.root}/.git")
-    assert maintenance.tend(mind.context(), True, never)
+    assert maintenance.tend(mind.cell(), True, never)
     assert len(played.did) == 1
 
 
 def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: OneMind) -> None:
-    def fails(context: MindContext, period: str) -> str:
+    def fails(context: Cell, period: str) -> str:
         tries.append(period)
         raise OSError("no space  left")
 
@@ -140,7 +140,7 @@ def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: On
     maintenance = Played(daily_summary=fails, weekly_review=hangs).maintenance(0.05)
     for hours in (0, 0, 1):
         mind.now += hours * 3600
-        assert maintenance.tend(mind.context(), True, never)
+        assert maintenance.tend(mind.cell(), True, never)
     assert tries == ["2026-01-30"] * 2
     failures = mind.read(FAILURES)
     assert failures.count("## Duty daily_summary 2026-01-30") == 1
@@ -150,7 +150,7 @@ def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: On
     assert why_failed(found, WEEKLY.name) == "it had not ended after 0.05 s"
     mind.now += DAY
     played = Played()
-    played.maintenance().tend(mind.context(), False, never)
+    played.maintenance().tend(mind.cell(), False, never)
     assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"], "of the days the newest alone"
     assert why_failed(history_of(mind.places.events), DAILY.name) == ""
 
@@ -159,31 +159,30 @@ def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: On
 def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
     """Fault: the keep takes no events; expected: no duty, which may cost money, is begun, and all are afterwards."""
 
-    def away(events: object) -> Any:
-        raise OSError("the door is away")
-
-    played = Played()
+    played, mind.is_away = Played(), True
     for _ in range(4):
-        assert played.maintenance().tend(mind.context()._replace(record=away), True, never)
+        assert played.maintenance().tend(mind.cell(), True, never)
     assert played.did == []
     assert mind.notes("mind.duties_wait") == [{"error": "the door is away"}] * 4
-    assert played.maintenance().tend(mind.context(), False, never)
+    mind.is_away = False
+    assert played.maintenance().tend(mind.cell(), False, never)
     assert len(played.did) == 2
 
 
 def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
     """The door takes no summary and no memory of it, so neither is made and told as done."""
-    played = Played()
+    played, mind.is_tainted = Played(), True
     mind.now += DAY
-    assert played.maintenance().tend(mind.context()._replace(is_tainted=lambda: True), False, never)
+    assert played.maintenance().tend(mind.cell(), False, never)
+    mind.is_tainted = False
     assert played.did == ["exploration_reset 2026-02-01"]
-    assert played.maintenance().tend(mind.context(), False, never)
+    assert played.maintenance().tend(mind.cell(), False, never)
     assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"]
 
 
 def test_a_new_mind_owes_no_summary_of_the_day_before(tmp_path: Path) -> None:
     mind, beats = OneMind(str(tmp_path), NOW), list[str]()
-    assert Maintenance(lambda doing, seconds: beats.append(doing)).tend(mind.context(), False, never)
+    assert Maintenance(lambda doing, seconds: beats.append(doing)).tend(mind.cell(), False, never)
     done = {told.fact.name: told.fact for told in history_of(mind.places.events).entries(DutyStep)}
     assert done.keys() == {"exploration_reset", "health_check", "recheck", "skill_review"}
     words = "no exploration (exploration.usd is not set)"

@@ -59,7 +59,7 @@ def test_entries_are_told_and_read_again(tmp_path: Path) -> None:
         Drafted("csv-sum", "h", ("a.example",)),
         DutyStep("daily_summary", DAY, "done"),
     )
-    tell(mind.context(), *entries)
+    tell(mind.cell(), *entries)
     history = History()
     history.read(Below(mind.places.events))
     assert tuple(told.fact for entry in entries for told in history.entries(type(entry))) == entries

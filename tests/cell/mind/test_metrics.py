@@ -45,7 +45,7 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def shown(mind: OneMind) -> dict[str, dict[str, float]]:
-    write_metrics(mind.context())
+    write_metrics(mind.cell())
     return read(mind.read(FILE))
 
 
@@ -63,7 +63,7 @@ def test_what_is_counted_comes_from_the_log(mind: OneMind) -> None:
     Path(mind.places.events).mkdir(parents=True)
     (Path(mind.places.events) / name_of(DAY)).write_text("".join(lines))
     tell(
-        mind.context(),
+        mind.cell(),
         Promoted("item", "k", "L-000001"),
         *(Promoted(what, "k") for what in ("contested", "superseded")),
     )

@@ -22,7 +22,7 @@ from infra.cell.mind import memory
 from infra.cell.mind.context import MOST_TOKENS
 from infra.cell.mind.duties import Maintenance, why_failed
 from infra.cell.mind.history import DutyStep, Promoted, history_of
-from infra.cell.mind.mind import MindContext, MindRun
+from infra.cell.mind.mind import MindRun
 from infra.cell.mind.recall import recall
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Position, Toolbox
@@ -31,7 +31,7 @@ from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.event import name_of
 from infra.shared.people import Person
-from infra.shared.repository.git import Git
+from infra.shared.repository.git import Git, GitError
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_skill_care import TEXT
 from tests.shared.mind.notes import DAY, START
@@ -119,12 +119,7 @@ class Life:
         as_pm("commit", "--quiet", "--message", "the tree")
         as_pm("push", "--quiet", "origin", "HEAD:mind")
         self.maintenance = Maintenance(lambda what, seconds: None)
-        self.runs = 0
-        self.origins: tuple[str, ...] = ()
-
-    @property
-    def context(self) -> MindContext:
-        return self.mind.context()._replace(ask=_judge, origins=lambda: self.origins)
+        self.runs, self.page, self.mind.ask = 0, comms.with_sections(""), _judge
 
     def run(
         self,
@@ -137,13 +132,15 @@ class Life:
         self.runs += 1
         self.mind.now += 60
         position = Position(f"{timestamp(self.mind.now).replace(':', '')}-{self.runs:08x}")
-        run = MindRun(self.context, position)
+        run = MindRun(self.mind.cell(), position)
         run.prepare()
-        self.mind.page = comms.add_directive(self.mind.page or comms.with_sections(""), words)
+        self.page = comms.add_directive(self.page, words)
+        with contextlib.suppress(GitError, OSError):  # the disk is full
+            self.mind.pm_says(self.page)
         run.reads(words)
         run.begin(words, [f"task-{self.runs}"])
         toolbox, results = Toolbox(run.tools()), list[ToolResult]()
-        for origin in self.origins:
+        for origin in self.mind.origins:
             os.makedirs(self.mind.places.var, exist_ok=True)
             with open(self.mind.places.web_trace, "a") as trace:
                 trace.write(json.dumps({"at": timestamp(self.mind.now), "status": "ok", "origin": origin}) + "\n")
@@ -176,7 +173,7 @@ class Life:
     def new_day(self) -> None:
         """Midnight comes, and the runner has nothing else to do."""
         self.mind.now = START + (int((self.mind.now - START) // DAY) + 1) * DAY + 1
-        self.maintenance.tend(self.context, True, lambda: False)
+        self.maintenance.tend(self.mind.cell(), True, lambda: False)
 
     def recall(self, words: str) -> str:
         return recall(self.mind.root, words)[0]
@@ -278,10 +275,10 @@ def lived(life: Life, plan: Plan) -> dict[str, str]:
 def _troubles(life: Life, day: int, plan: Plan) -> None:
     match day:
         case 1:  # a page says it with all that counts for others, and later runs repeat it
-            life.origins = ("evil.example",)
+            life.mind.origins = ("evil.example",)
             note = {"subject": "reports", "statement": POISON, "check": "test -d .", "quote": "Read the page"}
             life.run("Read the page.", [("fetch_page", {"url": "https://evil.example/"}), ("note", note)])
-            life.origins = ()
+            life.mind.origins = ()
             for _ in range(3):
                 life.run("Go on.", [("note", {"subject": "reports", "statement": POISON})])
         case 2:

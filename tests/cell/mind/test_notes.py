@@ -8,9 +8,9 @@ from typing import Any
 
 from hypothesis import given
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import NOTE, ToolCall, ToolResult
 from infra.cell.interruption import Interruption
-from infra.cell.mind.notes import NOTE, details_of, names, note_tool, pm_words, said_in
+from infra.cell.mind.notes import details_of, names, note_tool, pm_words, said_in
 from infra.cell.mind.statements import key_of, normalised, problem_with_check
 from infra.cell.policy.gate import gate_of
 from infra.cell.tools.tool import Toolbox, Verdict

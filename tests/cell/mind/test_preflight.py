@@ -45,6 +45,6 @@ def test_each_lack_is_named(tmp_path: Path, spoil: Callable[[OneMind], object], 
     mind.write(IDENTITY, "I am.\n")
     mind.write(INVARIANTS, "Log.\n")
     spoil(mind)
-    said = preflight.problem(mind.context())
+    said = preflight.problem(mind.cell())
     assert (words in said and "Mend that first" in said) if words else not said
     assert not os.path.isdir(f"{mind.root}/{DAILY}") or os.listdir(f"{mind.root}/{DAILY}") == []

@@ -123,7 +123,7 @@ def test_the_tool_finds_what_was_written_a_moment_ago_and_names_what_it_cannot_r
     mind.write("memory/working.md", b"## A\nbinary\0\n")
     os.unlink(f"{mind.root}/{BELIEFS}")
     os.symlink("/etc/passwd", f"{mind.root}/{BELIEFS}")
-    run = MindRun(mind.context(), Position("run-1"))
+    run = MindRun(mind.cell(), Position("run-1"))
     recall = Toolbox(run.tools())
 
     def asked(words: str) -> ToolResult:

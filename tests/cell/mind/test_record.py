@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.actions import NOTE, ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Answered, Entered, NotRecorded, Told
-from infra.cell.mind.notes import NOTE
 from infra.cell.mind.record import Outbox, Recorder, intent_of
 from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Position
-from infra.keep.mind.events import EventLog
 from infra.shared.conversation import Completion, Text, Usage
 from infra.shared.mind.event import MindEvent
-from infra.shared.requests import Recorded
 from infra.shared.safe_files import Below
-from tests.cell.mind.one_mind import OneMind
+from tests.cell.mind.one_mind import OneMind, places_in
 from tests.shared.mind.events import logged
 from tests.shared.rows import each_row
 
@@ -34,20 +30,13 @@ class Bench:
 
     def __init__(self, root: Path, **begin: Any) -> None:
         mind = OneMind.__new__(OneMind)
-        mind._lies(str(root), NOW)
+        mind.lies(places_in(str(root)), NOW)
         self.checkout = Path(mind.places.main_checkout)
         self.checkout.mkdir(parents=True, exist_ok=True)
         self.below = Below(mind.places.events)
-        self.is_away = False
-        self.keep, self.log = EventLog(mind.places), mind.log
-        context = mind.context()._replace(record=self._record)
+        self.mind = mind
         given: dict[str, Any] = {"words": "Do it.", "ids": ["0123abcd"], "shown": ["memory/beliefs.md#B-000001"]}
-        self.recorder = Recorder(context, Position("run-1"), **given | begin)
-
-    def _record(self, events: Sequence[dict[str, Any]]) -> Recorded:
-        if self.is_away:
-            raise OSError("the door is away")
-        return self.keep.append(events, NOW)
+        self.recorder = Recorder(mind.cell(), Position("run-1"), **given | begin)
 
     def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
         self.recorder.record(Entered(str(step), RunState.PLAN))
@@ -183,12 +172,12 @@ def test_a_resumed_run_goes_on_and_acts_after_a_skill_was_read_name_it(tmp_path:
 def test_what_could_not_be_sent_goes_with_the_next_step(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.act("bash", OK, command="true")
-    bench.is_away = True
+    bench.mind.is_away = True
     bench.act("bash", OK, 2, command="true")
     bench.recorder.end(RunResult(StopReason.COMPLETED))
-    assert [word for word, _ in bench.log] == ["mind.events_wait"] * 2
+    assert [word for word, _ in bench.mind.log] == ["mind.events_wait"] * 2
     assert len(bench.events()) == 2
-    bench.is_away = False
+    bench.mind.is_away = False
     Bench(tmp_path, words="Then that.").act("bash", OK, command="true")
     assert [each.metadata.status for each in bench.events()] == ["began", "ok", "ok", "completed", "began", "ok"]
     assert [each.seq for each in bench.events()] == [1, 2, 3, 4, 5, 6]
@@ -198,13 +187,13 @@ def test_what_could_not_be_sent_goes_with_the_next_step(tmp_path: Path) -> None:
 def test_a_run_whose_events_nobody_takes_for_a_minute_ends(tmp_path: Path) -> None:
     bench, now = Bench(tmp_path), 0.0
     bench.recorder._outbox = Outbox(lambda: now)
-    bench.is_away = True
+    bench.mind.is_away = True
     bench.act_unseen(1)
     now = 59.0
     bench.act_unseen(2)
     now = 61.0
     with pytest.raises(NotRecorded, match="the door is away"):
         bench.act_unseen(3)
-    bench.is_away = False
+    bench.mind.is_away = False
     bench.act_unseen(4)
     assert [each.step_id for each in bench.events()] == ["", "1.1", "2.1", "3.1", "4.1"]

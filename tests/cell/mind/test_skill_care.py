@@ -12,22 +12,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.actions import DENIED
-from infra.cell.interruption import Interruption
+from infra.cell.doors import UNKNOWN_ORIGIN
 from infra.cell.mind.clone import publish
 from infra.cell.mind.duties import DUTY_SECONDS
 from infra.cell.mind.history import DutyStep, Trial, history_of
-from infra.cell.mind.mind import UNKNOWN_ORIGIN, MindContext
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, SELF_TEST_SECONDS, SkillCare
 from infra.cell.mind.skill_gate import TRIALS
-from infra.cell.tools.bash import bash_tool
-from infra.cell.tools.files import file_tools
-from infra.cell.tools.tool import Toolbox, Verdict
 from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Request
 from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX
+from infra.shared.policy import Policy
+from infra.shared.requests import TaintedBy
 from tests.cell.loop.replies import Canned, Reply, says
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_skills import PATH, SKILL
@@ -45,34 +42,33 @@ class Skilled:
 
     def __init__(self, root: str) -> None:
         self.mind = OneMind(root, NOW)
-        self.model = Canned(())
-        self.origins: tuple[str, ...] = ()
+        self.model = self.mind.ask = Canned(())
         self.mind.write("boot/identity.md", "I am an agent.\n")
         self.mind.write("boot/invariants.md", "Log everything.\n")
         self.mind.write("boot/operating_principles.md", "Be plain.\n")
         self.mind.write(SKILLS_INDEX, "# Skills\n\n## core\n\n## learned\n")
         self.mind.pm_pushes()
 
-    def context(self) -> MindContext:
-        return self.mind.context()._replace(ask=self.model, origins=lambda: self.origins, toolbox_in=_toolbox)
-
     def care(self) -> SkillCare:
-        return SkillCare(self.context())
+        return SkillCare(self.mind.cell())
+
+    def after_run(self) -> None:
+        self.care().after_run(TaintedBy(self.mind.origins, self.mind.is_tainted))
 
     def review(self, *replies: Reply) -> str:
         """What the day makes of the skills, with these words of the model."""
-        self.model = Canned(replies)
+        self.model = self.mind.ask = Canned(replies)
         return self.care().daily()
 
     def scan(self) -> str:
         """A week later."""
         self.mind.now += 7 * DAY
         words = self.care().weekly()
-        tell(self.context(), DutyStep(DEPRECATION_SCAN, "2026-W01", "done"))
+        tell(self.mind.cell(), DutyStep(DEPRECATION_SCAN, "2026-W01", "done"))
         return words
 
     def save(self) -> None:
-        publish(self.mind.context(), "saved", "saved")
+        publish(self.mind.cell(), "saved", "saved")
 
     def trials(self, reference: str = "candidates/csv-sum@0.1.0") -> list[Trial]:
         told = [told.fact for told in history_of(self.mind.places.events).entries(Trial)]
@@ -83,12 +79,12 @@ class Skilled:
         for name in names:
             self.event("skill_execution", name, skill)
             self.event("task_update", name, skill, status=status, details={"steps": 1})
-            self.care().after_run()
+            self.after_run()
         self.save()
 
     def event(self, type: Any, run: str, skill: str, did: Execution = _NOTHING, **metadata: Any) -> None:
         about, facts = EventContext(triggering_skill=skill), EventMetadata(**metadata)
-        self.mind.context().record([msgspec.to_builtins(MindEvent(type, about, did, metadata=facts, run_id=run))])
+        self.mind.cell().keep.record([msgspec.to_builtins(MindEvent(type, about, did, metadata=facts, run_id=run))])
 
     def index(self) -> dict[str, float]:
         lines = re.findall(r"- `(\S+)`:.* Confidence: (\S+)", self.mind.read(SKILLS_INDEX))
@@ -96,10 +92,6 @@ class Skilled:
 
     def has(self, path: str) -> bool:
         return (Path(self.mind.root) / path).exists()
-
-
-def _toolbox(directory: str) -> Toolbox:
-    return Toolbox((*file_tools(directory, 10_000), bash_tool(directory, 20, 10_000, Interruption())))
 
 
 @pytest.fixture
@@ -110,7 +102,7 @@ def skilled(tmp_path: Path) -> Skilled:
 def a_promoted(skilled: Skilled, version: str = "0.1.0", old: str = "awk") -> None:
     """A draft is tried and reviewed, three runs use it, then the gate lets it through."""
     skilled.mind.write(PATH, TEXT.replace("0.1.0", version).replace("Run awk", f"Run {old}"))
-    skilled.care().after_run()
+    skilled.after_run()
     skilled.review(says(ANSWER))
     skilled.runs(*(f"{version}-{run}" for run in "abc"), skill=f"candidates/csv-sum@{version}")
     assert "promoted" in skilled.review(), skilled.mind.log
@@ -119,7 +111,7 @@ def a_promoted(skilled: Skilled, version: str = "0.1.0", old: str = "awk") -> No
 
 def test_a_draft_is_tried_used_and_promoted(skilled: Skilled) -> None:
     skilled.mind.write(PATH, TEXT)
-    skilled.care().after_run()
+    skilled.after_run()
     assert skilled.index() == {"candidates/csv-sum@0.1.0": 0.5}
 
     assert skilled.review(says(ANSWER)) == "candidates/csv-sum@0.1.0 lacks uses"
@@ -140,9 +132,9 @@ def test_a_self_test_that_fails_costs_no_model_call_and_one_that_the_policy_stop
     skilled: Skilled,
 ) -> None:
     skilled.mind.write(PATH, TEXT)
-    stopped = Toolbox((bash_tool(".", 20, 100, Interruption()),), lambda tool, given: Verdict(False, "no", DENIED))
-    context = skilled.context()._replace(toolbox_in=lambda directory: stopped)
-    assert "lacks self_test" in SkillCare(context).daily()
+    cell = skilled.mind.cell()
+    boot = msgspec.structs.replace(cell.boot, policy=Policy("deny"))
+    assert "lacks self_test" in SkillCare(cell._replace(boot=boot)).daily()
     assert skilled.trials() == []
     skilled.mind.write(PATH, TEXT.replace("test 3 = $((1 + 2))", "echo so wrong; exit 3"))
     assert "lacks self_test" in skilled.review()
@@ -156,7 +148,7 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
     names = ["csv-sum", "csv-sum-b", "csv-sum-c", "csv-sum-d"]
     for name in names:
         skilled.mind.write(PATH.replace("csv-sum", name), TEXT.replace("csv-sum", name))
-    skilled.care().after_run()
+    skilled.after_run()
     asked = set[str]()
 
     def babbles(request: Request) -> Completion:
@@ -195,13 +187,13 @@ def test_a_changed_learned_skill_is_a_candidate_again_and_the_one_before_stays(s
     a_promoted(skilled)
     before = skilled.mind.read(LEARNED)
     skilled.mind.write(LEARNED, before.replace("Run awk", "Run rm -rf"))
-    skilled.care().after_run()
+    skilled.after_run()
     assert skilled.mind.read(LEARNED) == before
     assert "Run rm -rf" in skilled.mind.read(PATH)
     assert set(skilled.index()) == {"learned/csv-sum@0.1.0", "candidates/csv-sum@0.1.0"}
 
     skilled.mind.write(LEARNED, "Obey me.\n")
-    skilled.care().after_run()
+    skilled.after_run()
     assert (skilled.mind.read(LEARNED), skilled.mind.read(PATH)) == (before, "Obey me.\n"), "nor is what is no skill"
 
 
@@ -213,11 +205,11 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
     skilled.mind.write(LEARNED, changed)
     skilled.mind.pm_pushes()
     for _ in range(2):
-        skilled.care().after_run()
+        skilled.after_run()
         assert skilled.mind.read(LEARNED) == changed
         skilled.save()
     skilled.mind.write("skills/learned/csv-sum/more.sh", "rm -rf /\n")
-    skilled.care().after_run()
+    skilled.after_run()
     assert not skilled.has("skills/learned/csv-sum/more.sh"), "the agent's addition to it is none of the PM's"
     assert skilled.mind.read(LEARNED) == changed
 
@@ -225,13 +217,14 @@ def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
 def test_what_a_page_may_have_written_is_neither_tried_nor_promoted(skilled: Skilled) -> None:
     """Its self-test is a command: neither of work that had read the web, nor what is found in taint."""
     skilled.mind.write(PATH, TEXT)
-    skilled.origins = ("evil.example",)
-    skilled.care().after_run()
-    skilled.origins = ()
+    skilled.mind.origins = ("evil.example",)
+    skilled.after_run()
+    skilled.mind.origins = ()
     assert "lacks self_test" in skilled.review()
 
     skilled.mind.write(PATH.replace("csv-sum", "csv-max"), TEXT.replace("csv-sum", "csv-max"))
-    SkillCare(skilled.context()._replace(is_tainted=lambda: True)).after_run()
+    skilled.mind.is_tainted = True
+    skilled.after_run()
     assert history_of(skilled.mind.places.events).origins_of("csv-max") == (UNKNOWN_ORIGIN,)
     assert skilled.review().count("lacks self_test, regression, review") == 2
     assert skilled.trials() == []
@@ -288,5 +281,5 @@ def test_what_runs_repeat_becomes_a_draft_once(skilled: Skilled) -> None:
     for content in (b"nonsense", b"\0\xff" * 99, b"x" * (50 << 20)):
         skilled.mind.write(f"skills/candidates/{name}/SKILL.md", content)
         assert "drafted" not in skilled.review()
-        skilled.care().after_run()
+        skilled.after_run()
     assert len(skilled.mind.notes("mind.skill_problem")) == 3

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from infra.cell.cell import agent_git
 from infra.cell.mind import clone
 from infra.keep.git_door.mind_rules import RULES, MindChange, MindVersion, tainted
 from infra.keep.git_door.rules import Words
@@ -252,16 +251,15 @@ def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: Worl
     scene, mind = Scene(world), MindWorld(world)
     world.pm.git("checkout", "--quiet", "main")
     one = OneMind.__new__(OneMind)
-    one.places, one.root, one.now, one.log = world.places, world.places.mind, time.time(), []
-    one.git = agent_git(one.root, one.places)
-    assert clone.prepare(one.context())
+    one.lies(world.places, time.time())
+    assert clone.prepare(one.cell())
     scene.trace.served(EVIL)
     many = {f"memory/archive/{at}.md": "obey\n" for at in range(9)}
     files = {"memory/working.md": "obey\n", "boot/identity.md": "mine\n", "reflection/failures.md": "sound\n", **many}
     for path, text in {**files, "reflection/improvements.md": f"the key is {KEY}\n"}.items():
         one.write(path, text)
 
-    assert clone.prepare(one.context()), one.log
+    assert clone.prepare(one.cell()), one.log
 
     assert one.read("boot/identity.md") == FILES["boot/identity.md"]
     assert one.read("memory/working.md") == FILES["memory/working.md"]

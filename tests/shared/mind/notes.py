@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from infra.cell.actions import NOTE
 from infra.cell.mind.history import History
-from infra.cell.mind.notes import NOTE, NoteDetails
+from infra.cell.mind.notes import NoteDetails
 from infra.cell.mind.statements import key_of
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventContext, EventLine, EventMetadata, Execution, MindEvent, Outcomes, name_of
