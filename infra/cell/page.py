@@ -32,17 +32,11 @@ class PageSeen(NamedTuple):
 
     commit: str
     document: str
-    missing: tuple[str, ...]
-    """What it lacks: its sections, or itself."""
 
     @property
     def open(self) -> list[Directive]:
         """What there is to do; the PM's answers to questions of the agent are no work."""
         return [item for item in comms.open_directives(self.document) if not approvals.answers_in(item.text)]
-
-    @property
-    def directives_text(self) -> str:
-        return comms.section_text(self.document, comms.DIRECTIVES)
 
 
 class Page(NamedTuple):
@@ -62,13 +56,9 @@ class Page(NamedTuple):
             return self.boot.commit
 
     def look(self) -> PageSeen:
-        """Fetch main and read its page; missing sections are filled in here and named. Raises GitError."""
+        """Fetch main and read its page, as the keep puts it right with the next report. Raises GitError."""
         commit = CloneTip(self.git).look()
-        document = read_file(self.git, commit, PAGE)
-        whole = comms.with_sections(document or "")
-        added = whole[len(document or "") :].split("\n")
-        missing = (PAGE,) if document is None else tuple(line.strip() for line in added if line.strip())
-        return PageSeen(commit, whole, missing)
+        return PageSeen(commit, comms.with_sections(read_file(self.git, commit, PAGE) or ""))
 
     def report(self, title: str, text: str, ticks: Ids = (), about: Ids = ()) -> bool:
         """Report, behind the version that runs, and tick directives with it; True when all reports are on main.

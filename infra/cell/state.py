@@ -30,10 +30,8 @@ class Memory(msgspec.Struct, frozen=True):
     """Where main was at the last look: what the PM has pushed since is news."""
     waits: dict[str, Wait] = {}
     """What waits, by the id of the work."""
-    explored_on: str = ""
-    """The UTC day of `explored`."""
-    explored: dict[str, float] = {}
-    """Seconds of exploration, by the id of the question."""
+    explored: dict[str, dict[str, float]] = {}
+    """Seconds of exploration, by the UTC day and the id of the question; of the last day alone."""
 
 
 class State:
@@ -50,14 +48,6 @@ class State:
             RedactedFile(self._path).replace_json(msgspec.to_builtins(self.memory))
         except OSError as error:
             self._log.error("state.not_written", path=self._path, error=str(error), kept_in="memory")
-
-    def explored(self, day: str) -> dict[str, float]:
-        """What was explored on this day, and for how long."""
-        return self.memory.explored if self.memory.explored_on == day else {}
-
-    def explores(self, day: str, question: str, seconds: float = 0.0) -> None:
-        """Remember that a run of exploration begins, or how long it took."""
-        self.change(explored_on=day, explored=self.explored(day) | {question: seconds})
 
     def waits_for(self, key: str, wait: Wait) -> None:
         """Remember how this waits, or that it does not."""

@@ -10,6 +10,8 @@ import socket
 import time
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from infra.cell.interruption import Interruption
 from infra.cell.log import Log
 from infra.shared.door import Failure, answer_on, put
@@ -71,13 +73,9 @@ class Wakes:
         found, self._has_returned = self._has_returned, False
         return found
 
-    def seen(self, commit: str) -> None:
-        """Main was looked at: that it is at `commit` is not news."""
-        self._last = Where(commit, self._last.mind)
-
-    def seen_mind(self, commit: str) -> None:
-        """The same of the mind."""
-        self._last = Where(self._last.main, commit)
+    def seen(self, **where: str) -> None:
+        """That `main`, or the `mind`, is at this commit is not news."""
+        self._last = replace(self._last, **where)
 
     def close(self) -> None:
         if self._wire:

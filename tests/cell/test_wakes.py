@@ -36,7 +36,7 @@ def wakes(cell: Cell) -> Iterator[Wakes]:
 
 def test_a_move_of_main_wakes(cell: Cell, wakes: Wakes) -> None:
     """Long before the clock would."""
-    wakes.seen(cell.main())
+    wakes.seen(main=cell.main())
     assert not wakes.sleep(time.time() + 0.1), "where main is known to be is not news, though the door says it"
 
     cell.tell("something")
@@ -48,7 +48,7 @@ def test_a_move_of_main_wakes(cell: Cell, wakes: Wakes) -> None:
 def test_a_door_that_was_away_wakes_when_it_is_back(cell: Cell, wakes: Wakes, moves: bool) -> None:
     """A move meanwhile is not missed; and where main is where it was, what failed for want of the doors waits for
     nothing else. Said once."""
-    wakes.seen(cell.main())
+    wakes.seen(main=cell.main())
     wakes.sleep(time.time() + 0.05)
     cell.close_git_door()
     if moves:

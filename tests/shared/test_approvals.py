@@ -49,7 +49,7 @@ def said(directives: str) -> dict[str, tuple[bool, str]]:
 def test_an_answer_is_a_line_that_says_nothing_else(directives: str, answers: dict[str, tuple[bool, str]]) -> None:
     """In an item or alone, open; a no counts more than a yes, and a yes with a condition is work like any other."""
     assert said(directives) == answers
-    seen = PageSeen("", DIRECTIVES.format(directives), ())
+    seen = PageSeen("", DIRECTIVES.format(directives))
     assert bool(seen.open) == (bool(comms.open_directives(seen.document)) and not answers)
 
 

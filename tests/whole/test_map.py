@@ -23,13 +23,13 @@ CHANGES = (
     ("infra/cell/loop/context.py", "KEPT_STEPS = 4", "KEPT_STEPS = 5"),
     (
         "infra/cell/life/live.py",
-        "(Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks,)))",
-        "(*(() if cell.boot.is_safe_mode else (tasks,)), Directives(tasks))",
+        "(Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks, Questions(cell, tasks))))",
+        "(*(() if cell.boot.is_safe_mode else (tasks, Questions(cell, tasks))), Directives(tasks))",
     ),
     ("SYSTEM.md", "# Who you are", "# Who you are, and what"),
     ("infra/cell/protocol/operations.py", "MOST_OPERATIONS: Final = 200", "MOST_OPERATIONS: Final = 150"),
     ("infra/cell/mind/duties.py", "AGAIN_SECONDS: Final = 3600.0", "AGAIN_SECONDS: Final = 1800.0"),
-    ("infra/cell/run/briefing.py", "TAIL_BYTES = 64 * 1024", "TAIL_BYTES = 32 * 1024"),
+    ("infra/cell/run/briefing.py", '"# Now"', '"# Here and now"'),
 )
 """The file of each row, and what is made otherwise in it."""
 SHELL = """

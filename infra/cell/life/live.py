@@ -5,10 +5,12 @@ asked to end, ends this loop."""
 
 from __future__ import annotations
 
+import os
 import time
 
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.life.hop import catch_up, signal_main
+from infra.cell.mind.duties import Maintenance
 from infra.cell.page import PageSeen
 from infra.cell.run.run import WorkRun, end_what_is_left
 from infra.cell.run_states import StopReason
@@ -17,11 +19,11 @@ from infra.cell.tools.bash import environment
 from infra.cell.waits import MODEL, Wait, released, shown
 from infra.cell.wakes import Wakes, next_tick
 from infra.cell.work.directives import Directives, awaits_review, pm_has_moved
-from infra.cell.work.duties import Duties
 from infra.cell.work.questions import Questions
 from infra.cell.work.tasks import Tasks
-from infra.cell.work.work import Work, WorkSource, next_work
+from infra.cell.work.work import next_work
 from infra.shared.clock import timestamp
+from infra.shared.conversation import EXPLORATION
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import SERVICES, SLEEPING
 from infra.shared.repository.git import GitError
@@ -30,6 +32,8 @@ from infra.shared.subreaper import become_subreaper
 
 RETRY_SECONDS = 10.0
 """After a look that failed; a wake by the door may have been lost with it."""
+QUIET_SECONDS = 3.0
+"""Before duties begin. A directive that follows a report at once, as in a conversation, does not wait for one."""
 
 
 def until_handed_over(cell: Cell) -> Exit:
@@ -55,9 +59,8 @@ def until_handed_over(cell: Cell) -> Exit:
 def live(cell: Cell, wakes: Wakes) -> Exit:
     """Look, work and sleep until this runner hands over. Raises Interrupted; and what a look met when the clone itself
     is ruined, as only the watcher can make another one."""
-    tasks, duties, is_first = Tasks(cell, wakes), Duties(cell, wakes), True
-    first: tuple[WorkSource, ...] = (Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks,)))
-    last: tuple[WorkSource, ...] = () if cell.boot.is_safe_mode else (Questions(cell, tasks),)
+    tasks, is_first, tick = Tasks(cell, wakes), True, cell.boot.limits.work_seconds
+    sources = (Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks, Questions(cell, tasks))))
     cell.state.waits_for(MODEL, Wait())
     while True:
         cell.interruption.check()
@@ -73,12 +76,13 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
             else:
                 _put_right(cell, seen, is_first)
                 tasks.look()
-                found, waiting = _next(cell, first, seen)
-                if found is None and not duties.done():
+                underway = cell.page.ticks_underway()
+                found, waiting = next_work(sources, seen, cell.state.memory.waits, underway, time.time(), tick)
+                if (found is None or found[0].label == EXPLORATION) and not _tended(cell, wakes):
                     continue  # main moved meanwhile
-                found, waits = found or _next(cell, last, seen)[0], shown(waiting)
+                waits = shown(waiting)
                 if found:
-                    result = WorkRun(cell, seen, *found, wakes, is_first).work()
+                    result = WorkRun(cell, seen, *found, wakes).work()
                     is_first = False
                     if result.reason is StopReason.HANDED_OVER:
                         return Exit.OK
@@ -97,7 +101,7 @@ def _look(cell: Cell, wakes: Wakes) -> PageSeen:
     OSError."""
     cell.page.send()
     seen = cell.page.look()
-    wakes.seen(seen.commit)
+    wakes.seen(main=seen.commit)
     before, table = cell.state.memory.main, cell.state.memory.waits
     if before != seen.commit:
         if before and pm_has_moved(cell.git, before, seen.commit):
@@ -110,23 +114,28 @@ def _look(cell: Cell, wakes: Wakes) -> PageSeen:
 
 
 def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> None:
-    """The checkout follows main, and what the page lacks is put back. Raises GitError."""
+    """The checkout follows main, and the PM hears of a file of services that cannot be used. Raises GitError."""
     if not cell.boot.instead_of:
         catch_up(cell, seen.commit)
     problem = cell.services.problem if cell.services and is_first else ""
     if problem and not cell.state.memory.unsent and problem not in seen.document.splitlines():
         title = f"{SERVICES} cannot be used"
         cell.page.report(title, f"{problem}\n\nNo service runs until main has a {SERVICES} that can be used.")
-    if seen.missing and not cell.state.memory.unsent:  # an unsent report puts them back as well
-        title = f"put back into COMMS.md: {', '.join(seen.missing)}"
-        cell.page.report(title, "Nothing else was changed. Write directives under '## Directives'.")
 
 
-def _next(
-    cell: Cell, sources: tuple[WorkSource, ...], seen: PageSeen
-) -> tuple[tuple[Work, WorkSource] | None, list[tuple[str, Wait]]]:
-    table, tick = cell.state.memory.waits, cell.boot.limits.work_seconds
-    return next_work(sources, seen, table, cell.page.ticks_underway(), time.time(), tick)
+def _tended(cell: Cell, wakes: Wakes) -> bool:
+    """Do the standing duties of the mind that are due, after a while of quiet; False when main moved meanwhile, so that
+    it is to be looked at. Raises Interrupted."""
+    if cell.boot.is_safe_mode or not os.path.isdir(f"{cell.boot.places.mind}/.git"):
+        return True
+    try:
+        maintenance = Maintenance(cell.heartbeat.beat)
+        if maintenance.due(cell) and not wakes.is_quiet(QUIET_SECONDS):
+            return False
+        return maintenance.tend(cell, True, wakes.moved)
+    except Exception as error:  # the runner's work is not to end for it
+        cell.log.error("mind.maintenance_failed", exc_info=error)
+        return True
 
 
 def _sleep(cell: Cell, wakes: Wakes, waits: str, is_well: bool) -> None:

@@ -7,19 +7,15 @@ import os
 from collections.abc import Iterator
 
 from infra.cell.cell import Cell
-from infra.cell.clones import with_clones
 from infra.cell.page import PageSeen
 from infra.cell.tools.hop import fetch_all
 from infra.cell.work.work import Work
 from infra.shared.boot import Boot
-from infra.shared.branches import MAIN, MIND, problem_with_branch
-from infra.shared.paths import ASIDE, BOOT_LOG, ERROR_LOG
-from infra.shared.safe_files import Below
+from infra.shared.branches import MAIN, MIND
+from infra.shared.paths import ASIDE
 from infra.shared.text import first_line
 
 NOW = "logs/now.md"
-BOOT_LINES, ERROR_LINES = 8, 30
-TAIL_BYTES = 64 * 1024
 
 AUTONOMY = {
     "merge": "merge: a branch that proves itself is merged into main by the runner",
@@ -28,10 +24,9 @@ AUTONOMY = {
 }
 
 
-def text_of(context: Cell, seen: PageSeen, work: Work, is_first: bool) -> str:
-    """The briefing of a run on this work; `is_first` asks for the last words of a failed runner as well.
-
-    Raises GitError, OSError."""
+def text_of(context: Cell, seen: PageSeen, work: Work) -> str:
+    """The briefing of a run on this work. What went wrong before stands in the watcher's report on the page. Raises
+    GitError, OSError."""
     boot, git, main = context.boot, context.git, seen.commit
     fetch_all(git)
     behind, ahead = git("rev-list", "--left-right", "--count", f"{main}...HEAD").split()
@@ -53,11 +48,6 @@ def text_of(context: Cell, seen: PageSeen, work: Work, is_first: bool) -> str:
         *([f"- services: {context.services.words()}"] if context.services and context.services.words() else []),
         "",
         *_work(work, seen),
-        "",
-        "## Last boots",
-        "",
-        *(f"    {line}" for line in _boots(context)),
-        *(_last_words(context) if is_first else ()),
     ]
     return "\n".join(lines) + "\n"
 
@@ -68,14 +58,6 @@ def _work(work: Work, seen: PageSeen) -> Iterator[str]:
     if others := [each for each in seen.open if each.id not in work.ticks]:
         yield from ("", "## Other open directives: each has a run of its own, your report ticks yours alone", "")
         yield from (f"- {each.id}: {first_line(each.text)}" for each in others)
-
-
-def _boots(context: Cell) -> list[str]:
-    """The last boots of all branches, by time; each clone has a log of its own."""
-    bot = context.boot.places.bot
-    clones = [os.path.join(bot, branch, "minifram") for branch in with_clones(Below(bot))]
-    lines = [line for clone in {*clones, context.checkout} for line in _last_lines(clone, BOOT_LOG, BOOT_LINES)]
-    return sorted(lines, key=lambda line: line.partition(" ")[0])[-BOOT_LINES:]
 
 
 def _asides(boot: Boot) -> Iterator[str]:
@@ -92,22 +74,3 @@ def _stand_in(boot: Boot) -> Iterator[str]:
         what = "safe mode, the PM's own copy of the program," if boot.is_safe_mode else "something older"
         yield f"- main at {boot.instead_of[:12]} is blocked: it failed to start, and {what} runs in its place."
         yield "  To mend it: a branch from origin/main, then bootstrap; or rollback. Commit nothing in this checkout."
-
-
-def _last_words(context: Cell) -> Iterator[str]:
-    """The end of the error log that explains this start, of a runner that failed, if one did."""
-    reason, places = context.boot.reason, context.boot.places
-    if not reason.startswith(("fallback", "restart")):
-        return
-    words = {word.strip(".,:;'\"()").partition("@")[0] for word in reason.split()}
-    named = (places.checkout(word) for word in sorted(words - {MAIN}) if problem_with_branch(word) is None)
-    clone = next((each for each in named if os.path.isdir(each)), context.checkout)
-    lines = [line for line in _last_lines(clone, ERROR_LOG, ERROR_LINES) if context.boot.id not in line]
-    if lines:
-        yield from ("", f"## Last lines of {os.path.join(clone, ERROR_LOG)}", "", *(f"    {line}" for line in lines))
-
-
-def _last_lines(clone: str, log: str, count: int) -> list[str]:
-    """None of a log that is no plain file: the agent may have left a pipe there, or closed the directory."""
-    tail = Below(clone).tail(log, TAIL_BYTES).decode(errors="replace")
-    return [line[:1000] for line in tail.splitlines()[-count:]]

@@ -82,7 +82,7 @@ class RunNews:
             self._cell.log.warning("page.not_read", error=str(error))
             return ""
         self._to_look, self.document = False, seen.document
-        self._wakes.seen(seen.commit)
+        self._wakes.seen(main=seen.commit)
         return "\n\n".join(filter(None, (changed, *self._answers(), self._new_directives(seen))))
 
     def _answers(self) -> list[str]:

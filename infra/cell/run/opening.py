@@ -74,7 +74,6 @@ def open_run(
     seen: PageSeen,
     work: Work,
     toolbox: Toolbox,
-    is_first: bool,
     reads: Callable[[str], tuple[Reads, Reads]],
     answered: str,
 ) -> Opening:
@@ -90,7 +89,7 @@ def open_run(
             told = _RESUMED.format(at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12])
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
-        RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(briefing.text_of(cell, seen, work, is_first))
+        RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(briefing.text_of(cell, seen, work))
         first, (constant, others) = ToolCall("", "read_file", {"path": briefing.NOW}), reads(work.words)
         others = others if acts == TOOLS else as_operations(others)
         messages = _messages((*constant, (first, toolbox.call(first, gated=False)), *others), acts != TOOLS)

@@ -52,10 +52,8 @@ MOST_NAMED = 20
 class WorkRun:
     """One run, on one piece of work."""
 
-    def __init__(
-        self, cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes, is_first: bool = True
-    ) -> None:
-        """`is_first`: of this runner. Raises GitError, OSError."""
+    def __init__(self, cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes) -> None:
+        """Raises GitError, OSError."""
         self._cell, self._seen, self._source, self._started_at = cell, seen, source, time.time()
         self._position = Position()
         self._mind = MindRun(cell, self._position)
@@ -79,7 +77,7 @@ class WorkRun:
         self._before = wait_of(cell.state.memory.waits, work)
         is_answered = not open_answers(seen.document).keys().isdisjoint(self._before.asks)
         answered = self._before.run if is_answered else ""
-        self._start = open_run(cell, seen, work, self._toolbox, is_first, self._mind.reads, answered)
+        self._start = open_run(cell, seen, work, self._toolbox, self._mind.reads, answered)
         self._news = RunNews(cell, wakes, seen, work, source, self._start)
         self._unsaid = [self._start.told]
         self._model = with_images(cell.ask_in_time, checkout)

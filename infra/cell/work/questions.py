@@ -32,7 +32,7 @@ class Questions(WorkSource):
 
     def open(self, seen: PageSeen) -> Iterator[Work]:
         """Each is tried once a day; those that the branch has as well, where no tainted agent asks any."""
-        explored = self._cell.state.explored(self._cell.now()[:10])
+        explored = self._explored()
         if self._cell.boot.exploration_usd is None or sum(explored.values()) >= DAY_SECONDS:
             return
         known = {*open_questions(self._pushed())}
@@ -43,14 +43,13 @@ class Questions(WorkSource):
 
     def begin(self, work: Work) -> None:
         self._began = time.monotonic()
-        self._cell.state.explores(self._cell.now()[:10], work.id)
+        self._explores(work, 0.0)
 
     def end(self, work: Work, over: Over) -> Report | None:
         """Write the answer below the question. Nobody waits for a report."""
         cell, result, today = self._cell, over.result, self._cell.now()[:10]
         is_used_up = result.reason is StopReason.MODEL_UNAVAILABLE
-        seconds = DAY_SECONDS if is_used_up else time.monotonic() - self._began
-        cell.state.explores(today, work.id, seconds)
+        self._explores(work, DAY_SECONDS if is_used_up else time.monotonic() - self._began)
         cell.log.info("exploration.ended", question=work.id, end=result.reason.value)
         if result.reason is not StopReason.COMPLETED or not result.text.strip():
             return None
@@ -64,6 +63,13 @@ class Questions(WorkSource):
                 "exploration.not_answered", error=str(error), next="see the disk and reflection/ of the mind"
             )
         return None
+
+    def _explored(self) -> dict[str, float]:
+        return self._cell.state.memory.explored.get(self._cell.now()[:10], {})
+
+    def _explores(self, work: Work, seconds: float) -> None:
+        """A run of exploration begins, or took so long."""
+        self._cell.state.change(explored={self._cell.now()[:10]: self._explored() | {work.id: seconds}})
 
     def _pushed(self) -> str:
         """Raises GitError."""

@@ -81,7 +81,7 @@ class Tasks(WorkSource):
         if self.commit and (self.commit != self._prepared or not os.path.isdir(self._cell.boot.places.mind)):
             clone.prepare(self._cell)
             self._prepared = self.commit
-        self._wakes.seen_mind(self.commit)
+        self._wakes.seen(mind=self.commit)
 
     def open(self, seen: PageSeen) -> Iterator[Work]:
         """Those of the inbox as the PM pushed it; what else stands there is told once by each runner."""

@@ -13,7 +13,7 @@ from infra.cell.state import State
 from infra.cell.waits import Wait
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import LIFE_FILE, PAGE
+from infra.shared.paths import LIFE_FILE
 from infra.shared.policy import Policy
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell, limits, read, write
@@ -264,21 +264,6 @@ def test_work_that_waits_for_a_review_stays_open_until_it_is_decided(cell: Cell,
     one_day(cell, autonomy="propose")
     assert cell.reported("done: improve yourself")
     assert cell.open() == []
-
-
-@pytest.mark.parametrize(("page", "lacking"), [("# Ours\n", "## Directives, ## Reports"), ("", PAGE)])
-def test_what_the_page_lacks_is_put_back_and_told(cell: Cell, page: str, lacking: str) -> None:
-    """That is no error, and what stands on the page stays."""
-    if page:
-        cell.pm_changes({PAGE: page}, "rearrange")
-    else:
-        cell.pm("rm", "--quiet", PAGE)
-        cell.pm_pushes("no page")
-    one_day(cell)
-    [report] = cell.reports()
-    assert f"put back into {PAGE}: {lacking}" in report
-    assert page in cell.page()
-    assert (asked(cell), cell.open()) == (0, [])
 
 
 def test_code_that_main_has_replaced_makes_way(cell: Cell) -> None:

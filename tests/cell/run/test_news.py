@@ -19,7 +19,7 @@ from tests.cell.loop.records import OPENING
 def news(context: Context, wakes: Wakes, *lines: Line, acts: str = TOOLS) -> RunNews:
     """Of a run on the first directive, with these lines on record."""
     seen = context.page.look()
-    wakes.seen(seen.commit)
+    wakes.seen(main=seen.commit)
     source = Directives(Tasks(context, wakes))
     start = Opening(Opened(OPENING, acts), RunRecord("/nowhere", "a run", lines))
     return RunNews(context, wakes, seen, next(source.open(seen)), source, start)

@@ -8,8 +8,6 @@ import json
 import os
 import random
 import string
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -71,14 +69,12 @@ def test_the_conversation_opens_as_the_seed_says(cell: Cell) -> None:
 
 
 def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
-    """Branch, commit, reason, paths, open directives, unmerged branches, how the checkout stands, the last boots."""
+    """Branch, commit, reason, paths, open directives, unmerged branches, how the checkout stands."""
     cell.tell("first thing\n\nwith more below")
     cell.tell("second thing")
     cell.branch("improve", {"src/notes.md": "better\n"})
     write(f"{cell.checkout}/half.md", "half done")
     write(f"{cell.checkout}.aside-20260131T100000000Z/work", "half done")
-    write(f"{cell.checkout}/logs/bootstrap.log", "an earlier line\n")
-    write(f"{cell.places.checkout('other')}/logs/bootstrap.log", "2026-01-31T10:00:00.000Z FAILED other\n")
 
     _, model = work(cell, says("Done."))
 
@@ -93,48 +89,9 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
         "## Other open directives",
         ": second thing\n",
         "0 commits ahead of main, 0 behind, 1 files not committed",
-        "    an earlier line",
-        "    2026-01-31T10:00:00.000Z FAILED other",
     ):
         assert words in note
     assert "with more below" not in note, "the whole text stands in COMMS.md"
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)])
-@pytest.mark.parametrize("name", ["bootstrap.log", "errors.log"])
-def test_no_version_holds_up_those_after_it(cell: Cell, make: Callable[[str], None], name: str) -> None:
-    """By what it left in place of a log: nobody writes to that pipe."""
-    logs = f"{cell.places.checkout('improve')}/logs"
-    os.makedirs(logs)
-    make(f"{logs}/{name}")
-    context = cell.context(reason="fallback: improve@0123456789ab ended before SUCCESS: exit status 1")
-    found: list[str] = []
-
-    def brief() -> None:
-        found.append(briefing.text_of(context, context.page.look(), WORK, is_first=True))
-
-    briefed = threading.Thread(target=brief, daemon=True)
-    briefed.start()
-    briefed.join(20)
-    assert [text.splitlines()[0] for text in found] == ["# Now"]
-
-
-@pytest.mark.heavy
-def test_a_predecessor_that_failed_has_the_last_word(cell: Cell) -> None:
-    """After a fallback, the model reads the end of the failed branch's error log; after a plain start, nobody's."""
-    cell.tell("do it")
-    cell.branch("improve", {"src/notes.md": "better\n"})
-    write(f"{cell.places.checkout('improve')}/logs/errors.log", "x\n" * 100 + "ImportError: no module named oops\n")
-    why = "fallback: improve@0123456789ab ended before SUCCESS: exit status 1"
-
-    _, model = work(cell, says("I see."), reason=why)
-    note = results(model.requests[0])[0].content
-    assert "ImportError: no module named oops" in note
-    assert note.count("    x\n") == briefing.ERROR_LINES - 1
-
-    cell.tell("do more")
-    _, model = work(cell, says("I see."))
-    assert "ImportError" not in results(model.requests[0])[0].content
 
 
 @pytest.mark.parametrize(("autonomy", "words"), [("propose", "only the PM moves main"), ("frozen", "reports only")])
@@ -142,11 +99,10 @@ def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> N
     """And what there is nothing of is said, or left out."""
     context = cell.context(autonomy=autonomy)
 
-    text = briefing.text_of(context, context.page.look(), WORK, is_first=True)
+    text = briefing.text_of(context, context.page.look(), WORK)
 
     assert words in text
     assert "branches not in main: none" in text
-    assert "Last lines of" not in text
 
 
 def test_the_model_is_told_of_its_money(cell: Cell) -> None:

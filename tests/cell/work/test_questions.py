@@ -120,7 +120,7 @@ def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> No
     assert not may_explore(1.0)
     write(f"{cell.places.mind}/{OPEN_QUESTIONS}", QUESTIONS)
     context = cell.context()
-    context.state.explores(context.now()[:10], "Q-0009", DAY_SECONDS)
+    context.state.change(explored={context.now()[:10]: {"Q-0009": DAY_SECONDS}})
     assert not may_explore(1.0)
 
 
