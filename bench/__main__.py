@@ -18,7 +18,7 @@ NAMES = sorted(path.stem.removeprefix("figure_") for path in Path(__file__).pare
 def main(words: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure minifram beside its peers.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(NAMES)}; default: all")
-    parser.add_argument("--rounds", type=int, help="of each figure (idle: seconds); default: each figure's own number")
+    parser.add_argument("--rounds", type=int, help="of each figure; default: each figure's own number")
     given = parser.parse_args(words)
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; the figures are {', '.join(NAMES)}")

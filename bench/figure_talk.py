@@ -47,7 +47,7 @@ def run(directory: Path, count: int) -> list[Table]:
                 place = player.checkout if player else directory / name
                 place.mkdir(exist_ok=True)
                 provider.play(acts)
-                player.work() if player else mini(place, "run", provider.url)
+                player.work() if player else mini(place, provider.url)
                 sent, calls = provider.sent(), sum(bool(request.body) for request in provider.requests)
                 first = first or sent
                 files = {place / path: text for path, text in expected.items()}

@@ -26,9 +26,7 @@ def run(directory: Path, count: int) -> list[Table]:
     there, notes = installed(MINI)
     tables = []
     with Provider() as provider, contextlib.closing(WholeAgent(directory / "agent", provider.url)) as agent:
-        players: dict[str, Callable[[], object]] = {
-            name: lambda: mini(directory, "run", provider.url) for name in there
-        }
+        players: dict[str, Callable[[], object]] = {name: lambda: mini(directory, provider.url) for name in there}
         players[OURS] = agent.work
         for command, most in COMMANDS.items():
             took: dict[str, list[float]] = {name: [] for name in players}

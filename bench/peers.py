@@ -1,7 +1,5 @@
-"""The peers' environment (`make setup-bench`), and mini-swe-agent in it, where none of our dependencies are.
-
-`python -m bench.peers steps COUNT` prints the seconds of a step; `python -m bench.peers run URL` works in the current
-directory as that provider says."""
+"""The peers' environment (`make setup-bench`), and mini-swe-agent in it, where none of our dependencies are:
+`python -m bench.peers URL` works in the current directory as that provider says."""
 
 from __future__ import annotations
 
@@ -9,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +23,8 @@ def installed(*names: str) -> tuple[list[str], tuple[str, ...]]:
     return there, (f"Not installed: {missing}. Run `make setup-bench`.",) if missing else ()
 
 
-def mini(place: Path, *words: str) -> str:
-    """What this module prints there, as a program in the peers' environment."""
+def mini(place: Path, url: str) -> None:
+    """This module as a program in the peers' environment."""
     environment = {
         "PATH": os.environ["PATH"],
         "LANG": "C.UTF-8",
@@ -39,8 +36,8 @@ def mini(place: Path, *words: str) -> str:
         "MSWEA_GLOBAL_CONFIG_DIR": f"{place}/.mini",
         "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "2",
     }
-    command = [f"{BIN}/python", "-s", "-P", "-m", "bench.peers", *words]
-    return subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, check=True).stdout
+    command = [f"{BIN}/python", "-s", "-P", "-m", "bench.peers", url]
+    subprocess.run(command, cwd=place, env=environment, capture_output=True, check=True)
 
 
 def run(url: str) -> None:
@@ -58,34 +55,9 @@ def run(url: str) -> None:
 
     openrouter_model.OpenRouterModel = Model
     settings = ("mini.yaml", "model.cost_tracking=ignore_errors", "agent.cost_limit=0")
-    words = [
-        "--yolo",
-        "--exit-immediately",
-        "--task=Do what the page says.",
-        "--model=bench",
-        "--model-class=openrouter",
-    ]
-    app([*words, *(f"--config={each}" for each in settings)])
-
-
-def seconds_of_a_step(steps: int) -> float:
-    """On its own deterministic model."""
-    from minisweagent.agents.default import DefaultAgent  # type: ignore[import-not-found]
-    from minisweagent.environments.local import LocalEnvironment  # type: ignore[import-not-found]
-    from minisweagent.models import test_models
-
-    call = {"id": "call-1", "type": "function", "function": {"name": "bash", "arguments": '{"command": "true"}'}}
-    reply = test_models.make_toolcall_output("Next.", [call], [{"command": "true", "tool_call_id": "call-1"}])
-    templates = {"system_template": "You act.", "instance_template": "{{task}}"}
-    model = test_models.DeterministicToolcallModel(outputs=[reply] * (steps + 1), cost_per_call=0.0)
-    agent = DefaultAgent(model, LocalEnvironment(), **templates, step_limit=steps, cost_limit=0.0)
-    began = time.perf_counter()
-    agent.run("Continue.")
-    return (time.perf_counter() - began) / steps
+    words = ["--yolo", "--exit-immediately", "--task=Do what the page says.", "--model=bench"]
+    app([*words, "--model-class=openrouter", *(f"--config={each}" for each in settings)])
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        run(sys.argv[2])
-    else:
-        print(seconds_of_a_step(int(sys.argv[2])))
+    run(sys.argv[1])

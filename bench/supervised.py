@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.peers import PROGRAMS
-from infra.shared.people import AGENT
-from infra.shared.repository.git import Git
 from tests.keep.supervision.agents import RUNNER, Agent
 
 PATIENCE_SECONDS = 30.0
@@ -90,27 +88,20 @@ os._exit(0)
 
 
 class StampedAgent(Agent):
-    def __init__(self, directory: Path, settings: str, behaviour: str = SERVES) -> None:
+    def __init__(self, directory: Path, settings: str) -> None:
         directory.mkdir()
-        super().__init__(directory, behaviour, settings)
+        super().__init__(directory, SERVES, settings)
         self.stamps = Stamps(directory / "stamps")
         os.mkfifo(directory / "orders", 0o600)
         self._orders = os.open(directory / "orders", os.O_RDWR | os.O_CLOEXEC)
         orders = f"ORDERS = {str(directory / 'orders')!r}\n"
         (self.clone / "infra/runner.py").write_text(self.stamps.first_lines + orders + RUNNER)
-        self.commit(behaviour)
+        self.commit(SERVES)
         self.git("push", "-q", "origin", "main")
 
     def order(self, branch: str) -> None:
         """Have the runner signal `branch` and leave."""
         os.write(self._orders, f"{branch}\n".encode())
-
-    def next_version(self, clone: Path, behaviour: str) -> None:
-        """Another version, committed in a clone."""
-        (clone / "behaviour").write_text(behaviour)
-        (clone / "infra/version.py").write_text(f"{time.time()}\n")
-        Git(str(clone), AGENT)("add", "--all")
-        Git(str(clone), AGENT)("commit", "-qm", "another version")
 
     def close(self) -> None:
         super().close()
@@ -119,11 +110,10 @@ class StampedAgent(Agent):
 
 
 @contextlib.contextmanager
-def started(directory: Path, settings: str, behaviour: str = SERVES) -> Iterator[StampedAgent]:
+def started(directory: Path, settings: str) -> Iterator[StampedAgent]:
     """With its watcher."""
-    with contextlib.closing(
-        StampedAgent(directory, f"timing: {{rehearse: false, grace_seconds: 1, {settings}}}\n", behaviour)
-    ) as agent:
+    settings = f"timing: {{rehearse: false, grace_seconds: 1, {settings}}}\n"
+    with contextlib.closing(StampedAgent(directory, settings)) as agent:
         agent.start()
         yield agent
 
