@@ -1,27 +1,22 @@
-"""The git door as its own process: how it opens and ends, what it answers, and to whom."""
+"""What the git door answers, and to whom; and the door as a process: how it opens and ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
-import infra
 from infra.cell.doors import Keep, Refused
-from infra.keep import arguments
 from infra.keep.door_server import Refusal
 from infra.keep.git_door.app import answer
 from infra.keep.git_door.caller import is_runner
@@ -29,105 +24,60 @@ from infra.keep.git_door.judge import JudgePush
 from infra.keep.git_door.tips import Unreadable, Watch, read_tip
 from infra.keep.watcher_file import Runner, State, encode
 from infra.shared import comms
-from infra.shared.door import Failure, Health, Healthy, ask, connect
+from infra.shared.door import Failure, ask, connect
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.requests import Ask, Done, Record, Recorded, Report, Tips, Where
-from tests.keep.git_door.world import PAGE, START_SECONDS, World, until
+from tests.keep.door_process import SECONDS, DoorProcess
+from tests.keep.git_door.world import PAGE, World
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(infra.__file__)))
 
-
-class Door:
-    """It takes this very process for the runner."""
-
-    def __init__(self, world: World, text: str = "") -> None:
-        world.close_door()
-        write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=os.getpid()))))
-        settings = world.root / "minifram.yaml"
-        settings.write_text(text)
-        self.log_path = world.root / f"door-{time.monotonic_ns()}.log"
-        with open(self.log_path, "ab") as log:
-            self.process = subprocess.Popen(
-                [
-                    *(sys.executable, "-s", "-P", "-m", "infra.git_door"),
-                    *arguments.words(str(settings), world.places),
-                ],
-                cwd="/",
-                env={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": ROOT},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-
-    def opened(self) -> Door:
-        assert until(lambda: "door.opened" in self.events or self.process.poll() is not None)
-        assert self.process.poll() is None, self.log
-        return self
-
-    def ended(self) -> int:
-        return self.process.wait(START_SECONDS)
-
-    @property
-    def log(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.log_path.read_text().splitlines()]
-
-    @property
-    def events(self) -> list[object]:
-        return [line["event"] for line in self.log]
+def note(world: World, pid: int) -> None:
+    """For the runner's."""
+    write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=pid))))
 
 
 @pytest.fixture
-def door(world: World) -> Iterator[Door]:
-    made = Door(world)
-    try:
-        yield made.opened()
-    finally:
-        made.process.kill()
-        made.process.wait()
+def door(world: World) -> Iterator[DoorProcess]:
+    """It takes this very process for the runner."""
+    world.close_door()
+    note(world, os.getpid())
+    made = DoorProcess("git_door", world.places.git_socket, world.places, world.root, "")
+    made.start()
+    yield made
+    made.stop()
 
 
-def is_healthy(world: World) -> bool:
-    return ask(world.places.git_socket, Health(), Healthy, START_SECONDS) == Healthy()
-
-
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_it_ends_cleanly(world: World, door: Door, how: signal.Signals) -> None:
-    """Asked to end, it hangs up on who waits for news and exits with 0."""
-    with contextlib.closing(connect(world.places.git_socket, START_SECONDS)) as waits:
+def test_it_is_alone_at_its_socket_and_ends_cleanly(world: World, door: DoorProcess) -> None:
+    """A second one ends. Asked to end, it hangs up on who waits for news and exits with 0."""
+    second = DoorProcess("git_door", world.places.git_socket, world.places, world.root / "second", "")
+    assert second.launch().wait(SECONDS) == Exit.CONFLICT
+    assert "is in use by another program" in second.reason
+    with contextlib.closing(connect(world.places.git_socket, SECONDS)) as waits:
         waits.sendall(b'{"do":"tips","main":"%s"}\n' % str(world.main).encode())
-        assert is_healthy(world)
-        door.process.send_signal(how)
-        assert door.ended() == Exit.OK
+        assert door.say(b'{"do":"health"}')
+        assert door.signal(signal.SIGTERM) == Exit.OK
         assert waits.recv(1) == b""
-    assert door.events[-1] == "door.closed"
+    assert "door.closed" in door.log
 
 
-def test_one_door_at_a_socket(world: World, door: Door) -> None:
-    """A second one ends."""
-    second = Door(world)
-    assert second.ended() == Exit.CONFLICT
-    assert "is in use by another program" in str(second.log[-1]["reason"])
-    assert is_healthy(world)
-
-
-def test_what_is_no_request_and_damage_of_the_repository(world: World, door: Door) -> None:
+def test_what_is_no_request_and_damage_of_the_repository(world: World) -> None:
     """The one is refused in words, the other is for later; and another request is answered after each."""
-    with connect(world.places.git_socket, START_SECONDS) as wire:
+    with connect(world.places.git_socket, SECONDS) as wire:
         wire.sendall(b'{"do":"examine","branch":"../x","commit":"%s"}\n' % (b"a" * 40))
         assert wire.recv(1 << 16).startswith(b'{"failure":{"type":"refused"')
     main = Path(f"{world.places.remote}/refs/heads/main")
     before = main.read_text()
     main.write_text("garbage")
-    found = ask(world.places.git_socket, Tips(), Where, START_SECONDS)
+    found = ask(world.places.git_socket, Tips(), Where, SECONDS)
     assert isinstance(found, Failure)
     assert found.retriable
     main.write_text(before)
-    assert ask(world.places.git_socket, Tips(), Where, START_SECONDS) == Where(before.strip())
+    assert ask(world.places.git_socket, Tips(), Where, SECONDS) == Where(before.strip())
 
 
 @pytest.mark.attack("S63", "S65")
-def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door) -> None:
+def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: DoorProcess) -> None:
     """A question with an id of the keep's, and the record under the report of a run's end; whoever is not the process
     that the watcher launched says nothing in the agent's name."""
     keep, commit = Keep(world.places.git_socket), world.main or ""
@@ -139,82 +89,68 @@ def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: Door)
 
     [be_good] = comms.open_directives(PAGE)
     keep.report(Report("0" * 32, "main", commit, "done: it", "I pushed it.", (be_good.id,)))
-    world.pm.git("fetch", "--quiet", "origin")
-    page = world.pm.git("show", "origin/main:COMMS.md")
+    page = world.shown("COMMS.md") or ""
     assert f"approval wanted [{asked.id}]: bash" in page
     assert "- commits: 1 on main (+1 -0 lines)" in page
     assert "**" not in page
     assert keep.question(question).id != asked.id, "the work that asked is done"
     with pytest.raises(Refused, match="no title"):
         keep.report(Report("1" * 32, "main", commit, " ", ""))
-    write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=1))))
-    report = Report("2" * 32, "main", commit, "x", "")
-    for speaks in (
-        partial(keep.report, report),
-        partial(keep.question, question),
-        partial(keep.record, [{"event_type": "note"}]),
-    ):
+    note(world, 1)
+    report = partial(keep.report, Report("2" * 32, "main", commit, "x", ""))
+    for speaks in (report, partial(keep.question, question), partial(keep.record, [{"event_type": "note"}])):
         with pytest.raises(Refused, match="runner alone"):
             speaks()
 
 
-def test_what_writes_the_page_is_done_in_turn(world: World, door: Door) -> None:
+def test_what_writes_the_page_is_done_in_turn(world: World) -> None:
     """Also when a client leaves in between: its report is on the page once, and so is everybody's."""
-    commit = world.main or ""
-
-    def tell(number: int) -> None:
-        request = Report(f"{number:032x}", "main", commit, f"done: {number}", "")
-        assert isinstance(ask(world.places.git_socket, request, Done, 60), Done)
-
+    reports = [Report(f"{at:032x}", "main", world.main or "", f"done: {at}", "") for at in range(7)]
     with socket.socket(socket.AF_UNIX) as leaves:
         leaves.connect(world.places.git_socket)
-        leaves.sendall(
-            b'{"do":"report","id":"%s","branch":"main","commit":"%s","title":"left","text":""}\n'
-            % (b"f" * 32, commit.encode())
-        )
-    threads = [threading.Thread(target=tell, args=(number,)) for number in range(6)]
+        leaves.sendall(msgspec.json.encode(reports[6]) + b"\n")
+
+    def tell(report: Report) -> None:
+        assert isinstance(ask(world.places.git_socket, report, Done, 60), Done)
+
+    threads = [threading.Thread(target=tell, args=(report,)) for report in reports[:6]]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    tell(0)
-    page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
-    assert [page.count(f"done: {number}") for number in range(6)] == [1] * 6
-    assert page.count(" left") == 1
-    assert "request.failed" not in door.events
+    tell(reports[0])
+    page = world.shown("COMMS.md") or ""
+    assert [page.count(f" {report.title}\n") for report in reports] == [1] * 7
 
 
-def test_a_push_whose_client_left_is_not_judged(world: World, door: Door) -> None:
+def test_a_push_whose_client_left_is_not_judged(world: World) -> None:
     """Its objects are gone: that is no refusal, and nobody hears one."""
     lines = f"{'0' * 40} {'1' * 40} refs/notes/x\n".encode()
-    for quarantine, answered in ((b"", True), (b"/nonexistent", False)):
-        with connect(f"{world.places.var}/door/judge.sock", START_SECONDS) as wire:
-            wire.sendall(msgspec.json.encode(JudgePush(lines, quarantine)) + b"\n")
-            assert bool(wire.recv(1 << 16)) is answered
-    assert door.events.count("push.refused") == 1
-
-
-def note(world: World, pid: int) -> None:
-    write_whole(world.places.watcher_state, encode(State(runner=Runner(pid=pid))))
-
-
-def speaks(world: World, pid: int, patience: float = 0.0) -> bool:
-    return asyncio.run(is_runner(world.places, pid, patience))
+    with capture_logs() as logged:
+        for quarantine, answered in ((b"", True), (b"/nonexistent", False)):
+            with connect(f"{world.places.var}/door/judge.sock", SECONDS) as wire:
+                wire.sendall(msgspec.json.encode(JudgePush(lines, quarantine)) + b"\n")
+                assert bool(wire.recv(1 << 16)) is answered
+    assert [each["event"] for each in logged] == ["push.refused"]
 
 
 def test_the_runner_is_whom_the_watcher_names(world: World) -> None:
     """It may ask before its pid is noted, and is waited for; nobody is by a file that cannot be read."""
+
+    def speaks(pid: int, patience: float = 0.0) -> bool:
+        return asyncio.run(is_runner(world.places, pid, patience))
+
     late = threading.Timer(0.2, note, (world, os.getpid()))
     late.start()
-    assert speaks(world, os.getpid(), patience=60.0)
+    assert speaks(os.getpid(), patience=60.0)
     late.join()
-    assert not speaks(world, os.getppid())
+    assert not speaks(os.getppid())
     for content in (None, b"", b"{", b"\xff", b'{"schema":"another","runner_pid":1}'):
         Path(world.places.watcher_state).unlink(missing_ok=True)
         if content is not None:
             Path(world.places.watcher_state).write_bytes(content)
-        assert not speaks(world, os.getpid())
-        assert not speaks(world, 0)
+        assert not speaks(os.getpid())
+        assert not speaks(0)
 
 
 def test_events_are_taken_or_refused_with_the_reason(world: World) -> None:
@@ -238,12 +174,8 @@ def test_events_are_taken_or_refused_with_the_reason(world: World) -> None:
 POLL_SECONDS = 0.01
 
 
-def bare(world: World, *words: str) -> str:
-    return world.pm.git("--git-dir", world.places.remote, *words)
-
-
 def a_commit(world: World) -> str:
-    return bare(world, "commit-tree", "main^{tree}", "-m", "x")
+    return world.bare("commit-tree", "main^{tree}", "-m", "x")
 
 
 def ref_is_written_by_hand(world: World) -> None:
@@ -251,7 +183,7 @@ def ref_is_written_by_hand(world: World) -> None:
 
 
 def ref_moves_in_packed_refs(world: World) -> None:
-    bare(world, "pack-refs", "--all")
+    world.bare("pack-refs", "--all")
     packed = Path(f"{world.places.remote}/packed-refs")
     text = packed.read_text().replace(str(world.main), a_commit(world))
     packed.with_name("packed-refs.lock").write_text(text)
@@ -259,18 +191,15 @@ def ref_moves_in_packed_refs(world: World) -> None:
 
 
 def mind_is_born(world: World) -> None:
-    bare(world, "update-ref", "refs/heads/mind", a_commit(world))
+    world.bare("update-ref", "refs/heads/mind", a_commit(world))
 
 
 def main_goes(world: World) -> None:
-    bare(world, "update-ref", "-d", "refs/heads/main")
+    world.bare("update-ref", "-d", "refs/heads/main")
 
 
 def where(world: World) -> Where:
-    return Where(*(bare(world, "for-each-ref", "--format=%(objectname)", f"refs/heads/{name}") for name in MINDED))
-
-
-MINDED = ("main", "mind")
+    return Where(world.ref("refs/heads/main") or "", world.ref("refs/heads/mind") or "")
 
 
 @pytest.mark.fault("F22")
@@ -282,7 +211,7 @@ def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], None]
     async def told() -> Where:
         watch = Watch(world.places.remote, POLL_SECONDS)
         assert await watch.news(Tips("elsewhere")) == before, "at once"
-        waits = asyncio.ensure_future(watch.news(Tips(before.main, before.mind), START_SECONDS))
+        waits = asyncio.ensure_future(watch.news(Tips(before.main, before.mind), SECONDS))
         await asyncio.sleep(0.05)
         assert not waits.done()
         await asyncio.to_thread(move, world)
@@ -292,8 +221,8 @@ def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], None]
 
 
 def test_packing_and_other_branches_are_no_news(world: World) -> None:
-    bare(world, "update-ref", "refs/heads/work", a_commit(world))
-    bare(world, "pack-refs", "--all")
+    world.bare("update-ref", "refs/heads/work", a_commit(world))
+    world.bare("pack-refs", "--all")
     seen = where(world)
     watch = Watch(world.places.remote, POLL_SECONDS)
     assert asyncio.run(watch.news(Tips(seen.main, seen.mind), 0.05)) == seen

@@ -18,8 +18,8 @@ from infra.git_door import listen_to_hooks
 from infra.keep.git_door import setup
 from infra.keep.git_door.setup import memory_bytes
 from infra.shared.exit_codes import Exit
-from infra.shared.repository.git import Git
-from tests.keep.git_door.world import BLOB_BYTES, Clone, Server, World, pkt, until
+from tests.cell.loop.waiting import gone, wait_for
+from tests.keep.git_door.world import BLOB_BYTES, Clone, Server, World, pkt
 
 
 def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> None:
@@ -58,12 +58,10 @@ def test_surroundings_of_the_agent_do_not_open_the_door(world: World) -> None:
             (place / module).parent.mkdir(parents=True, exist_ok=True)
             (place / module).write_text(decoy)
     for program in ("env", "timeout", "python", "python3", "git-receive-pack", "git-rev-list", "sh"):
-        (world.root / "path" / program).write_text(f"#!/bin/sh\n: >{mark}\nexit 0\n")
-        (world.root / "path" / program).chmod(0o755)
-    (world.root / "startup.py").write_text(decoy)
+        program_of(world.root / "path" / program, f": >{mark}")
     bad = {
         "PYTHONPATH": ":".join(map(str, places)),
-        "PYTHONSTARTUP": str(world.root / "startup.py"),
+        "PYTHONSTARTUP": str(world.root / "path/json.py"),
         "PYTHONHOME": str(world.root),
         "PYTHONUSERBASE": str(world.root),
         "ENV": str(world.root / "path/sh"),
@@ -76,19 +74,17 @@ def test_surroundings_of_the_agent_do_not_open_the_door(world: World) -> None:
         "GIT_REPLACE_REF_BASE": "refs/heads/",
     }
 
-    done = world.agent.run("push", "origin", "HEAD:refs/notes/x", **bad)
-
-    assert "refused: refs/notes/x" in done.stderr
+    push, refused = ("push", "origin", "HEAD:refs/notes/x"), "refused: refs/notes/x"
+    assert refused in world.agent.run(*push, **bad).stderr
     # The shell that git itself starts for the command is looked for on PATH, so that one is left out here.
     (world.root / "path/sh").unlink()
-    done = world.agent.run("push", "origin", "HEAD:refs/notes/x", PATH=f"{world.root}/path:{os.environ['PATH']}")
-    assert "refused: refs/notes/x" in done.stderr
+    assert refused in world.agent.run(*push, PATH=f"{world.root}/path:{os.environ['PATH']}").stderr
     line = f"{'0' * 40} {world.main} refs/notes/x\n"
-    assert "push again" in hook(world, world.places.remote, line, bad).stderr  # nobody is left who pushes that
+    assert "push again" in hook(world, line, bad).stderr  # nobody is left who pushes that
     del bad["GIT_QUARANTINE_PATH"]
-    assert "refused: refs/notes/x" in hook(world, world.places.remote, line, bad).stderr
+    assert refused in hook(world, line, bad).stderr
     assert not mark.exists()
-    (world.agent.path / "infra").joinpath("__init__.py").unlink()
+    (world.agent.path / "infra/__init__.py").unlink()
     world.agent.git("push", "--quiet", "origin", "HEAD:refs/heads/fine", **bad)
     assert world.ref("refs/heads/fine")
 
@@ -112,18 +108,16 @@ def test_without_a_running_door_nothing_of_the_agents_lands(world: World) -> Non
     world.agent.push("HEAD:refs/heads/work")
 
 
-PARTS = ["hooks/pre-receive", "hooks/reference-transaction"]
-
-
 def test_without_a_part_nothing_lands_and_nobody_else_can_write_one(world: World) -> None:
     """Git goes on without a hook that is missing; the door does not. What is executed is writable by its owner alone,
     whatever was there before."""
-    for part in PARTS:
-        os.unlink(f"{world.places.var}/door/{part}")
+    names = ("hooks/pre-receive", "hooks/reference-transaction", "receive-pack")
+    parts = [Path(f"{world.places.var}/door/{name}") for name in names]
+    for hook in parts[:2]:
+        hook.unlink()
         assert "the git door is not in place" in world.agent.refused("HEAD:refs/heads/work")
         assert world.ref("refs/heads/work") is None
         world.settings()
-    parts = [Path(f"{world.places.var}/door/{name}") for name in ("receive-pack", *PARTS)]
     for path in parts:
         path.chmod(0o777)
     world.settings()
@@ -131,19 +125,15 @@ def test_without_a_part_nothing_lands_and_nobody_else_can_write_one(world: World
     world.agent.push("HEAD:refs/heads/work")
 
 
-def hook(
-    world: World, directory: str, text: str, env: dict[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def hook(world: World, line: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """The hook by itself, as git calls it."""
-    return subprocess.run(
-        [f"{world.places.var}/door/hooks/pre-receive"],
-        cwd=directory,
-        input=text,
-        capture_output=True,
-        text=True,
-        env=env or {},
-        timeout=60,
-    )
+    words, place = [f"{world.places.var}/door/hooks/pre-receive"], world.places.remote
+    return subprocess.run(words, cwd=place, input=line, capture_output=True, text=True, env=env or {}, timeout=60)
+
+
+def program_of(path: Path, words: str) -> None:
+    path.write_text(f"#!/bin/sh\n{words}\nexit 0\n")
+    path.chmod(0o755)
 
 
 def test_when_git_fails_nothing_lands(world: World) -> None:
@@ -152,14 +142,12 @@ def test_when_git_fails_nothing_lands(world: World) -> None:
     head = f"{world.places.remote}/HEAD"
     os.rename(head, f"{head}.away")
 
-    done = hook(world, world.places.remote, line)
-
+    done = hook(world, line)
     assert done.returncode == Exit.DENIED
     assert "refused: the git door could not look at this push" in done.stderr
     os.rename(f"{head}.away", head)
-    assert hook(world, world.places.remote, line).returncode == Exit.OK
-    unknown = hook(world, world.places.remote, line.replace(str(world.main), "1" * 40))
-    assert unknown.returncode == Exit.DENIED
+    assert hook(world, line).returncode == Exit.OK
+    assert hook(world, line.replace(str(world.main), "1" * 40)).returncode == Exit.DENIED
 
 
 @pytest.mark.fault("F47")
@@ -177,10 +165,7 @@ def test_input_that_is_too_large_is_refused(world: World) -> None:
     world.agent.push("main")
 
 
-LEAST = 400 * 1024 * 1024
-
-
-@pytest.mark.parametrize(("blob_bytes", "allowed"), [(10_000, None), (100 * 1024 * 1024, None), (10_000, LEAST)])
+@pytest.mark.parametrize(("blob_bytes", "allowed"), [(100 << 20, None), (10_000, 400 << 20)])
 def test_a_push_has_little_memory(world: World, blob_bytes: int, allowed: int | None) -> None:
     """Each of its processes has a gibibyte, and four times the largest file that the PM allows; where the machine
     allows less than that, it is what the machine allows, and no closed door."""
@@ -209,7 +194,7 @@ def test_a_push_that_takes_too_long_is_ended(world: World) -> None:
     world.agent.refused("HEAD:refs/heads/work")
 
     assert world.ref("refs/heads/work") is None
-    assert until(lambda: not os.path.exists(f"/proc/{pid_file.read_text().strip()}"))
+    wait_for(lambda: gone(int(pid_file.read_text())), "its end")
     world.settings()
     world.agent.push("HEAD:refs/heads/work")
 
@@ -222,10 +207,8 @@ def test_the_good_versions_can_be_read_and_nothing_else_of_the_keeps(server: Ser
     """Of refs/minifram the agent sees what stands below `good`, in every protocol, and writes none of it. One that no
     branch holds any more can be fetched by its id, as the watcher does."""
     world = server.world
-    bare = Git(world.places.remote)
-    bare("update-ref", "refs/minifram/rejected/x/1", "refs/heads/main")
-    bare("update-ref", "refs/minifram/goods", "refs/heads/main")
-    bare("update-ref", "refs/minifram/good/0123", "refs/heads/main")
+    for name in ("rejected/x/1", "goods", "good/0123"):
+        world.bare("update-ref", f"refs/minifram/{name}", "refs/heads/main")
 
     seen = world.agent.git("-c", f"protocol.version={version}", "ls-remote", "--refs", server.url)
 
@@ -245,14 +228,12 @@ def test_the_good_versions_can_be_read_and_nothing_else_of_the_keeps(server: Ser
 def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None:
     """The door's settings come by environment, and git reads them after the repository's own."""
     world = server.world
-    hooks = world.root / "elsewhere"
-    hooks.mkdir()
-    mark = world.root / "mark"
-    for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive"):
-        (hooks / name).write_text(f"#!/bin/sh\n: >{mark}\nexit 0\n")
-        (hooks / name).chmod(0o755)
+    hooks, own, mark = world.root / "elsewhere", Path(world.places.remote, "hooks"), world.root / "mark"
+    for place in (hooks, own):
+        place.mkdir(exist_ok=True)
+        for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction", "proc-receive"):
+            program_of(place / name, f": >{mark}")
     payload = hooks / "update"
-    bare = ("--git-dir", world.places.remote, "config")
     for key, value in (
         ("core.hooksPath", str(hooks)),
         ("core.fsmonitor", str(payload)),
@@ -270,11 +251,7 @@ def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None
         ("daemon.receivepack", "false"),
         ("gc.auto", "1"),
     ):
-        world.pm.git(*bare, key, value)
-    (Path(world.places.remote) / "hooks").mkdir(exist_ok=True)
-    for name in ("pre-receive", "post-receive"):
-        (Path(world.places.remote) / "hooks" / name).write_text(payload.read_text())
-        (Path(world.places.remote) / "hooks" / name).chmod(0o755)
+        world.bare("config", key, value)
     (Path(world.places.remote) / "objects/info/alternates").write_text(f"{world.pm.path}/.git/objects\n")
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("HEAD:refs/heads/work")
@@ -332,29 +309,18 @@ def test_what_serves_a_push_is_bounded(server: Server) -> None:
         wire.sendall(pkt(b"git-receive-pack /remote.git\0host=x\0"))
         assert wire.recv(10)
         children = psutil.Process(server.process.pid).children(recursive=True)
-        receiving = [
-            Path(f"/proc/{child.pid}/limits").read_text() for child in children if "receive-pack" in child.cmdline()
-        ]
+        receiving = [child for child in children if "receive-pack" in child.cmdline()]
         assert receiving
-        for text in receiving:
-            assert _soft(text, "Max address space") == setup.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
-            assert _soft(text, "Max cpu time") == 300
-
-
-def _soft(limits: str, name: str) -> int:
-    return int(next(line for line in limits.splitlines() if line.startswith(name)).removeprefix(name).split()[0])
+        for child in receiving:
+            most = setup.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
+            assert child.rlimit(resource.RLIMIT_AS)[0] == most
+            assert child.rlimit(resource.RLIMIT_CPU)[0] == 300
 
 
 def test_it_listens_on_loopback_alone(server: Server) -> None:
     """One listening socket, at 127.0.0.1; clones, which reach it by git://, need to call nothing of the keep's."""
-    inodes = {
-        os.readlink(f"/proc/{server.process.pid}/fd/{name}").removeprefix("socket:[").rstrip("]")
-        for name in os.listdir(f"/proc/{server.process.pid}/fd")
-        if os.readlink(f"/proc/{server.process.pid}/fd/{name}").startswith("socket:")
-    }
-    rows = [line.split() for kind in ("tcp", "tcp6") for line in Path(f"/proc/net/{kind}").read_text().splitlines()[1:]]
-    mine = [row[1] for row in rows if row[9] in inodes and row[3] == "0A"]
-    assert mine == [f"0100007F:{server.port:04X}"]
+    found = psutil.Process(server.process.pid).net_connections()
+    assert [each.laddr for each in found if each.status == psutil.CONN_LISTEN] == [("127.0.0.1", server.port)]
     assert "receivepack" not in Path(server.world.places.cell_git_config).read_text()
     assert not os.path.exists(f"{server.world.places.var}/door/receive-pack")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from infra.shared.refused import refusals_in
 from tests.cell.mind.one_mind import OneMind
 from tests.keep.git_door.test_taint import Scene
 from tests.keep.git_door.world import World
+from tests.shared.rows import each_row
 from tests.shared.web_traces import EVIL
 
-Files = dict[str, str]
 EVENT = "logs/events/2026-01-31.jsonl:1"
 
 
@@ -34,7 +33,7 @@ def tasks(*ids: str, words: str = "Do it.") -> str:
     return "".join(f"---\ntask_id: {id}\npriority: low\n---\n{words}\n\n" for id in ids)
 
 
-MIND: Files = {
+MIND = {
     "boot/identity.md": "I am.\n",
     "memory/beliefs.md": facts(1, 2, 3, 4, 5, 6),
     "memory/long_term.md": facts(1, 2, 3).replace("B-", "L-"),
@@ -43,15 +42,16 @@ MIND: Files = {
     **{f"skills/learned/s{at}/{name}": "x" for at in range(3) for name in ("SKILL.md", "more.md")},
 }
 GONE = None
-ROWS: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
+Row = tuple[dict[str, str | None], dict[str, str]]
+"""Files with what they become, and words of the refusal of each path that is named."""
+ROWS: dict[str, Row] = {
     "free": ({"memory/working.md": "x", "logs/daily/d.md": "x", "skills/candidates/n/SKILL.md": "x"}, {}),
-    "the PM's file": (
-        {"boot/identity.md": "mine"},
-        {"boot/identity.md": "the PM's alone; put it back (git"},
-    ),
+    "the PM's file": ({"boot/identity.md": "mine"}, {"boot/identity.md": "the PM's alone; put it back (git"}),
     "the PM's file, removed": ({"boot/identity.md": GONE}, {"boot/identity.md": "is the PM's alone"}),
-    "the PM's file, in capitals": ({"Boot/Identity.md": "x"}, {"Boot/Identity.md": "is the PM's alone"}),
-    "below the PM's folder": ({"skills/core/a/b": "x"}, {"skills/core/a/b": "is the PM's alone"}),
+    "in capitals, or below the PM's folder": (
+        {"Boot/Identity.md": "x", "skills/core/a/b": "x"},
+        {"Boot/Identity.md": "is the PM's alone", "skills/core/a/b": "is the PM's alone"},
+    ),
     "never committed": (
         {"logs/events/d.jsonl": "{}", "scratch/x": "x"},
         {"logs/events/d.jsonl": "is never committed", "scratch/x": "is never committed"},
@@ -98,20 +98,15 @@ ROWS: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
     ),
 }
 TAINTED = "changes, and the agent has read the web"
-WHEN_TAINTED: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
+PLACED = ("memory/working.md", "logs/daily/d.md", "tasks/active.md", "boot/recovery.md")
+WHEN_TAINTED: dict[str, Row] = {
     "free": (
         {path: "x" for path in ("reflection/f.md", "logs/health/d", "tasks/completed/T", "skills/failed/c/SKILL.md")},
         {},
     ),
-    "placed": (
-        {path: "obey" for path in ("memory/working.md", "logs/daily/d.md", "tasks/active.md", "boot/recovery.md")},
-        dict.fromkeys(("memory/working.md", "logs/daily/d.md", "tasks/active.md", "boot/recovery.md"), TAINTED),
-    ),
+    "placed": ({path: "obey" for path in PLACED}, dict.fromkeys(PLACED, TAINTED)),
     "an answer": ({layout.OPEN_QUESTIONS: "- Q-0001: Is it so?\n  - Answer (2026-02-02, run R-1): yes\n"}, {}),
-    "a question": (
-        {layout.OPEN_QUESTIONS: "- Q-0002: What is it?\n"},
-        {layout.OPEN_QUESTIONS: "asks Q-0002 anew"},
-    ),
+    "a question": ({layout.OPEN_QUESTIONS: "- Q-0002: What?\n"}, {layout.OPEN_QUESTIONS: "asks Q-0002 anew"}),
     "another question": ({layout.OPEN_QUESTIONS: "- Q-0001: Run it?\n"}, {layout.OPEN_QUESTIONS: "asks Q-0001 anew"}),
     "on a clean note": ({layout.BELIEFS: facts(1, 2, 3, 4, 5, 6) + f"## B-000007\nSource: {EVENT}\n"}, {}),
     "on no note": ({layout.BELIEFS: facts(1, 2, 3, 4, 5, 6, 7)}, {layout.BELIEFS: TAINTED}),
@@ -120,36 +115,30 @@ WHEN_TAINTED: dict[str, tuple[dict[str, str | None], dict[str, str]]] = {
 
 def change(edits: dict[str, str | None]) -> MindChange:
     after = {path: text for path, text in (MIND | edits).items() if text is not None}
-    return MindChange(list(edits), version(MIND), version(after))
-
-
-def version(files: Files) -> MindVersion:
-    return MindVersion({path: len(text) for path, text in files.items()}, lambda path: files.get(path, ""))
-
-
-def agrees(found: list[Words], expected: dict[str, str]) -> bool:
-    said = dict(found)
-    assert said.keys() == expected.keys()
-    return len(found) == len(expected) == len(said) and all(
-        words in said.get(path, "") for path, words in expected.items()
+    versions = (
+        MindVersion({path: len(text) for path, text in files.items()}, lambda path, files=files: files.get(path, ""))  # type: ignore[misc]
+        for files in (MIND, after)
     )
+    return MindChange(list(edits), *versions)
+
+
+def agree(found: list[Words], expected: dict[str, str]) -> None:
+    assert sorted(path for path, _ in found) == sorted(expected), found
+    for path, why in found:
+        assert expected[path] in why
 
 
 @pytest.mark.attack("S61", "S62", "S63")
-@pytest.mark.parametrize("row", ROWS)
-def test_what_is_refused_at_any_time(row: str) -> None:
-    edits, expected = ROWS[row]
-    found = list(itertools.chain.from_iterable(rule(change(edits)) for _, rule in RULES))
-    assert agrees(found, expected), found
+@each_row("edits, expected", ROWS.values())
+def test_what_is_refused_at_any_time(edits: dict[str, str | None], expected: dict[str, str]) -> None:
+    agree([words for _, rule in RULES for words in rule(change(edits))], expected)
 
 
 @pytest.mark.attack("S61")
-@pytest.mark.parametrize("row", WHEN_TAINTED)
-def test_what_is_refused_while_the_agent_is_tainted(row: str) -> None:
-    edits, expected = WHEN_TAINTED[row]
+@each_row("edits, expected", WHEN_TAINTED.values())
+def test_what_is_refused_while_the_agent_is_tainted(edits: dict[str, str | None], expected: dict[str, str]) -> None:
     taint = Taint(0.0, ("https://evil.example",))
-    found = list(tainted(change(edits), taint, lambda place: place == EVENT))
-    assert agrees(found, expected), found
+    agree(list(tainted(change(edits), taint, lambda place: place == EVENT)), expected)
     assert not list(tainted(change(edits), None, lambda _: False))
 
 
@@ -157,58 +146,41 @@ def test_what_is_refused_while_the_agent_is_tainted(row: str) -> None:
 
 
 KEY = "sk-ant-api03-" + "a1B2c3D4" * 12
-TASK = "---\ntask_id: TASK-001\npriority: low\n---\nDo it.\n"
-BELIEFS = "# Beliefs\n\n" + "".join(f"## B-{at:06d}\nClaim: {at}\n\n" for at in range(1, 7))
-FILES = {
-    "boot/identity.md": "# Identity\n",
-    "boot/invariants.md": "# Invariants\n",
-    "skills/core/one/SKILL.md": "core\n",
-    "memory/beliefs.md": BELIEFS,
-    "memory/long_term.md": BELIEFS.replace("B-", "L-"),
-    "memory/working.md": "nothing\n",
-    **{f"skills/learned/s{at}/SKILL.md": f"skill {at}\n" for at in range(3)},
+FILES = {path: text for path, text in MIND.items() if not path.startswith("tasks/")} | {
+    "memory/working.md": "nothing\n"
 }
-
-
-class MindWorld:
-    """A world with a mind; `agent` and `pm` have it checked out."""
-
-    def __init__(self, world: World) -> None:
-        self.world, self.agent, self.pm = world, world.agent, world.pm
-        self.pm.git("checkout", "--quiet", "--orphan", "mind")
-        self.pm.git("rm", "--quiet", "-r", "--force", ".")
-        self.pm.commit(FILES, "the mind")
-        self.pm.push("mind")
-        self.agent.git("fetch", "--quiet", "origin")
-        self.agent.git("checkout", "--quiet", "mind")
-
-    def tries(self, files: dict[str, str], *gone: str) -> str:
-        """What the door says to a push that must be refused; the clone is at the branch again after it."""
-        if gone:
-            self.agent.git("rm", "--quiet", "-r", *gone)
-        self.agent.commit(files)
-        said = self.world.judged("mind:refs/heads/mind")
-        assert said
-        self.agent.git("reset", "--quiet", "--hard", "origin/mind")
-        return " ".join(said.replace("remote:", "").split())
+LEARNED = [path for path in FILES if path.startswith("skills/learned/")]
 
 
 @pytest.fixture
-def mind(world: World) -> MindWorld:
-    return MindWorld(world)
+def scene(world: World) -> Scene:
+    """Before there is a mind."""
+    return Scene(world)
+
+
+@pytest.fixture
+def mind(world: World) -> World:
+    """A world with a mind; `agent` and `pm` have it checked out."""
+    world.pm.git("checkout", "--quiet", "--orphan", "mind")
+    world.pm.git("rm", "--quiet", "-r", "--force", ".")
+    world.pm.commit(FILES, "the mind")
+    world.pm.push("mind")
+    world.agent.git("fetch", "--quiet", "origin")
+    world.agent.git("checkout", "--quiet", "mind")
+    return world
 
 
 @pytest.mark.attack("S61", "S62", "S63")
-def test_each_refused_path_is_named_and_the_pms_push_meets_none_of_it(mind: MindWorld) -> None:
+def test_each_refused_path_is_named_and_the_pms_push_meets_none_of_it(mind: World) -> None:
     """With the id of its rule, for a program; the rest of the push is sound, and logs are taken here, though nowhere
     else."""
     many = {f"skills/core/{at}.md": "mine\n" for at in range(9)}
     mind.agent.git("rm", "--quiet", "-r", "skills/learned")
     mind.agent.commit(
-        {"memory/beliefs.md": "", "tasks/inbox.md": TASK, "scratch/x": "x", "logs/daily/d.md": "d", **many}
+        {"memory/beliefs.md": "", "tasks/inbox.md": tasks("T-1"), "scratch/x": "x", "logs/daily/d.md": "d", **many}
     )
     found = {(each.id, each.path) for each in refusals_in(mind.agent.refused("mind"))}
-    lost = {("losses", path) for path in (*(f"skills/learned/s{at}/SKILL.md" for at in range(3)), "memory/beliefs.md")}
+    lost = {("losses", path) for path in (*LEARNED, "memory/beliefs.md")}
     barred = {("file", path) for path in (*many, "scratch/x")}
     assert found == {*lost, *barred, ("orders", "tasks/inbox.md")}
 
@@ -224,34 +196,33 @@ def test_each_refused_path_is_named_and_the_pms_push_meets_none_of_it(mind: Mind
 
 
 @pytest.mark.attack("S61")
-def test_a_frozen_agents_refusal_names_the_paths_as_well(mind: MindWorld) -> None:
+def test_a_frozen_agents_refusal_names_the_paths_as_well(mind: World) -> None:
     """So that they are put back, and steer nothing, though nothing lands."""
-    mind.world.settings(autonomy="frozen")
+    mind.settings(autonomy="frozen")
     mind.agent.commit({"boot/identity.md": "mine\n"})
     found = refusals_in(mind.agent.refused("mind"))
     assert {(each.id, each.path) for each in found} == {("autonomy", ""), ("file", "boot/identity.md")}
 
 
 @pytest.mark.attack("S61")
-def test_the_mind_has_a_history_of_its_own(mind: MindWorld) -> None:
+def test_the_mind_has_a_history_of_its_own(mind: World) -> None:
     """It only grows, from its one beginning; no branch is made from it, and it is the PM's to create."""
-    git, world = mind.agent.git, mind.world
+    git = mind.agent.git
     fresh = git("commit-tree", "HEAD^{tree}", "-m", "fresh")
     joined = git("commit-tree", "HEAD^{tree}", "-p", "HEAD", "-p", fresh, "-m", "join")
-    world.judges({f"{fresh}:refs/heads/mind": "history only grows"})
-    world.judges({f"{joined}:refs/heads/mind": "has a beginning of its own"})
-    world.judges({"mind:refs/heads/other": "has its history from the branch 'mind'"})
-    mind.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/mind")
-    world.judges({"mind:refs/heads/mind": "mind is the PM's to create"})
+    mind.judges({f"{fresh}:refs/heads/mind": "history only grows"})
+    mind.judges({f"{joined}:refs/heads/mind": "has a beginning of its own"})
+    mind.judges({"mind:refs/heads/other": "has its history from the branch 'mind'"})
+    mind.bare("update-ref", "-d", "refs/heads/mind")
+    mind.judges({"mind:refs/heads/mind": "mind is the PM's to create"})
 
 
 @pytest.mark.attack("S61")
-def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: World) -> None:
+def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(scene: Scene, mind: World) -> None:
     """Also what a killed run left: the next one does not read it."""
-    scene, mind = Scene(world), MindWorld(world)
-    world.pm.git("checkout", "--quiet", "main")
-    one = OneMind.__new__(OneMind)
-    one.lies(world.places, time.time())
+    mind.pm.git("checkout", "--quiet", "main")
+    one = OneMind.__new__(OneMind)  # in this world, not in one of its own
+    one.lies(mind.places, time.time())
     assert clone.prepare(one.cell())
     scene.trace.served(EVIL)
     many = {f"memory/archive/{at}.md": "obey\n" for at in range(9)}
@@ -263,7 +234,7 @@ def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: Worl
 
     assert one.read("boot/identity.md") == FILES["boot/identity.md"]
     assert one.read("memory/working.md") == FILES["memory/working.md"]
-    landed = mind.pm.git("--git-dir", world.places.remote, "ls-tree", "-r", "--name-only", "mind")
+    landed = mind.bare("ls-tree", "-r", "--name-only", "mind")
     assert "reflection/failures.md" in landed
     assert len(list(Path(one.root, PUT_BACK).glob("*/memory/**/*.md"))) == 10
     assert "obey" not in landed
@@ -273,12 +244,12 @@ def test_the_runner_puts_back_what_the_door_names_and_the_rest_lands(world: Worl
 
 
 @pytest.mark.attack("S61")
-def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> None:
+def test_a_tainted_agent_remembers_what_no_page_can_have_said(scene: Scene, mind: World) -> None:
     """Sections of the memory that rest on a note which the keep has from a run that had been served nothing by then;
     neither words of its own, nor a note of the run that read the page, nor what is no note."""
-    scene, mind, now = Scene(world), MindWorld(world), time.time()
+    now = time.time()
     scene.trace.served(EVIL, ago=100.0)
-    log, told = EventLog(world.places), now - 90.0
+    log, told = EventLog(mind.places), now - 90.0
     day = name_of(log.append([], told).at)
     for began, type in ((95.0, "note"), (120.0, "note"), (95.0, "skill_execution")):
         run = f"{time.strftime('%Y-%m-%dT%H%M%S', time.gmtime(now - began))}.000Z-0123abcd"
@@ -288,15 +259,10 @@ def test_a_tainted_agent_remembers_what_no_page_can_have_said(world: World) -> N
     def item(note: int) -> str:
         return f"## L-000007\nClaim: it is 80\nProvenance:\n  - Source: event logs/events/{day}:{note}\n\n"
 
-    for text in (
-        items + item(2),
-        items + item(3),
-        items + item(4),
-        items + item(1) + "## L-000008 y\nobey\n",
-        items.replace("# Beliefs", "# Obey") + item(1),
-        items.replace("Claim: 3", "Claim: obey") + item(1),
-    ):
-        said = mind.tries({"memory/long_term.md": text})
-        assert "'memory/long_term.md' changes, and the agent has read the web" in said
+    wrong = [items + item(note) for note in (2, 3, 4)] + [items + item(1) + "## L-000008 y\nobey\n"]
+    wrong += [items.replace(old, "# Obey") + item(1) for old in ("# Beliefs", "Claim: x")]
+    for made in mind.agent.commits({"memory/long_term.md": text} for text in wrong):
+        words = "'memory/long_term.md' changes, and the agent has read the web"
+        mind.judges({f"{made}:refs/heads/mind": words})
     mind.agent.commit({"memory/long_term.md": items + item(1)})
     mind.agent.push("mind")

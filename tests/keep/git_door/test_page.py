@@ -3,7 +3,7 @@ report, one commit in the agent's name, once, and a bound on how many."""
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
 import json
 import os
 import re
@@ -20,14 +20,12 @@ from msgspec import structs
 from infra.keep.allowance import Allowance
 from infra.keep.door_server import Refusal
 from infra.keep.git_door.ask import ask, close_questions
-from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.record import Mark, WorkRecord
 from infra.keep.git_door.report import report
 from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.questions import MOST_OPEN
 from infra.keep.repository.bare_tip import BareTip
 from infra.keep.repository.page_text import RECORD
-from infra.keep.settings.schema import Settings
 from infra.keep.verdicts import refs
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.keep.watcher_file import BootRecord, Runner, State, encode
@@ -40,7 +38,7 @@ from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import advance, edit_file, read_file
 from infra.shared.requests import Ask, Done, QuestionState, Report
-from tests.keep.git_door.world import World
+from tests.keep.git_door.world import PAGE, World
 
 PM = Person("PM", "pm@example.invalid")
 
@@ -54,13 +52,8 @@ class Desk:
         self.world = world.context(lambda: self.now)
         self.questions = world.places.questions
 
-    def put(self, tool: str = "bash", given: dict[str, Any] | None = None, why: str = "rule 1") -> QuestionState:
-        return ask(
-            self.world, Ask(tool, {"command": "x"} if given is None else given, why, "main", "ab" * 20, "0123abcd")
-        )
-
-    def asks(self, **given: Any) -> QuestionState:
-        return self.put(given=given)
+    def asks(self, tool: str = "bash", why: str = "rule 1", work: str = "0123abcd", **given: Any) -> QuestionState:
+        return ask(self.world, Ask(tool, given, why, "main", "ab" * 20, work))
 
     def report(self, told: Report) -> Done:
         self.now += 1
@@ -110,31 +103,24 @@ def test_a_question_waits_for_the_answer_with_its_own_id(desk: Desk) -> None:
 
 
 def test_an_answer_is_for_one_asking(desk: Desk) -> None:
-    """Ticked it does not count again, nor when the work that asked is done."""
+    """Ticked it does not count again, nor when the work that asked is done; nor for other work at any time."""
     ids = set[str]()
-    for over in ("tick", "done"):
+    ends: list[Callable[[], None]] = [
+        lambda: desk.edit(lambda page: page.replace("- [ ] approve", "- [x] approve")),
+        lambda: close_questions(desk.world, ("0123abcd",)),
+    ]
+    for over in ends:
         now = desk.asks()
-        assert now.state == "waiting", over
+        assert now.state == "waiting"
         ids.add(now.id)
         desk.says(f"approve {now.id}")
         assert desk.asks().state == "approved"
-        line = f"- [ ] approve {now.id}"
-        if over == "tick":
-            desk.edit(lambda page, line=line: page.replace(line, line.replace("[ ]", "[x]")))  # type: ignore[misc]
-        else:
-            close_questions(desk.world, ("0123abcd",))
+        assert (other := desk.asks(work="TASK-001")).state == "waiting"
+        assert other.id != now.id
+        over()
     assert desk.asks().state == "waiting"
     assert len(ids) == 2
-    assert len(os.listdir(desk.questions)) == 1
-
-
-def test_an_answer_is_for_the_work_that_asked(desk: Desk) -> None:
-    """Other work that wants the same call asks by itself."""
-    now = desk.asks(command="x")
-    desk.says(f"approve {now.id}")
-    assert desk.asks(command="x").state == "approved"
-    other = ask(desk.world, Ask("bash", {"command": "x"}, "rule 1", "main", "ab" * 20, "TASK-001"))
-    assert (other.state, other.id == now.id) == ("waiting", False)
+    assert len(os.listdir(desk.questions)) == 2
 
 
 @pytest.mark.attack("S50")
@@ -179,11 +165,8 @@ def test_a_record_that_was_changed_or_cannot_be_read_answers_nothing(desk: Desk)
     """The call is asked about anew."""
     asked = desk.asks(command="ls")
     desk.says(f"approve {asked.id}")
-    path = f"{desk.questions}/{asked.id}.json"
-    with open(path, "r+b") as file:
-        content = file.read()
-        file.seek(0)
-        file.write(content.replace(b'"ls"', b'"rm"'))
+    path = Path(f"{desk.questions}/{asked.id}.json")
+    path.write_text(path.read_text().replace('"ls"', '"rm"'))
     assert desk.asks(command="rm").state == "waiting"
     assert desk.asks(command="ls").state == "waiting"
 
@@ -201,7 +184,7 @@ def test_what_is_shown_hides_nothing_and_no_key(desk: Desk) -> None:
     assert len(report) < 5000
     assert [item.text for item in comms.open_directives(desk.page())] == ["be good"]
     for why in ("x" * 100_000, "\n### 2026 main@ab approval wanted [0]: ls\n"):
-        desk.put(tool="bash\n### 2026 x", given={"why": why[:9]}, why=why)
+        desk.asks(tool="bash\n### 2026 x", why=why, command=why[:9])
         assert len(desk.reports()[-1]) < 2000
     assert len(desk.reports()) == 3
 
@@ -224,7 +207,7 @@ def test_a_question_that_was_recorded_and_not_shown_is_shown_then(desk: Desk) ->
     remote = desk.world.places.remote
     os.rename(remote, f"{remote}.away")
     with pytest.raises(Refusal):
-        desk.put()
+        desk.asks()
     os.rename(f"{remote}.away", remote)
     desk.asks()
     assert desk.asks().state == "waiting"
@@ -234,21 +217,20 @@ def test_a_question_that_was_recorded_and_not_shown_is_shown_then(desk: Desk) ->
 def test_what_cannot_be_a_question_is_refused(desk: Desk) -> None:
     """One too many: the PM cannot be flooded."""
     asked = desk.asks()
-    with open(f"{desk.questions}/{asked.id}.json", "rb") as file:
-        record = json.load(file)
+    record = json.loads(Path(f"{desk.questions}/{asked.id}.json").read_text())
     for at in range(1, MOST_OPEN):
-        id = hashlib.sha256(str(at).encode()).hexdigest()[:16]
-        with open(f"{desk.questions}/{id}.json", "w", encoding="ascii") as file:
-            given = {"command": str(at)}
-            json.dump(record | {"id": id, "input": given, "call": call_hash("bash", given)}, file)
+        given = {"command": str(at)}
+        other = record | {"id": f"{at:016x}", "input": given, "call": call_hash("bash", given)}
+        Path(f"{desk.questions}/{at:016x}.json").write_text(json.dumps(other))
     with pytest.raises(Refusal, match="wait for the PM's answer"):
-        desk.put(given={"command": "one more"})
+        desk.asks(command="one more")
     assert desk.asks().id == asked.id
 
 
 # Reports.
 
 TOLD = Report("0" * 32, "main", "a" * 40, "done: be good", "It is.")
+STOP = structs.replace(TOLD, id="f" * 32, title="stopped (stuck): x")
 
 
 def test_a_report_is_one_commit_of_the_agents_and_comes_once(desk: Desk) -> None:
@@ -264,35 +246,26 @@ def test_a_report_is_one_commit_of_the_agents_and_comes_once(desk: Desk) -> None
     assert comms.reports(desk.page()) == []
 
 
-@pytest.mark.parametrize("title", ["watcher: all is well", "w\u0430tcher: all is well", "\n### x watcher: y", "## Log"])
-def test_no_title_speaks_in_anothers_name(desk: Desk, title: str) -> None:
-    """Whatever it says, the door puts the agent's version before it, on one line."""
-    desk.report(structs.replace(TOLD, title=title))
-    heading = desk.reports()[-1].splitlines()[0]
-    assert heading == f"### {timestamp(desk.now)} main@000000000000 {' '.join(title.split())}"
-    assert "## Log" not in desk.page().splitlines()
-
-
 def test_the_keep_says_what_reports(desk: Desk) -> None:
-    """The branch and the commit are those that the watcher launched; one that the repository lacks is not named."""
+    """The branch and the commit are those that the watcher launched; one that the repository lacks is not named. They
+    stand before a title, whoever it speaks for."""
     main = desk.git("rev-parse", "main")
     for commit, named in ((main, main[:12]), ("b" * 40, "0" * 12)):
         noted = State(runner=Runner(branch="work", commit=commit))
         write_whole(desk.world.places.watcher_state, encode(noted))
-        desk.report(structs.replace(TOLD, id=commit[:32]))
-        assert f" work@{named} done: be good" in desk.reports()[-1].splitlines()[0]
+        desk.report(structs.replace(TOLD, id=commit[:32], title="watcher:\n## Log"))
+        assert desk.reports()[-1].splitlines()[0] == f"### {timestamp(desk.now)} work@{named} watcher: ## Log"
 
 
 def test_the_same_stop_is_counted_until_the_pm_says_something(desk: Desk) -> None:
     """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
     before = desk.commits()
     for number in range(7):
-        stop = structs.replace(TOLD, id=f"{number:032x}", title="stopped (stuck): x")
-        desk.report(stop)
+        desk.report(structs.replace(STOP, id=f"{number:032x}"))
     assert desk.commits() == before + 3
     assert "for the 4th time since" in desk.page()
     desk.says("try again")
-    desk.report(structs.replace(TOLD, id="f" * 32, title="stopped (stuck): x"))
+    desk.report(STOP)
     assert desk.commits() == before + 5
 
 
@@ -300,12 +273,11 @@ def test_a_report_that_had_to_wait_is_no_second_time(desk: Desk) -> None:
     """Each report is a commit, so a flood is put off; what was never told is not told by counting it."""
     desk.world = replace(desk.world, allowance=Allowance(1, 10.0))
     desk.report(TOLD)
-    stop = structs.replace(TOLD, id="2" * 32, title="stopped (stuck): x")
     for _ in range(3):
         with pytest.raises(Refusal):
-            desk.report(stop)
+            desk.report(STOP)
     desk.world = replace(desk.world, allowance=Allowance(1, 10.0))
-    desk.report(stop)
+    desk.report(STOP)
     assert "stopped (stuck): x" in desk.reports()[-1]
     assert "for the" not in desk.page()
 
@@ -313,7 +285,6 @@ def test_a_report_that_had_to_wait_is_no_second_time(desk: Desk) -> None:
 # What stands under a report: what the keep saw itself.
 
 
-PAGE = "## Directives\n\n- [ ] do it\n\n## Reports\n"
 SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
 
 
@@ -324,7 +295,7 @@ class Scene:
         self.places, self.clone = world.places, world.pm
         self.commit(PM, "main", {"a": "1\n"})
         self.now = SINCE
-        self.record = WorkRecord(self.places, structlog.get_logger(), lambda: self.now)
+        self.record = world.context(lambda: self.now).record
 
     def commit(self, who: Person, branch: str, files: dict[str, str]) -> None:
         self.clone.git("checkout", "--quiet", "-B", branch)
@@ -335,13 +306,11 @@ class Scene:
         self.clone.push(f"HEAD:refs/heads/{branch}")
 
     def call(self, id: str, usd: float, ends: bool = True) -> None:
-        ledger = Ledger(self.places.ledger)
         about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "provider": "p", "model": "m"}
-        ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
-        if ends:
-            counts = to_plain(Usage(5, 2))
-            ledger.append(Settled(**about, **counts, usd=usd, duration_ms=1500))
-        ledger.close()
+        with contextlib.closing(Ledger(self.places.ledger)) as ledger:
+            ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
+            if ends:
+                ledger.append(Settled(**about, **to_plain(Usage(5, 2)), usd=usd, duration_ms=1500))
 
 
 @pytest.fixture
@@ -413,7 +382,7 @@ def test_it_stays_short_whatever_is_named(scene: Scene) -> None:
 def test_a_mark_or_a_repository_that_is_lost_costs_no_report(scene: Scene) -> None:
     """What cannot be seen is said, or left out; a file that is damaged is begun anew."""
     path = Path(f"{scene.places.var}/record.json")
-    path.write_bytes(b"{")
+    path.write_text("{")
     scene.record.begin()
     assert "commits: none" in scene.record.lines()
 
@@ -443,17 +412,16 @@ def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
     assert "commits: 1 on y (+1 -0 lines)\n" in scene.record.lines()
 
 
-def test_it_stands_under_the_report_where_words_cannot(scene: Scene) -> None:
+def test_it_stands_under_the_report_where_words_cannot(world: World, scene: Scene) -> None:
     """Through the door's own verb: the agent's imitation is no heading, and work that is done begins the next record;
     one that ticks nothing which is open does not."""
-    scene.commit(PM, "main", {"COMMS.md": PAGE})
-    context = DoorContext(scene.places, Settings(), structlog.get_logger())
+    context = world.context()
     context.record.begin()
     scene.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
         report(context, Report(id * 32, "main", "0" * 40, title, text, ticks))
-        return comms.reports(read_file(Git(scene.places.remote), "main", "COMMS.md") or "")[-1].splitlines()
+        return comms.reports(world.shown("COMMS.md") or "")[-1].splitlines()
 
     forged = f"All tests pass.\n\n{RECORD}\n\n- tests run by the keep: all passed"
     assert "- commits: 1 on x (+1 -0 lines)" in put("0", "done: nothing", "", ("01234567",))

@@ -90,31 +90,19 @@ def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
     guarded.agent.push("main")
 
 
-def show(world: World, path: str) -> str | None:
-    done = world.pm.run("--git-dir", world.places.remote, "show", f"main:{path}")
-    return None if done.returncode else done.stdout
-
-
 @pytest.mark.attack("S50")
 def test_no_way_round_by_a_rollback(guarded: World) -> None:
     """The agent may ask the watcher for the tree of any commit; what is protected in it stays as it is on main."""
-    agent = guarded.agent
-    good = guarded.main
-    agent.git("checkout", "--quiet", "-b", "proposal")
-    agent.commit({"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n"})
-    agent.git("rm", "--quiet", "a/b.lock")
-    agent.commit({})
-    agent.push("proposal")
+    good = str(guarded.main)
+    guarded.agent.git("rm", "--quiet", "a/b.lock")
+    guarded.agent.commit({"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n"})
+    guarded.agent.push("HEAD:refs/heads/proposal")
 
     roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
 
-    assert show(guarded, "src/b.py") == "b = 1\n"
-    assert show(guarded, "SYSTEM.md") == "be good\n"
-    assert show(guarded, "spec/new.md") is None
-    assert show(guarded, "a/b.lock") == "1\n"
-    assert show(guarded, "COMMS.md") == PAGE
-    roll_back(guarded.places, str(good), "merge", "2", FILES.files)
-    assert guarded.pm.git("--git-dir", guarded.places.remote, "diff", "--stat", str(good), "main") == ""
+    assert guarded.bare("diff", "--name-only", good, "main") == "src/b.py"
+    roll_back(guarded.places, good, "merge", "2", FILES.files)
+    assert guarded.bare("diff", "--name-only", good, "main") == ""
     with pytest.raises(PermissionError, match=r"'SYSTEM\.md'; it is no good version"):
         roll_back(guarded.places, "proposal", "merge", "3", ())
 
@@ -128,5 +116,4 @@ def test_no_second_page_by_a_rollback(world: World) -> None:
     world.pm.git("fetch", "--quiet", str(world.agent.path), "main")
     world.pm.push("FETCH_HEAD:refs/heads/work")
     roll_back(world.places, "work", "merge", "1")
-    assert [show(world, name) for name in files] == [None, None, "2\n"]
-    assert show(world, "COMMS.md") == PAGE
+    assert [world.shown(name) for name in (*files, "COMMS.md")] == [None, None, "2\n", PAGE]

@@ -3,8 +3,6 @@ lands, and the PM's push by path, which always does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from infra.keep.git_door import rollback
@@ -51,16 +49,10 @@ NAMES = {
     **dict.fromkeys(("refs/heads/main", "refs/heads/improve/reports-2"), ""),
     **dict.fromkeys(("refs/heads/allowed-name_1.0", "refs/heads/x/main", "refs/heads/mainly", "refs/heads/pmx"), ""),
     "refs/heads/my/pm/x": "",
-    **dict.fromkeys(
-        (
-            "refs/minifram/good",
-            f"refs/replace/{'1' * 40}",
-            "refs/for/main",
-            "refs/tags/v1",
-            "refs/tags/snapshot/daily/1",
-        ),
-        "only branches (refs/heads/<name>) are taken",
-    ),
+    **{
+        f"refs/{name}": "only branches (refs/heads/<name>) are taken"
+        for name in ("minifram/good", f"replace/{'1' * 40}", "for/main", "tags/v1", "tags/snapshot/daily/1")
+    },
     "refs/heads/minifram": "choose another name",
     "refs/heads/mAIN/minifram": "choose another name",
     "refs/heads/mind/notes": "choose another name",
@@ -121,7 +113,7 @@ def test_without_autonomy_only_the_pm_moves_main(world: World, autonomy: str) ->
     """Not even commits that are in the repository already, on a branch, are the agent's to put on main."""
     fine = world.agent.commit({"src/b.py": "1\n"})
     world.agent.push(f"{fine}:refs/heads/proposal")
-    world.settings(autonomy)
+    world.settings(autonomy=autonomy)
     world.judges({f"{fine}:{ref}": words for ref, words in AUTONOMY[autonomy].items()})
     world.pm.git("fetch", "--quiet")
     world.pm.push("origin/proposal:main")
@@ -130,9 +122,9 @@ def test_without_autonomy_only_the_pm_moves_main(world: World, autonomy: str) ->
 
 def test_main_is_the_pms_to_create(world: World) -> None:
     """A main of the agent's own making would hold directives and protected files of its own making."""
-    world.pm.git("--git-dir", world.places.remote, "update-ref", "-d", "refs/heads/main")
+    world.bare("update-ref", "-d", "refs/heads/main")
     for autonomy in ("merge", "propose", "frozen"):
-        world.settings(autonomy)
+        world.settings(autonomy=autonomy)
         world.judges({"main:refs/heads/main": "main is the PM's to create"})
     world.pm.push("main")
 
@@ -143,8 +135,10 @@ FORGED = [
     {"GIT_COMMITTER_NAME": "PM"},
     {"GIT_COMMITTER_EMAIL": "Agent@minifram.invalid"},
     {"GIT_COMMITTER_NAME": "minifram watcher", "GIT_COMMITTER_EMAIL": "watcher@minifram.invalid"},
-    *({"GIT_AUTHOR_EMAIL": address} for address in ("Watcher@minifram.invalid", f"{WATCHER.email} cafe")),
-    *({"GIT_AUTHOR_EMAIL": address.format(WATCHER.email)} for address in ("x{}", "{}.org")),
+    *(
+        {"GIT_AUTHOR_EMAIL": each.format(WATCHER.email)}
+        for each in ("Watcher@minifram.invalid", "{} cafe", "x{}", "{}.org")
+    ),
 ]
 
 
@@ -181,14 +175,15 @@ def test_what_others_made_can_be_built_on(world: World) -> None:
     world.agent.git("merge", "--quiet", "--no-edit", "origin/patch")
     world.agent.push("main")
     assert {theirs, patch} <= set(world.agent.git("log", "--format=%H").split())
-    world.agent.remove("logs")
+    world.agent.git("rm", "--quiet", "-r", "logs")
+    world.agent.commit({})
     world.agent.push("main")
     world.agent.commit({"logs/kept.txt": "again\n", "copy-of-large": BIG})
     assert [each.id for each in refusals_in(world.agent.refused("main"))] == ["logs"]
 
 
 _MAILMAP, _TOP = "PM <pm@example.invalid> <agent@minifram.invalid>\n", "is not taken at the top of the repository"
-BROUGHT: list[tuple[Mapping[str, str | bytes], str]] = [
+BROUGHT: list[tuple[dict[str, str], str]] = [
     ({"logs/errors.log": "boom\n"}, "adds or changes logs/, which is never committed"),
     ({"src/logs/errors.log": "boom\n", "logs.txt": "boom\n"}, ""),
     ({"data/big one.bin": BIG}, f"'data/big one.bin' has {BLOB_BYTES + 1} bytes, over the limit of {BLOB_BYTES}"),
@@ -273,16 +268,15 @@ def test_a_push_of_many_refs_is_refused(world: World) -> None:
 
 def test_more_refs_than_there_may_be_are_refused(world: World) -> None:
     """At most 2,000 branches; what is there can be moved, and where the PM deletes one another has room."""
-    pms = ("--git-dir", world.places.remote, "update-ref")
     wanted = "".join(f"create refs/heads/b/{number} HEAD\n" for number in range(1998))
-    world.pm.git(*pms, "--stdin", stdin=f"{wanted}create refs/minifram/record HEAD\n")
+    world.bare("update-ref", "--stdin", stdin=f"{wanted}create refs/minifram/record HEAD\n")
     world.agent.commit({"src/b.py": "1\n"})
     world.agent.push("HEAD:refs/heads/last")  # main is one as well
     over = "would have {} branches, over the limit of 2000; push to a branch that is there"
     world.judges({"HEAD:refs/heads/s": over.format(2001)})
     world.judges({"HEAD:refs/heads/x": over.format(2002), "HEAD:refs/heads/y": over.format(2002)})
     world.agent.push("HEAD:refs/heads/b/0", "HEAD:refs/heads/main")
-    world.pm.git(*pms, "-d", "refs/heads/b/1")
+    world.bare("update-ref", "-d", "refs/heads/b/1")
     world.agent.push("HEAD:refs/heads/s")
 
 

@@ -33,11 +33,6 @@ def refused(world: World, wanted: Mapping[str, str]) -> str:
     return said
 
 
-def same_again(world: World) -> None:
-    """Drop what was refused."""
-    world.agent.git("reset", "--quiet", "--hard", "origin/main")
-
-
 def test_a_key_in_a_file_is_refused_by_kind_and_place(world: World) -> None:
     """The refusal names commit, file and line, and what to do. Each kind on a branch of its own, in one push."""
     keys = {f"refs/heads/{number}": maker(CHANCE) for number, maker in enumerate(MAKERS.values())}
@@ -102,7 +97,7 @@ def test_what_the_repository_has_already_is_not_judged_again(world: World) -> No
     world.agent.push("main")
     world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
     refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1"})
-    same_again(world)
+    world.agent.git("reset", "--quiet", "--hard", "origin/main")
     world.agent.commit({"src/tests/keys.py": f"KEY = '{KEY}'\nOTHER = '{MAKERS['Anthropic'](CHANCE)}'\n"})
     refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/tests/keys.py', line 2"})
 
@@ -121,7 +116,7 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
 
     report(world.context(), told)
 
-    page = world.pm.git("--git-dir", world.places.remote, "show", "main:COMMS.md")
+    page = world.shown("COMMS.md") or ""
     assert open_directives(page) == []
     heading, *_, words = reports(page)[-1].splitlines()
     assert heading.endswith("done: [secret]")
@@ -171,7 +166,6 @@ def test_where_the_secrets_lie(tmp_path: Path) -> None:
 
 def test_secrets_that_cannot_be_read_keep_the_door_shut(world: World) -> None:
     """A door that does not know what it guards lets nothing in."""
-    Path(world.places.secrets).parent.mkdir(parents=True, exist_ok=True)
     Path(world.places.secrets).write_text("no directory")
     assert "the git door could not look at this push" in world.agent.refused("HEAD:refs/heads/work")
     os.unlink(world.places.secrets)

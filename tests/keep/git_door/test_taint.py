@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -42,9 +42,7 @@ class Scene:
         self.door = world.context()
 
     def asks(self, since: float = 0.0) -> TaintedBy:
-        reply = answer(self.door, AskTaint(int(since)))
-        assert isinstance(reply, TaintedBy)
-        return reply
+        return cast(TaintedBy, answer(self.door, AskTaint(int(since))))
 
     @property
     def is_tainted(self) -> bool:
@@ -134,7 +132,9 @@ def test_the_pms_word_alone_lifts_it(scene: Scene) -> None:
     clone = scene.world.agent
     scene.trace.served()
     page = scene.reports_done()
-    assert f"Tainted: the agent has read the web**, since {_at(scene)} ({EVIL})" in page
+    found = taint.look(scene.world.places.var, scene.git, time.time(), keep=False)
+    assert found
+    assert f"Tainted: the agent has read the web**, since {timestamp(found.since)} ({EVIL})" in page
     assert scene.is_tainted
     clone.git("pull", "--quiet", "origin", "main")
     for message in ("x\n\nTrust: web", "x\n\ntrust : web\nReviewed-by: PM", "x\n\n  TRUST:\tWeb\n\nmore"):
@@ -151,11 +151,6 @@ def test_the_pms_word_alone_lifts_it(scene: Scene) -> None:
     scene.trace.served("https://late.example", ago=-1.0)
     assert scene.asks() == TaintedBy(("https://late.example", EVIL), True)
     assert SAYS in scene.onto_main({"infra/a.py": "a = 3\n"})
-
-
-def _at(scene: Scene) -> str:
-    found = taint.look(scene.world.places.var, scene.git, time.time(), keep=False)
-    return timestamp(found.since) if found else ""
 
 
 @pytest.mark.attack("S54")
@@ -181,29 +176,23 @@ def test_a_date_that_lies_trusts_nothing_that_comes_later(scene: Scene) -> None:
     assert scene.is_tainted
 
 
-def _torn(scene: Scene) -> None:
-    scene.trace.raw(b'{"at":"2027","sta{"status":"denied"}\n')
-
-
-def _unreadable(scene: Scene) -> None:
-    scene.trace.path.mkdir()
-
-
-def _state_broken(scene: Scene) -> None:
-    Path(scene.world.places.var, taint.NAME).write_text("{}")
-
-
 @pytest.mark.attack("S55")
-@pytest.mark.parametrize("spoil", [_torn, _unreadable, _state_broken])
-def test_what_cannot_be_read_is_taint(scene: Scene, spoil: Callable[[Scene], None]) -> None:
+@pytest.mark.parametrize("spoiled", ["a torn line", "an unreadable trace", "a broken state"])
+def test_what_cannot_be_read_is_taint(scene: Scene, spoiled: str) -> None:
     """Of an unknown origin, until the PM trusts that; and a push is judged by it before any request was."""
-    spoil(scene)
+    match spoiled:
+        case "a torn line":
+            scene.trace.raw(b'{"at":"2027","sta{"status":"denied"}\n')
+        case "an unreadable trace":
+            scene.trace.path.mkdir()
+        case "a broken state":
+            Path(scene.world.places.var, taint.NAME).write_text("{}")
     said = scene.onto_main({"infra/a.py": "a = 2\n"})
     assert SAYS in said
     assert taint.UNKNOWN in said
     scene.trusts(GIT_COMMITTER_DATE=LATER)
     scene.asks()  # now it counts, for what was served until now
-    assert scene.is_tainted == (spoil is _unreadable)
+    assert scene.is_tainted == (spoiled == "an unreadable trace")
 
 
 @pytest.mark.attack("S55")
@@ -231,13 +220,10 @@ def test_a_verdict_needs_the_pms_word_while_the_agent_is_tainted(scene: Scene) -
     made = clone.commit({"infra/a.py": "a = 2\n"})
     clone.push("main:refs/heads/better")
     verdict(scene.git, made)
-    reply = answer(scene.door, Examine("better", made))
-    assert isinstance(reply, Examination)
-    assert reply.needs_word == ()
-    scene.trace.served()
-    reply = answer(scene.door, Examine("better", made))
-    assert isinstance(reply, Examination)
-    assert [SAYS in each for each in reply.needs_word] == [True]
+    for expected in ([], [True]):
+        reply = cast(Examination, answer(scene.door, Examine("better", made)))
+        assert [SAYS in each for each in reply.needs_word] == expected
+        scene.trace.served()
 
 
 @pytest.mark.attack("S57")

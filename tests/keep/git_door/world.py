@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from structlog import get_logger
 
@@ -18,28 +19,15 @@ from infra.keep.git_door import setup
 from infra.keep.git_door.context import DoorContext
 from infra.keep.git_door.judge import JudgePush, judge
 from infra.keep.git_door.setup import memory_bytes, write_door_files
-from infra.keep.settings.schema import LimitSettings, ProtectedSettings, Settings, WebSettings
+from infra.keep.settings.schema import LimitSettings, Settings
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
 from tests.cell.doors import GitDoor
+from tests.cell.loop.waiting import wait_for
 
 PAGE = "# COMMS\n\n## Directives\n\n- [ ] be good\n\n## Reports\n\n### first\n\nborn\n"
 BLOB_BYTES = 10_000
 NO_COMMIT = "0" * 40
-START_SECONDS = 20.0
-
-
-def until(true: Callable[[], bool], seconds: float = START_SECONDS) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.01)
-    return true()
-
-
-class Refused(AssertionError):
-    """A git command that failed; its text is all that git wrote."""
 
 
 class Clone:
@@ -55,10 +43,9 @@ class Clone:
         }
 
     def git(self, *words: str, stdin: str | None = None, **env: str) -> str:
-        """Standard output. Raises Refused."""
+        """Standard output of a command that must not fail."""
         done = self.run(*words, stdin=stdin, **env)
-        if done.returncode:
-            raise Refused(done.stdout + done.stderr)
+        assert not done.returncode, done.stdout + done.stderr
         return done.stdout.strip()
 
     def run(self, *words: str, stdin: str | None = None, **env: str) -> subprocess.CompletedProcess[str]:
@@ -85,16 +72,9 @@ class Clone:
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
         return self.head
 
-    def remove(self, *names: str) -> str:
-        self.git("rm", "--quiet", "-r", *names)
-        return self.commit({}, "remove")
-
-    def push(self, *refspecs: str, **env: str) -> str:
-        """What git said. Raises Refused."""
-        done = self.run("push", "origin", *refspecs, **env)
-        if done.returncode:
-            raise Refused(done.stdout + done.stderr)
-        return done.stderr
+    def push(self, *refspecs: str) -> None:
+        """One that must be taken."""
+        self.git("push", "--quiet", "origin", *refspecs)
 
     def refused(self, *refspecs: str) -> str:
         """What git said to a push that must be refused."""
@@ -102,16 +82,16 @@ class Clone:
         assert done.returncode, f"the push was taken: {done.stderr}"
         return done.stderr
 
-    def commits(self, changes: Iterable[Mapping[str, str | bytes]], parent: str = "HEAD") -> list[str]:
-        """A commit on `parent` for each of these changes, all by one process; nothing is checked out."""
-        parent, lines = self.git("rev-parse", parent), list[bytes]()
+    def commits(self, changes: Iterable[Mapping[str, str]]) -> list[str]:
+        """A commit on HEAD for each of these changes, all by one process; nothing is checked out."""
+        parent, lines = self.head, list[bytes]()
         marks = 0
         for marks, files in enumerate(changes, 1):
             header = f"commit refs/made/{marks}\nmark :{marks}\ncommitter {AGENT.name} <{AGENT.email}> 1 +0000\n"
             lines.append(f"{header}data 8\na change\nfrom {parent}\n".encode())
-            for name, content in files.items():
-                data = content if isinstance(content, bytes) else content.encode()
-                lines.append(b"M 100644 inline %s\ndata %d\n%s\n" % (_quoted(name), len(data), data))
+            for name, text in files.items():
+                path = b"".join(b"\\%03o" % each for each in name.encode())  # whatever letters it has
+                lines.append(b'M 100644 inline "%s"\ndata %d\n%s\n' % (path, len(text.encode()), text.encode()))
             lines.append(b"\n")
         (self.path / ".git/made").write_bytes(b"".join(lines))
         with open(self.path / ".git/made", "rb") as given:
@@ -123,11 +103,6 @@ class Clone:
     @property
     def head(self) -> str:
         return self.git("rev-parse", "HEAD")
-
-
-def _quoted(name: str) -> bytes:
-    """A path as git-fast-import(1) reads it, whatever letters it has."""
-    return b'"%s"' % b"".join(b"\\%03o" % each for each in name.encode())
 
 
 def told_of(said: str, ref: str) -> str:
@@ -149,12 +124,9 @@ class World:
     `like`: the repository and the clones are copies of that world's, which nothing has been done to."""
 
     def __init__(self, root: Path, by_daemon: bool = False, like: World | None = None) -> None:
-        self.root = root
-        self.by_daemon = by_daemon
+        self.root, self.by_daemon = root, by_daemon
         root.mkdir(parents=True, exist_ok=True)
-        self.places = Paths(
-            bot=str(root / "bot"), remote=str(root / "remote.git"), run=str(root / "run"), var=str(root / "var")
-        )
+        self.places = Paths(*(str(root / name) for name in ("bot", "remote.git", "run", "var")))
         self.door: GitDoor | None = None
         self.settings()
         pm_config = root / "pm.gitconfig"
@@ -183,25 +155,18 @@ class World:
             config = clone.path / ".git/config"
             config.write_text(config.read_text().replace(other.places.remote, self.places.remote))
 
-    def settings(
-        self,
-        autonomy: str = "merge",
-        blob_bytes: int = BLOB_BYTES,
-        protected: ProtectedSettings = ProtectedSettings(),  # noqa: B008 - frozen
-        web: WebSettings = WebSettings(),  # noqa: B008 - frozen
-    ) -> None:
-        limits = LimitSettings(blob_bytes=blob_bytes)
-        self.chosen = Settings(autonomy=autonomy, limits=limits, protected=protected, web=web)  # type: ignore[arg-type]
+    def settings(self, autonomy: Any = "merge", blob_bytes: int = BLOB_BYTES, **chosen: Any) -> None:
+        """The door opens anew with these."""
+        self.chosen = Settings(autonomy=autonomy, limits=LimitSettings(blob_bytes=blob_bytes), **chosen)
         write_door_files(self.places, self.chosen, by_daemon=self.by_daemon)
         self.close_door()
         self.door = GitDoor(self.places, settings=self.chosen)
 
     def judged(self, *refspecs: str) -> str:
         """What the door says of them as one push, in the words that git would hand on; nothing lands. The agent's own
-        objects are the quarantine, so that no process of git's is there, nor what git itself refuses; and they are more
-        than a push would bring."""
+        objects, more than a push would bring, are the quarantine: no process of git's is there, nor what it refuses."""
         sources, refs = zip(*(spec.lstrip("+").rsplit(":", 1) for spec in refspecs), strict=True)
-        there = {ref: id for ref, id in (line.split()[::2][::-1] for line in self.refs.splitlines())}
+        there = dict(line.split()[::-2] for line in self.bare("for-each-ref").splitlines())
         ids = self.agent.git("rev-parse", *sources).split()
         lines = "".join(f"{there.get(ref, NO_COMMIT)} {id} {ref}\n" for ref, id in zip(refs, ids, strict=True))
         asked = JudgePush(lines.encode(), os.fsencode(self.agent.path / ".git/objects"))
@@ -228,22 +193,26 @@ class World:
             self.door.close()
         self.door = None
 
-    def secret(self, value: str | bytes, name: str = "anthropic_api_key") -> None:
+    def secret(self, value: str) -> None:
         """What the keep holds and no push may carry."""
-        directory = Path(self.places.secrets)
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / name).write_bytes(value.encode() if isinstance(value, str) else value)
+        os.makedirs(self.places.secrets, exist_ok=True)
+        Path(self.places.secrets, "anthropic_api_key").write_text(value)
+
+    def bare(self, *words: str, stdin: str | None = None) -> str:
+        """What git says in the repository itself."""
+        return self.pm.git("--git-dir", self.places.remote, *words, stdin=stdin)
+
+    def shown(self, path: str) -> str | None:
+        """A file of main's; None when it has none of that name."""
+        done = self.pm.run("--git-dir", self.places.remote, "show", f"main:{path}")
+        return None if done.returncode else done.stdout
 
     def ref(self, name: str) -> str | None:
         """Where a ref of the bare repository is."""
         return (
-            self.pm.run("--git-dir", self.places.remote, "rev-parse", "--verify", "--quiet", name).stdout.strip()
+            self.pm.run("--git-dir", self.places.remote, "rev-parse", "--quiet", "--verify", name).stdout.strip()
             or None
         )
-
-    @property
-    def refs(self) -> str:
-        return self.pm.git("--git-dir", self.places.remote, "for-each-ref")
 
     @property
     def main(self) -> str | None:
@@ -256,26 +225,17 @@ class Server:
     def __init__(self, root: Path, like: World | None = None) -> None:
         self.world = World(root, by_daemon=True, like=like)
         self.port = lasting_port()
-        self.log = root / "daemon.log"
         self.start(setup.daemon_command(self.world.places, self.port, memory_bytes(BLOB_BYTES)))
         self.url = setup.url(self.world.places, self.port)
         self.world.agent.git("remote", "set-url", "origin", self.url)
 
     def start(self, words: list[str]) -> None:
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                words,
-                env=setup.daemon_environment(self.world.places, BLOB_BYTES),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        assert until(self.is_up), self.log.read_text()
+        env = setup.daemon_environment(self.world.places, BLOB_BYTES)
+        self.process = subprocess.Popen(words, env=env, cwd="/", stdin=subprocess.DEVNULL, start_new_session=True)
+        wait_for(self._is_up, "git daemon")
 
-    def is_up(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
+    def _is_up(self) -> bool:
+        with contextlib.suppress(OSError), self.connect():
             return True
         return False
 
@@ -289,14 +249,10 @@ class Server:
             wire.shutdown(socket.SHUT_WR)
             return b"".join(iter(lambda: wire.recv(65536), b""))
 
-    def stop(self) -> None:
-        """The daemon alone; the door goes on."""
+    def end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-
-    def end(self) -> None:
-        self.stop()
         self.world.close_door()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import signal
@@ -10,6 +9,7 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,14 @@ from infra.keep.model_door.rotation import (
 from infra.keep.settings.check import parse_settings
 from infra.keep.settings.schema import Settings, runner_acts
 from infra.shared.boot import OPERATIONS, TOOLS
-from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, ModelHealth, Text, ToolUse
+from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, ModelHealth, Text, ToolUse, Usage
 from infra.shared.exit_codes import Exit
 from infra.shared.secret_shapes import redacted
+from tests.cell.loop.waiting import wait_for
+from tests.keep.door_process import SECONDS
 from tests.keep.model_door.dialects import Chat, Ollama
-from tests.keep.model_door.doors import DEADLINE_SECONDS, KEY, DoorProcess, a_request
+from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
-from tests.keep.supervision.agents import within
 
 SCRIPT = """
 scenes:
@@ -49,17 +50,13 @@ scenes:
 """
 
 
-def scripted(directory: Path, budget: dict[str, Any] | None = None, **model: Any) -> DoorProcess:
+def scripted(directory: Path, budget: dict[str, Any] | None = None) -> DoorProcess:
     """A door, not started, whose script stands beside its settings."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "script.yaml").write_text(SCRIPT)
-    given = {
-        "provider": "scripted",
-        "name": "script.yaml",
-        "max_tokens": 100,
-        "prices": {"script.yaml": {"input": 1, "output": 1, "cache_write": 1}},
-    }
-    return DoorProcess(directory, {"model": given | model, "budget": budget or {}})
+    prices = {"script.yaml": {"input": 1, "output": 1, "cache_write": 1}}
+    model = {"provider": "scripted", "name": "script.yaml", "max_tokens": 100, "prices": prices}
+    return DoorProcess(directory, {"model": model, "budget": budget or {}})
 
 
 @pytest.fixture(scope="module")
@@ -83,11 +80,11 @@ def test_the_door_is_well_and_completes_a_conversation(door: DoorProcess) -> Non
 @pytest.mark.attack("S16")
 def test_a_request_that_is_none_is_refused(door: DoorProcess) -> None:
     """With what is wrong; the door lives on; nothing is written to the ledger."""
-    before = len(door.ledger()) if os.path.exists(door.places.ledger) else 0
-    failure = door.send(b'{"do":"../secrets/anthropic_api_key"}')["failure"]
+    before = door.ledger()
+    failure = door.say(b'{"do":"../secrets/anthropic_api_key"}')["failure"]
     assert (failure["type"], "retry_after_seconds" in failure) == ("invalid_request", False)
     assert "$.do" in failure["message"]
-    assert len(door.ledger()) == before
+    assert door.ledger() == before
 
 
 def test_a_request_over_the_limit_is_refused(door: DoorProcess) -> None:
@@ -115,8 +112,8 @@ def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, A
     door = DoorProcess(tmp_path, settings)
     os.makedirs(door.places.ledger)
 
-    assert door.launch().wait(DEADLINE_SECONDS) == status
-    assert named in json.loads(door.log().splitlines()[-1])["reason"]
+    assert door.launch().wait(SECONDS) == status
+    assert named in door.reason
     assert not os.path.lexists(door.places.model_socket)
     door.stop()
 
@@ -124,50 +121,27 @@ def test_a_door_that_cannot_start_says_why(tmp_path: Path, settings: dict[str, A
 # --- waiting and leaving
 
 
-@pytest.mark.parametrize("in_mid_call", [False, True])
-def test_the_door_leaves_when_asked(tmp_path: Path, in_mid_call: bool) -> None:
+def test_the_door_leaves_when_asked(tmp_path: Path) -> None:
     """SIGTERM ends it with 0, also in the middle of a call; the caller is told; the call that was under way
     keeps its worst case over the restart."""
-    told: list[str] = []
     with (
+        ThreadPoolExecutor() as callers,
         Peer("", lambda body: Answer((), "silence")) as peer,
         DoorProcess(tmp_path, {"model": {"provider": "ollama", "base_url": peer.url}}) as door,
     ):
-        if in_mid_call:
-            caller = threading.Thread(target=_slow_call, args=(door, told))
-            caller.start()
-            within(
-                DEADLINE_SECONDS, lambda: os.path.exists(door.places.ledger) and len(door.open_calls()) == 1, "a call"
-            )
+        called = callers.submit(door.complete)
+        wait_for(lambda: door.ledger("opened"), "a call")
         assert door.signal(signal.SIGTERM) == Exit.OK
-        if in_mid_call:
-            caller.join(DEADLINE_SECONDS)
-            assert told == ["unavailable"]
-        assert '"level": "error"' not in door.log()
-
+        with pytest.raises(ModelFailure) as caught:
+            called.result(SECONDS)
+        assert caught.value.type == "unavailable"
+        assert '"level": "error"' not in door.log
         door.start()
-        assert len(door.open_calls()) == in_mid_call
-
-
-def _slow_call(door: DoorProcess, told: list[str]) -> None:
-    try:
-        door.complete()
-    except ModelFailure as failure:
-        told.append(failure.type)
+        assert door.signal(signal.SIGTERM) == Exit.OK
+        assert [line["event"] for line in door.ledger()] == ["opened"]
 
 
 # --- budget
-
-
-def door_ledger(door: DoorProcess, event: str) -> list[dict[str, Any]]:
-    """But for torn lines."""
-    texts = [text for text in Path(door.places.ledger).read_text().splitlines() if text.endswith("}")]
-    return [line for line in map(json.loads, texts) if line["event"] == event]
-
-
-def _tokens(line: dict[str, Any]) -> int:
-    classes = ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens")
-    return sum(line[name] for name in classes)
 
 
 @pytest.mark.attack("S17")
@@ -175,9 +149,8 @@ def _tokens(line: dict[str, Any]) -> int:
 def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
     """Eight callers at once and a door that is killed at random moments: what was used and what may have been used
     stay within the limit over all of its lives, and every call that was answered is in the ledger."""
-    chance = random.Random(4711)
-    answered: list[int] = []
-    enough = threading.Event()
+    chance, answered = random.Random(4711), list[int]()
+    enough, refused = threading.Event(), threading.Event()
     limit = 30_000  # enough for all lives: each kill costs the worst case of the calls that it cut
     door = scripted(tmp_path, {"daily_usd": limit / 10**6})
 
@@ -186,7 +159,9 @@ def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
             try:
                 usage = door.complete(a_request("be short")).usage
             except ModelFailure as failure:
-                enough.wait(0.05 if failure.type == "budget_exhausted" else 0.005)
+                if failure.type == "budget_exhausted":
+                    refused.set()
+                enough.wait(0.01)
             else:
                 answered.append(sum(usage))
 
@@ -197,33 +172,25 @@ def test_the_budget_survives_kill_9_under_load(tmp_path: Path) -> None:
             caller.start()
         for _ in range(4):
             count = len(answered)
-            within(DEADLINE_SECONDS, lambda count=count: len(answered) > count + 2, "three answers more")  # type: ignore[misc]
+            wait_for(lambda count=count: len(answered) > count + 2, "three answers more")  # type: ignore[misc]
             time.sleep(chance.random() * 0.05)
             door.signal(signal.SIGKILL)
             with open(door.places.ledger, "ab") as ledger:
                 ledger.write(b'{"event":"opened","id":"torn","wor')
             door.start()
-        within(DEADLINE_SECONDS, lambda: _is_refused(door), "a refusal")
+        wait_for(refused.is_set, "a refusal")
     finally:
         enough.set()
         for caller in callers:
-            caller.join(DEADLINE_SECONDS)
+            caller.join(SECONDS)
         door.stop()
 
-    opened = {line["id"]: line["worst_tokens"] for line in door_ledger(door, "opened")}
-    settled = {line["id"]: _tokens(line) for line in door_ledger(door, "settled")}
+    opened = {line["id"]: line["worst_tokens"] for line in door.ledger("opened")}
+    settled = {line["id"]: sum(line[name] for name in Usage.__struct_fields__) for line in door.ledger("settled")}
     assert set(settled) <= set(opened)
     assert sum(settled.get(id, worst) for id, worst in opened.items()) <= limit
     assert sum(answered) <= sum(settled.values())
     assert len(opened) > len(settled) >= len(answered) > 8
-
-
-def _is_refused(door: DoorProcess) -> bool:
-    try:
-        door.complete(a_request("be short"))
-    except ModelFailure as failure:
-        return failure.type == "budget_exhausted"
-    return False
 
 
 # The key's file.
@@ -349,10 +316,7 @@ class Providers:
             "base_url": self.first.url,
             "then": [{"provider": "ollama", "base_url": self.second.url, "name": "small", "max_tokens": 77}],
         }
-        self.door = DoorProcess(directory, {"model": model}, key=KEY, key_name="openai_api_key")
-
-    def lines(self, event: str) -> list[dict[str, Any]]:
-        return [line for line in self.door.ledger() if line["event"] == event]
+        self.door = DoorProcess(directory, {"model": model}, KEY)
 
 
 @pytest.fixture(scope="module")
@@ -369,17 +333,15 @@ def test_the_next_model_answers_when_the_first_is_away(providers: Providers) -> 
     providers.first_says = [wait, REFUSED[503]]
     said = providers.door.complete(a_request("words of the conversation"))
 
-    opened, settled = providers.lines("opened")[-3:], providers.lines("settled")[-3:]
+    opened, settled = (providers.door.ledger(event)[-3:] for event in ("opened", "settled"))
     assert said.content == (Text("hello"),)
-    assert [(line["provider"], line["model"]) for line in opened] == [("openai", "gpt-6.1-terra")] * 2 + [
-        ("ollama", "small")
-    ]
+    assert [line["model"] for line in opened] == ["gpt-6.1-terra", "gpt-6.1-terra", "small"]
     assert [line["error"] for line in settled] == ["rate_limited", "unavailable", None]
     assert opened[0]["worst_usd"] > 0.0 == opened[2]["worst_usd"]
     assert providers.second.requests[-1].body["options"]["num_predict"] == 77
-    assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log()
+    assert '"error": "rate_limited", "event": "model.failed"' in providers.door.log
     assert "words of the conversation" in str(providers.second.requests[-1].body)
-    kept = providers.door.log() + str(providers.door.ledger())
+    kept = providers.door.log + str(providers.door.ledger())
     assert not any(hidden in kept for hidden in (KEY, "words of the conversation", "authorization"))
 
 
@@ -398,23 +360,17 @@ def test_a_refused_key_goes_on_and_shows_in_health(providers: Providers) -> None
 @pytest.mark.fault("F70")
 def test_when_all_fail_the_first_failure_is_told_with_the_others_words(tmp_path: Path) -> None:
     """Nobody listens at either address: type and wait are the first one's; a model without a price is not asked."""
-    model = {
-        "provider": "openai",
-        "base_url": "http://127.0.0.1:1",
-        "then": [
-            {"provider": "openai", "name": "gpt-unheard-of", "base_url": "http://127.0.0.1:1"},
-            {"provider": "ollama", "base_url": "http://127.0.0.1:1"},
-        ],
-    }
-    with DoorProcess(tmp_path, {"model": model}, key=KEY, key_name="openai_api_key") as door:
+    model, nobody = {"provider": "openai", "base_url": "http://127.0.0.1:1"}, {"base_url": "http://127.0.0.1:1"}
+    then = [model | {"name": "gpt-unheard-of"}, nobody | {"provider": "ollama"}]
+    with DoorProcess(tmp_path, {"model": model | {"then": then}}, KEY) as door:
         with pytest.raises(ModelFailure) as caught:
             door.complete()
         problem = str(door.health().problem)
-        lines = [json.loads(line) for line in Path(door.places.ledger).read_text().splitlines()]
+        asked = [line["model"] for line in door.ledger("opened")]
 
     assert caught.value.type == "unavailable"
     assert "of the other models: ollama qwen3: unavailable: the connection" in caught.value.message
-    assert [line["model"] for line in lines if line["event"] == "opened"] == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
+    assert asked == ["gpt-6.1-terra"] * 2 + ["qwen3"] * 2
     assert "no price is known for the model 'gpt-unheard-of'" in problem
 
 

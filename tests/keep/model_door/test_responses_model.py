@@ -133,15 +133,15 @@ def test_the_door_keeps_reasoning_between_calls(tmp_path: Path) -> None:
     replies = iter((REASONED, DIALECT.reply(("Done.",))))
     with Peer(DIALECT.content_type, lambda body: Answer(next(replies))) as peer:
         model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
-        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+        with DoorProcess(tmp_path, {"model": model}, KEY) as door:
             first = door.complete(a_request())
             last = door.complete(a_request(messages=after(first)))
-            ledger = door.ledger()
+            ledger = door.ledger("settled")
 
     assert [sent.path for sent in peer.requests] == ["/responses"] * 2
     assert (first.stop_reason, last.content) == (TOOL_USE, (Text("Done."),))
     assert "reasoning" in [item["type"] for item in peer.requests[1].body["input"]]
-    assert [line["measured"] for line in ledger if line["event"] == "settled"] == [True, True]
+    assert [line["measured"] for line in ledger] == [True, True]
 
 
 # --- ends

@@ -116,7 +116,7 @@ def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> N
     replies = iter(("completed", "max_output_tokens", "content_filter"))
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), reason=next(replies)))) as peer:
         model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
-        with DoorProcess(tmp_path, {"model": model}, KEY, "openai_api_key") as door:
+        with DoorProcess(tmp_path, {"model": model}, KEY) as door:
             assert door.model.vision(PNG, "What is it?", 10.0, "run-7") == "A dot."
             opened, settled = door.ledger()
             assert door.model.vision(PNG, "?") == "A dot.\n[cut at the limit of tokens]"
@@ -133,7 +133,7 @@ def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> 
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",)))) as peer:
         seeing = {"provider": "openai", "base_url": peer.url, "api": "chat"}
         settings = {"model": {"provider": "scripted", "then": [seeing]}}
-        with DoorProcess(tmp_path / "two", settings, KEY, "openai_api_key") as door:
+        with DoorProcess(tmp_path / "two", settings, KEY) as door:
             assert door.model.vision(PNG, "What is it?") == "A dot."
             assert [line["provider"] for line in door.ledger()] == ["openai"] * 2
         with DoorProcess(tmp_path / "none", {"model": {"provider": "ollama", "base_url": peer.url}}) as door:
