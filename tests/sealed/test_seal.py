@@ -21,6 +21,7 @@ from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy
 from tests.cell.cell import limits
 from tests.egress.far_end import PUBLIC4
+from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
 from tests.keep.web_door.sites import certificate
 from tests.sealed.support.agent import Inside, SealedAgent, born, until
 from tests.sealed.support.project import Project
@@ -40,11 +41,21 @@ def agent(project: Project) -> Iterator[SealedAgent]:
         yield agent
 
 
+NEEDED = ("GitPython", "gitdb", "smmap", "msgspec", "psutil", "structlog", "watchdog", "PyYAML")
+"""What the runner imports."""
+
+
 @pytest.fixture(scope="module")
 def lasting(project: Project) -> Iterator[SealedAgent]:
+    """Its main has a package of its own, from wheels that lie there, as it has no network."""
     with born(project) as agent:
         agent.settings("model: {provider: anthropic}\n")
-        agent.probe()
+        place, bot = project.user.directory("wheels"), agent.home.places.bot
+        wheels = [make_wheel(place, "alpha", "1.0"), *(repacked(place, name) for name in NEEDED)]
+        mine = f"mkdir {bot}/wheels && cp {place}/*.whl {bot}/wheels && chown -R 1000:1000 {bot}"
+        agent.podman("unshare", "sh", "-c", mine)
+        named = (f"{'=='.join(each.name.split('-')[:2])} --hash=sha256:{sha256(each)}" for each in wheels)
+        agent.probe("\n".join(["--no-index", "--find-links /bot/wheels", *named, ""]))
         yield agent
 
 
@@ -192,6 +203,14 @@ def test_the_rules_stand_before_the_first_line_however_it_was_started(at_work: S
     ask = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
     assert "Connection refused" in agent.as_agent(ask)
     agent.podman("stop", "--time=20", agent.container)
+
+
+def test_a_main_with_a_package_of_its_own_lives_in_the_container(at_work: SealedAgent) -> None:
+    """The cell's user installed it before the first start, and each start after it found it again; the runner has that
+    interpreter, and the keep goes on with its own."""
+    its_own = [each.words for each in at_work.inside() if "/bot/.env" in each.words and "infra." in each.words]
+    assert {words.partition("infra.")[2].split()[0] for words in its_own} == {"runner"}
+    assert Path(at_work.home.state, "watcher.log").read_text().count("preparation.began") == 1
 
 
 @pytest.mark.attack("S42")

@@ -13,7 +13,6 @@ from .calls import Attempts, syscall, unhurt
 ATTEMPTS = Attempts()
 _refused = "EPERM"
 _PTRACE_ATTACH, _PTRACE_SEIZE, _PTRACE_DETACH = 16, 0x4206, 17
-_SI_QUEUE = -1
 
 
 # S01: look into it, change it

@@ -18,8 +18,8 @@ from tests.sealed.support.project import Project
 
 until = functools.partial(wait_for, seconds=120.0)
 INIT = ("init", "--sandbox", "podman", "--model", "scripted")
-PROBED = "FIRST"
 PROBE = """
+import alpha
 import errno as _errno, socket as _socket
 
 def _ask() -> str:
@@ -34,7 +34,7 @@ def _ask() -> str:
 with open("/bot/first.log", "a") as _log:
     _log.write(f"FIRST {_ask()}\\n")
 """
-"""Before all else of a runner: what comes of a connection to the canary, which only the rules reject."""
+"""Before all else of a runner: it needs a package of its own, and asks the canary, which only the rules reject."""
 
 
 class Inside(NamedTuple):
@@ -106,9 +106,16 @@ class SealedAgent:
         words = ("exec", "--user=1000:1000", self.container, "bash", "-c", f"{{ {command}; }} 2>&1; true")
         return self.podman(*words)
 
-    def probe(self) -> None:
-        """Have main's runner ask the canary before all else; pushed as the PM does."""
-        self.push(lambda clone: first_of_all(clone, PROBE), "ask the canary first")
+    def probe(self, lock: str) -> None:
+        """Have main's runner begin with that, and these requirements installed for it."""
+
+        def edit(clone: Path) -> None:
+            (clone / "requirements.lock").write_text(lock)
+            runner, future = clone / "infra/runner.py", "from __future__ import annotations\n"
+            assert future in runner.read_text()
+            runner.write_text(runner.read_text().replace(future, future + PROBE, 1))
+
+        self.push(edit, "a package of its own, and the canary is asked first")
 
     def push(self, edit: Callable[[Path], None], message: str) -> None:
         """Onto main, as the PM does."""
@@ -138,15 +145,6 @@ def born(project: Project) -> Iterator[SealedAgent]:
         yield agent
     finally:
         agent.clear()
-
-
-def first_of_all(clone: Path, code: str) -> None:
-    """A runner does this before all else."""
-    runner = clone / "infra/runner.py"
-    future = "from __future__ import annotations\n"
-    text = runner.read_text()
-    assert future in text
-    runner.write_text(text.replace(future, future + code, 1))
 
 
 def _family(pid: int) -> Iterator[int]:

@@ -88,11 +88,6 @@ class Rootless:
         )
 
     @property
-    def runtime(self) -> str:
-        """The program that makes the containers."""
-        return _runtime()[1]
-
-    @property
     def environ(self) -> dict[str, str]:
         return {
             "HOME": str(self.home),
