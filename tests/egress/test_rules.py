@@ -19,7 +19,6 @@ from infra.keep.egress import packages
 from infra.keep.egress.rules import Exits, prelude, rules_text
 from infra.keep.git_door import setup
 from infra.keep.services import children
-from infra.keep.settings.check import SettingsError, parse_settings
 from infra.keep.settings.schema import EgressMode
 from infra.keep.supervision.preparation import Preparation
 from infra.shared.identity import OURS
@@ -98,23 +97,6 @@ def test_the_machines_networks() -> None:
     for bad in ("", "{", "[3]", '[{"addr_info": [{"local": "x", "prefixlen": 8}]}]'):
         with pytest.raises(ValueError, match="the machine's addresses cannot be understood"):
             networks_of(bad)
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("egress: {mode: closed}", "egress.mode is 'closed'; expected one of open, door"),
-        ("web: {package_hosts: pypi.org}", "web.package_hosts is 'pypi.org'; expected `array`"),
-        ("egress: {mod: open}", "unknown key egress.mod; did you mean egress.mode?"),
-        ("web: {package_hosts: ['*.pypi.org']}", "web.package_hosts.1: '*.pypi.org' begins with a wildcard"),
-        ("web: {package_hosts: ['0x7f000001']}", "web.package_hosts.1: '0x7f000001' is an address"),
-    ],
-)
-def test_a_name_that_is_none_is_refused(text: str, words: str) -> None:
-    """With the key, what was found and what is expected."""
-    with pytest.raises(SettingsError) as refused:
-        parse_settings(text, "my.yaml")
-    assert str(refused.value).startswith(f"my.yaml: {words}")
 
 
 @given(st.one_of(st.text(), st.text(st.sampled_from("ab1-_./#*@:, \n"))))

@@ -82,7 +82,6 @@ REQUEST = Request(
     (ToolSpec("bash", "Run a command", {"type": "object"}),),
     "run",
 )
-COMPLETION = Completion((Text("Done."), ToolUse("2", "bash", {})), "tool_use", "a-model", Usage(1, 2, 3, 4))
 
 
 @each_row(

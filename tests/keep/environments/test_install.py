@@ -62,9 +62,6 @@ class Cell:
             stdout, _ = process.communicate()
         return _installed(stdout, process.returncode)
 
-    def in_process(self, free_bytes: int = 1000) -> None:
-        install(Below(str(self.bot)), str(self.environments), str(self.copy), time.monotonic() + 60, (), free_bytes)
-
     def chosen(self) -> str | None:
         bot, copy = Below(str(self.bot)), str(self.copy)
         return choose.interpreter(Below(copy), copy, bot, str(self.environments), own=f"{copy}/none")
@@ -204,25 +201,18 @@ def test_the_newest_and_those_of_other_versions_stay(cell: Cell, tmp_path: Path)
     assert sorted(cell.left()) == sorted([places[0], *places[2:-1]])
 
 
-def test_a_full_disk_is_an_outage(cell: Cell) -> None:
-    """Nothing is begun when too little is free."""
-    cell.ask("alpha")
-    with pytest.raises(NotInstalled, match="make room") as refused:
-        cell.in_process(free_bytes=1 << 60)
-    assert refused.value.is_outage
-    assert cell.left() == []
-
-
 def test_what_stands_in_the_way_is_set_aside_or_opened_up(cell: Cell, tmp_path: Path) -> None:
     """A link in the place of the environments is moved, never followed; a bad branch that closes them must not keep
-    main from its own."""
+    main from its own. Nothing is begun when too little of the disk is free, which is an outage."""
     outside = tmp_path / "outside"
     outside.mkdir()
     cell.environments.symlink_to(outside)
     cell.ask("alpha")
     for _ in range(2):
-        with pytest.raises(NotInstalled, match="make room"):
-            cell.in_process(free_bytes=1 << 60)
+        with pytest.raises(NotInstalled, match="make room") as refused:
+            install(Below(str(cell.bot)), str(cell.environments), str(cell.copy), time.monotonic() + 60, (), 1 << 60)
+        assert refused.value.is_outage
+        assert cell.left() == []
         assert not cell.environments.is_symlink()
         assert cell.environments.stat().st_mode & 0o777 == 0o700
         cell.environments.chmod(0)

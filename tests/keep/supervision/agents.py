@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -21,7 +20,7 @@ from infra.keep import arguments, watcher_file
 from infra.keep.git_door.tips import read_tip
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.watcher_file import State
-from infra.shared.paths import ARCHIVE, Paths
+from infra.shared.paths import Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import read_file
@@ -201,10 +200,6 @@ class Agent:
     def comms(self) -> str:
         return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""
 
-    def archive(self) -> str:
-        """Where reports go when there are more than the page keeps."""
-        return read_file(Git(self.places.remote), "refs/heads/main", ARCHIVE) or ""
-
     def told(self, words: str) -> str:
         """The page once these words are on it; it is read when main has moved, since reading starts processes."""
         looked_at: str | None = None
@@ -242,4 +237,3 @@ HOPELESS = (
     "timing: {rehearse: false, grace_seconds: 1, boot_seconds: 20, also: {MINIFRAM_BOOT: nothing}}\n",
 )
 """Behaviour and settings of an agent whose every runner fails, safe mode too: none can read its boot."""
-PYTHON = sys.executable

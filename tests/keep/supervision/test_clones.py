@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,28 +82,18 @@ def test_what_a_killed_watcher_left_in_between_is_put_right(main: Main) -> None:
     assert (main.path / "logs/bootstrap.log").read_text() == "once\n"
 
 
-def _no_git(clone: Path) -> None:
-    shutil.rmtree(clone / ".git")
-
-
-def _empty_head(clone: Path) -> None:
-    (clone / ".git/HEAD").write_text("")
-
-
-def _pipe(clone: Path) -> None:
-    (clone / ".git/HEAD").unlink()
-    os.symlink("/nonexistent", clone / ".git/HEAD")
-
-
-def _file(clone: Path) -> None:
-    shutil.rmtree(clone)
-    clone.write_text("half a thought")
-
-
 @pytest.mark.fault("F48")
-@pytest.mark.parametrize("damage", [_no_git, _empty_head, _pipe, _file])
-def test_what_git_cannot_read_is_set_aside(main: Main, damage: Callable[[Path], None]) -> None:
-    damage(main.path)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "rm -r .git",
+        ": >.git/HEAD",
+        "ln -sf /nonexistent .git/HEAD",
+        'here=$PWD; cd ..; rm -r "$here"; printf "half a thought" >"$here"',
+    ],
+)
+def test_what_git_cannot_read_is_set_aside(main: Main, damage: str) -> None:
+    subprocess.run(["sh", "-c", damage], cwd=main.path, check=True)
     aside = main.ready()
     assert main.asides() == [os.path.basename(aside)]
     assert (Path(aside) if os.path.isfile(aside) else Path(aside, "work")).read_text() == "half a thought"
@@ -122,7 +113,7 @@ def test_without_a_repository_to_clone_it_works_in_what_it_has(main: Main) -> No
     os.rename(main.cell.remote_url, f"{main.cell.remote_url}-away")
     assert main.ready(fresh=True) == ""
     assert (main.path / "work").exists()
-    _no_git(main.path)
+    shutil.rmtree(main.path / ".git")
     with pytest.raises(CloneError, match="a new one cannot be made"):
         main.ready()
     assert (main.path / "work").exists()

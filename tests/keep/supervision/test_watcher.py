@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ from infra.shared.policy import Policy, Rule
 from infra.shared.repository.git import EMPTY_TREE, Git
 from infra.shared.repository.tip import commit_tree, tree_with, write_file
 from infra.shared.signals import SignalName
-from tests.keep.supervision.agents import PM, PYTHON, Agent, within
+from tests.keep.supervision.agents import PM, Agent, within
 
 pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
@@ -283,7 +284,7 @@ def test_nobody_outlives_a_killed_watcher(make_agent: MakeAgent) -> None:
 def test_gits_of_a_killed_watcher_are_ended(make_agent: MakeAgent) -> None:
     """What the watcher itself had begun in a clone is known by its environment; other people's processes are not."""
     agent = make_agent()
-    command = [PYTHON, "-c", "import time; time.sleep(300)"]
+    command = [sys.executable, "-c", "import time; time.sleep(300)"]
     ours = subprocess.Popen(command, env={children.KEEPS: agent.places.var})
     others = subprocess.Popen(command, env={children.KEEPS: "/another"})
     try:
