@@ -24,7 +24,7 @@ from host.screen import Say, Shown, bad, counted, harmless
 from host.settings import problem_with_model
 from host.skills import all_problems, read_skills
 from host.status import activity_of, untold
-from infra.cell.mind.health import SELF_CHECK, SandboxFacts, problems_with_sandbox
+from infra.cell.mind.health import SELF_CHECK, SelfCheck
 from infra.cell.mind.memory import PATHS, memory_of
 from infra.cell.mind.metrics import FILE as METRICS
 from infra.cell.mind.skills import SKILLS
@@ -33,7 +33,6 @@ from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.settings.models import KEYS, keys_needed, variable_of
 from infra.keep.timing import USUAL
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import CONTAINER
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.tip import read_file
 from infra.shared.safe_files import Below, opened_file
@@ -176,7 +175,7 @@ def _mind(context: Context, home: AgentPaths) -> Iterator[str]:
     if (tip := resolve_commit(git, MIND_REF)) is None:
         return
     looks: tuple[tuple[str, Callable[[], Iterable[object]]], ...] = (
-        (SELF_CHECK, lambda: _self_check(home, _on_mind(git, tip, SELF_CHECK))),
+        (SELF_CHECK, lambda: _self_check(_on_mind(git, tip, SELF_CHECK))),
         ("memory/", lambda: memory_of({path: _on_mind(git, tip, path) for path in PATHS.values()}).problems),
         (SKILLS, lambda: all_problems(read_skills(git, tip))),
     )
@@ -188,11 +187,10 @@ def _mind(context: Context, home: AgentPaths) -> Iterator[str]:
             yield f"{path} cannot be read: {error}"
 
 
-def _self_check(home: AgentPaths, text: str) -> Iterator[str]:
+def _self_check(text: str) -> Iterator[str]:
     if text:
-        facts = msgspec.json.decode(text, type=SandboxFacts)
-        wrong = problems_with_sandbox(facts, running.sandbox_of(home) == running.PODMAN, CONTAINER.mind)
-        yield from (f"sandbox, seen at {facts.at}: {each}" for each in wrong)
+        check = msgspec.json.decode(text, type=SelfCheck)
+        yield from (f"sandbox, seen at {check.at}: {each}" for each in check.problems)
 
 
 def _work_loop(context: Context, home: AgentPaths) -> Iterator[str]:

@@ -83,7 +83,11 @@ SCRIPT = "model: {provider: scripted, name: x.yaml}"
             "which nothing enforces",
         ),
         (lambda desk: os.mkfifo(desk.home().places.ledger), "ledger", "not a regular file"),
-        (lambda desk: desk.puts_mind({"logs/health/sandbox.json": '{"system": "Darwin"}'}), "mind", "expected Linux"),
+        (
+            lambda desk: desk.puts_mind({"logs/health/sandbox.json": '{"at": "2026", "problems": ["uid 0"]}'}),
+            "mind",
+            "sandbox, seen at 2026: uid 0",
+        ),
     ],
 )
 def test_each_thing_that_is_wrong_is_a_finding(

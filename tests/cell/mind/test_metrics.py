@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 
 from infra.cell.loop.record import Answered
-from infra.cell.mind.health import SandboxFacts, problems_with_sandbox
+from infra.cell.mind.health import Sandbox, problems_with
 from infra.cell.mind.history import Promoted, Run
 from infra.cell.mind.metrics import FILE, MAX_SERIES, Metric, _shown, write_metrics
 from infra.cell.mind.profile import Citations, compile_week
@@ -19,6 +19,7 @@ from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Text, ToolUse
 from infra.shared.mind.event import name_of
 from infra.shared.mind.layout import IDENTITY, LONG_TERM, WORKING
+from infra.shared.paths import CONTAINER
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_history import DAY, end, raw
 from tests.shared.rows import each_row
@@ -91,42 +92,27 @@ def test_no_text_breaks_a_line(text: str) -> None:
     assert len(read(_shown(metric))[metric.name]) <= MAX_SERIES
 
 
-SEALED = SandboxFacts(
-    at="2026-01-31T10:00:00Z",
-    contained=True,
-    system="Linux",
-    uid=1000,
-    link="/bot/mind",
-    mind_writable=True,
-    free_bytes=9 << 30,
-)
-FACTS = {name: getattr(SEALED, name) for name in SEALED.__struct_fields__}
+SEALED = Sandbox(True, 1000, 0, CONTAINER.mind, False, False, 9 << 30)
 
 
 @each_row(
-    "changes,words",
+    "seen, words",
     [
-        ({"system": "Darwin"}, "the system is Darwin, expected Linux"),
-        ({"contained": False}, "it does not run in the container"),
-        ({"uid": 0}, "uid 0"),
-        ({"capabilities": 1}, "capabilities 0x1"),
-        ({"root_writable": True}, "the root file system can be written"),
-        ({"remote_writable": True}, "the repository can be written"),
-        ({"mind_writable": False}, "the mind cannot be written"),
-        ({"link": "/etc"}, "/agent leads to /etc, expected /bot/mind"),
-        ({"free_bytes": 1 << 20}, "1 MiB free, expected 100"),
+        (SEALED, ""),
+        (SEALED._replace(uid=0), "uid 0"),
+        (SEALED._replace(capabilities=1), "capabilities 0x1"),
+        (SEALED._replace(root_writable=True), "the root file system can be written"),
+        (SEALED._replace(remote_writable=True), "the repository can be written"),
+        (SEALED._replace(link="/etc"), "/agent leads to /etc, expected"),
+        (SEALED._replace(free_bytes=1 << 20), "1 MiB free, expected 100"),
+        (SEALED._replace(free_bytes=1 << 20, in_container=False), "1 MiB free, expected 100"),
+        (Sandbox(False, 0, 1, "/etc", True, True, 9 << 30), ""),
     ],
 )
-def test_each_thing_that_is_wrong_is_named(changes: dict[str, object], words: str) -> None:
-    [found] = problems_with_sandbox(SandboxFacts(**(FACTS | changes)), True, "/bot/mind")
-    assert words in found
-
-
-def test_a_sound_sandbox_has_no_problem() -> None:
+def test_each_thing_that_is_wrong_with_a_sandbox_is_named(seen: Sandbox, words: str) -> None:
     """Without a container less is expected."""
-    assert problems_with_sandbox(SEALED, True, "/bot/mind") == []
-    facts = SandboxFacts(**(FACTS | {"contained": False, "uid": 0, "root_writable": True, "remote_writable": True}))
-    assert problems_with_sandbox(facts, False, "/x") == []
+    assert words in "".join(problems_with(seen))
+    assert len(problems_with(seen)) == bool(words)
 
 
 FACT = f"{LONG_TERM}#L-000001"
