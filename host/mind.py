@@ -16,8 +16,9 @@ from host.errors import CommandError, failure, not_found
 from host.home import AgentPaths, Context
 from host.repository import edit_branch, open_as_pm, open_repository
 from host.screen import Say, Shown, bad, counted, harmless, one_line
+from infra.cell.mind.history import converted
 from infra.cell.mind.memory import PATHS, Source, memory_of
-from infra.cell.mind.notes import PmWords, details_of, origin_of, pm_words, said_in
+from infra.cell.mind.notes import NoteDetails, PmWords, origin_of, pm_words, said_in
 from infra.cell.mind.statements import key_of
 from infra.keep.mind.snapshots import snapshots as read_snapshots
 from infra.shared.branches import MIND
@@ -182,7 +183,7 @@ def _evidence(home: AgentPaths, git: Git, key: str, source: Source, words: PmWor
     yield WhyLink("event", f"{source.source}{f' at {event.timestamp}' if event else ''}", broken, 1)
     if event is None:
         return
-    details = details_of(event.metadata.details) if event.event_type == "note" else None
+    details = converted(event.metadata.details, NoteDetails) if event.event_type == "note" else None
     said = said_in(details.quote, words) if details else ""
     if details is None:
         yield WhyLink("note", f"a {event.event_type} of the tool {event.metadata.tool!r}", "it notes nothing", 2)

@@ -62,13 +62,21 @@ def prepare(cell: Cell) -> bool:
     return True
 
 
-def put_right(cell: Cell, name: str) -> list[str]:
-    """The files that are the PM's alone, as the branch has them; gives those that were not. Never raises."""
-    try:
-        return _put_right(cell, _REMOTE, name) if os.path.isdir(f"{cell.boot.places.mind}/.git") else []
-    except (GitError, OSError) as error:
-        cell.log.info("mind.not_put_right", error=str(error))
-        return []
+def put_right(cell: Cell, name: str, tip: str = _REMOTE) -> list[str]:
+    """The files that are the PM's alone, by content and not by the index, also where git sees none: as they were where
+    the clone left the branch; and the drift report says so. Raises GitError, OSError."""
+    git = git_of(cell)
+    base = git("merge-base", "HEAD", tip)
+    git("read-tree", "HEAD")  # and with the index go all bits that hide a change
+    changed = git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)
+    others = git.raw("ls-files", "--others", "-z", "--", *layout.PM_ONLY)  # a repository's name ends with a slash
+    wrong = sorted({path.rstrip("/") for path in (*_names(changed), *_names(others))})
+    _put_back(cell, base, dict.fromkeys(wrong, "the PM's alone"), name)
+    if wrong:
+        mind, lines = cell.boot.places.mind, "".join(f"- put back as the branch has it: {path!a}\n" for path in wrong)
+        text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"
+        write(mind, layout.DRIFT_REPORTS, with_section(text, timestamp(cell.wall()), f"\n{lines}"))
+    return wrong
 
 
 def publish(cell: Cell, subject: str, name: str) -> bool:
@@ -90,7 +98,7 @@ def _bring_together(cell: Cell) -> None:
     git, name = git_of(cell), f"left-{timestamp(cell.wall())}"
     git("symbolic-ref", "HEAD", _REF)
     tip = CloneTip(git, MIND).look()
-    _put_right(cell, tip, name)
+    put_right(cell, name, tip)
     if missing := git.raw("ls-files", "--deleted", "-z"):  # nobody meant it to go, or it goes again
         git("checkout-index", "-z", "--stdin", stdin=missing)
     _push(cell, tip, "what an earlier run left", name)
@@ -197,23 +205,6 @@ def _put_back(cell: Cell, tip: str, why: Mapping[str, str], name: str) -> None:
         git("--literal-pathspecs", "reset", *how, tip, stdin=_listed(why))
         there = [path for path in _names(git.raw("ls-files", "-z")) if path in why]
         git("checkout-index", "--quiet", "--force", "-z", "--stdin", stdin=_listed(there))
-
-
-def _put_right(cell: Cell, tip: str, name: str) -> list[str]:
-    """The files that are the PM's alone, by content and not by the index, also where git sees none: as they were where
-    the clone left the branch; and the drift report says so. Raises GitError, OSError."""
-    git = git_of(cell)
-    base = git("merge-base", "HEAD", tip)
-    git("read-tree", "HEAD")  # and with the index go all bits that hide a change
-    changed = git.raw("diff", "--name-only", "--no-renames", "-z", base, "--", *layout.PM_ONLY)
-    others = git.raw("ls-files", "--others", "-z", "--", *layout.PM_ONLY)  # a repository's name ends with a slash
-    wrong = sorted({path.rstrip("/") for path in (*_names(changed), *_names(others))})
-    _put_back(cell, base, dict.fromkeys(wrong, "the PM's alone"), name)
-    if wrong:
-        mind, lines = cell.boot.places.mind, "".join(f"- put back as the branch has it: {path!a}\n" for path in wrong)
-        text = Below(mind).tail(layout.DRIFT_REPORTS, MOST_REPORT_BYTES).decode(errors="replace") or "# Drift reports\n"
-        write(mind, layout.DRIFT_REPORTS, with_section(text, timestamp(cell.wall()), f"\n{lines}"))
-    return wrong
 
 
 def _link_events(cell: Cell) -> None:

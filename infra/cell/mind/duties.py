@@ -15,6 +15,8 @@ from infra.cell.mind import clone, learn, profile
 from infra.cell.mind.health import check_sandbox
 from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.memory import tell_of
+from infra.cell.mind.metrics import write_metrics
+from infra.cell.mind.mind import guarded
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_care import DEPRECATION_SCAN, SkillCare
 from infra.cell.tools.tool import OutOfTime, within
@@ -114,7 +116,7 @@ class Maintenance:
             cell.log.info("mind.duties_wait", error=str(error))
         finally:
             if found or ticked:
-                _write_metrics(cell)
+                guarded(cell, "mind.metrics_not_written", lambda: write_metrics(cell))
             if did:
                 self._beat("committing the mind", self._seconds)
                 clone.publish(cell, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(cell.wall())}")
@@ -145,12 +147,3 @@ class Maintenance:
         else:
             tell(cell, DutyStep(duty.name, period, "done", words))
             cell.log.info("mind.duty_done", duty=duty.name, period=period, words=words)
-
-
-def _write_metrics(cell: Cell) -> None:
-    from infra.cell.mind.metrics import write_metrics
-
-    try:
-        write_metrics(cell)
-    except OSError as error:
-        cell.log.info("mind.metrics_not_written", error=str(error))

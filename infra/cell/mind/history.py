@@ -184,7 +184,7 @@ class History:
         self.last_seq = event.seq
         if event.event_type != "task_update" and event.metadata.context_tokens:
             self.acts, self.context_tokens = self.acts + 1, self.context_tokens + event.metadata.context_tokens
-        if entry := _converted(details, LogEntry) if "entry" in details else None:
+        if entry := converted(details, LogEntry) if "entry" in details else None:
             self._entries[type(entry)].append(EntryTold(entry, line.place, event.timestamp, event.seq))
         if event.run_id:
             self._add_act(line.place, event)
@@ -200,7 +200,7 @@ class History:
 
     def _add_act(self, place: str, event: MindEvent) -> None:
         run = self.runs.setdefault(event.run_id, Run(event.run_id, event.timestamp))
-        told = _converted(event.metadata.details, _OfRun) or _OfRun()
+        told = converted(event.metadata.details, _OfRun) or _OfRun()
         run.origins = event.metadata.origins or run.origins
         run.shown.update(told.shown, told.statements)
         if event.event_type == "task_update":  # it began or goes on, or it is over
@@ -229,7 +229,7 @@ def history_of(events: str) -> History:
     return history
 
 
-def _converted(raw: object, kind: Any) -> Any:
+def converted(raw: object, kind: Any) -> Any:
     """None for what is not of this type: an event that says too much stops nothing."""
     try:
         return msgspec.convert(raw, kind)

@@ -18,10 +18,10 @@ from infra.cell.actions import OK, ToolCall
 from infra.cell.cell import Cell
 from infra.cell.mind import memory
 from infra.cell.mind.coherence import make_coherent, report, without_gone
-from infra.cell.mind.history import NoteTold, Promoted, history_of
+from infra.cell.mind.history import NoteTold, Promoted, converted, history_of
 from infra.cell.mind.memory import PATHS, Fact, Facts, Kind, Source
 from infra.cell.mind.mind import said_by, shell_in
-from infra.cell.mind.notes import CHECK_SECONDS, NoteDetails, Origin, details_of, origin_of
+from infra.cell.mind.notes import CHECK_SECONDS, NoteDetails, Origin, origin_of
 from infra.cell.mind.record import tell
 from infra.cell.mind.statements import key_of
 from infra.shared.clock import timestamp
@@ -95,7 +95,7 @@ def noted_in(notes: Collection[NoteTold], facts: Facts, said_by: Callable[[str],
     for fact in facts.every:
         ids.setdefault(fact.key, {fact.key}).add(f"{PATHS[fact.id[0]]}#{fact.id}")
     for event, place, tainted, shown in notes:
-        details = details_of(event.metadata.details)
+        details = converted(event.metadata.details, NoteDetails)
         if details is None or details.failed or event.metadata.status not in ("", OK):
             continue
         key = key_of(details.subject, details.statement)
@@ -266,13 +266,12 @@ def recheck(cell: Cell) -> str:
 
 def _check_of(cell: Cell, fact: Fact) -> str:
     """The command of the last check that is its evidence; empty for none. Raises OSError."""
-    for source in reversed(fact.provenance):
-        event = (
-            event_at(Below(cell.boot.places.events), source.source) if source.evidence.startswith("check,") else None
-        )
-        details = details_of(event.metadata.details) if event and not event.metadata.origins else None
-        if details and details.checked and key_of(details.subject, details.statement) == fact.key:
-            return details.check
+    checks = [each.source for each in fact.provenance if each.evidence.startswith("check,")]
+    found = (event_at(Below(cell.boot.places.events), place) for place in reversed(checks))
+    for event in (event for event in found if event and not event.metadata.origins):
+        note: NoteDetails | None = converted(event.metadata.details, NoteDetails)
+        if note and note.checked and key_of(note.subject, note.statement) == fact.key:
+            return note.check
     return ""
 
 

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple, get_args
 
 from infra.cell.cell import Cell
 from infra.cell.mind import memory
-from infra.cell.mind.duties import DUTIES, why_failed
 from infra.cell.mind.history import History, Promoted, Trial, history_of
 from infra.cell.mind.skills import STATES
 
@@ -45,22 +44,17 @@ def _metrics(history: History, root: str, now: float) -> tuple[Metric, ...]:
     contradicted = sum(told.fact.what in ("contested", "superseded") for told in history.entries(Promoted))
     with suppress(OSError):  # what cannot be read costs its own figures alone
         beliefs.update(each.status for each in memory.read(root).every if each.id[0] == "B")
-    completed, ends = sum(len(run.completed) for run in runs), Counter(run.end for run in runs if run.end)
+    completed = sum(len(run.completed) for run in runs)
     tokens = round(history.context_tokens / max(1, history.acts), 1)
-    uses = {skill: len(uses) for skill, uses in history.uses.items()}
     skills = {state: _folders(f"{root}/skills/{state}") for state in STATES}
-    failed = {each.name: bool(why_failed(history, each.name)) for each in DUTIES}
     return (
         Metric("agent_tasks_completed_total", "Directives and tasks that were completed.", {"": completed}),
-        Metric("agent_runs_total", "Runs by how they ended.", ends, "end"),
         Metric("agent_skill_failures_total", "Failed runs with a skill, and self-tests.", failures, "skill"),
-        Metric("agent_skill_uses_total", "Runs that used a skill.", uses, "skill"),
         Metric("agent_contradictions_total", "Contradictions that were found.", {"": contradicted}),
         Metric("agent_context_tokens_avg", "Mean length of a conversation at an act, in tokens.", {"": tokens}),
         Metric("agent_skills", "Skills by state.", skills, "status"),
         Metric("agent_beliefs", "Beliefs by status.", beliefs, "status"),
         Metric("agent_last_tick_timestamp_seconds", "When the work loop looked last.", {"": round(now, 3)}),
-        Metric("agent_duty_failed", "1 when the last try of a standing duty failed.", failed, "duty"),
     )
 
 

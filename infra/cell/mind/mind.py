@@ -32,6 +32,15 @@ from infra.shared.safe_files import Below
 T = TypeVar("T")
 
 
+def guarded(cell: Cell, failed: str, do: Callable[[], T]) -> T | None:
+    """What is broken is told in the runner's log, and the rest goes on."""
+    try:
+        return do()
+    except Exception as error:
+        cell.log.info(failed, error=f"{type(error).__name__}: {error}")
+        return None
+
+
 def git_of(cell: Cell) -> Git:
     """Of the mind's clone."""
     return agent_git(cell.boot.places.mind, cell.boot.places)
@@ -76,7 +85,7 @@ class MindRun:
         if not os.path.isdir(self._cell.boot.places.mind):
             return (), ()
         place = functools.partial(opening, self._cell, words, self._citations)
-        return self._guarded("mind.not_placed", place) or ((), ())  # a run without its memory is better than none
+        return guarded(self._cell, "mind.not_placed", place) or ((), ())  # a run without its memory is better than none
 
     def begin(self, words: str, ids: Sequence[str], resumed: bool = False, label: str = TASK) -> None:
         """The run has its name. `words`: the PM's own that it is about; `ids`: of its directives and tasks; `label`:
@@ -85,7 +94,7 @@ class MindRun:
             return
         if not resumed:
             mind = Below(self._cell.boot.places.mind)
-            self._guarded("mind.notes_not_dropped", lambda: mind.remove(LEFT))  # an earlier run left them
+            guarded(self._cell, "mind.notes_not_dropped", lambda: mind.remove(LEFT))  # an earlier run left them
         shown = sorted(self._citations.shown)
         self._recorder = Recorder(self._cell, self._position, words, ids, shown, resumed, label)
 
@@ -114,7 +123,10 @@ class MindRun:
         """The PM's files of the mind, as the branch has them; for the report: which the run had changed."""
         from infra.cell.mind import clone
 
-        found = clone.put_right(self._cell, self._position.run or "unnamed")
+        cell, name = self._cell, self._position.run or "unnamed"
+        if not os.path.isdir(f"{cell.boot.places.mind}/.git"):
+            return ""
+        found = guarded(cell, "mind.not_put_right", lambda: clone.put_right(cell, name))
         return f"\n\nOf the mind these are yours alone, and were put back: {', '.join(found)}" if found else ""
 
     def end(self, result: RunResult) -> None:
@@ -128,14 +140,7 @@ class MindRun:
             self._recorder.end(result, **self._citations.told())
             taint = cell.keep.taint(began(name) or cell.wall())
             if self._has_noted and not taint.origins:  # else the daily pass does it: the door would take nothing now
-                self._guarded("mind.not_learnt", lambda: cell.log.info("mind.learnt", words=learn.after_run(cell)))
-            self._guarded("mind.skills_not_looked_at", lambda: SkillCare(cell).after_run(taint))
-            self._guarded("mind.metrics_not_written", lambda: write_metrics(cell))
+                guarded(cell, "mind.not_learnt", lambda: cell.log.info("mind.learnt", words=learn.after_run(cell)))
+            guarded(cell, "mind.skills_not_looked_at", lambda: SkillCare(cell).after_run(taint))
+            guarded(cell, "mind.metrics_not_written", lambda: write_metrics(cell))
         clone.publish(cell, f"run {name}: {result.reason.value.replace('_', ' ')}", name)
-
-    def _guarded(self, failed: str, do: Callable[[], T]) -> T | None:
-        try:
-            return do()
-        except Exception as error:
-            self._cell.log.info(failed, error=f"{type(error).__name__}: {error}")
-            return None

@@ -74,14 +74,6 @@ class NoteDetails(Note, omit_defaults=True, forbid_unknown_fields=False):
         return bool(self.check) and self.exit_status != 0
 
 
-def details_of(raw: object) -> NoteDetails | None:
-    """None for what is no note, or one beyond all bounds."""
-    try:
-        return msgspec.convert(raw, NoteDetails)
-    except msgspec.ValidationError:
-        return None
-
-
 def origin_of(details: NoteDetails, has_read_the_web: bool, was_shown: bool, said_by: str) -> Origin:
     """A page comes first: a run that has read one may check and quote as the page wants. What was shown is no evidence
     of itself, but a check or the PM's words are. `said_by` is what `said_in` found."""

@@ -10,7 +10,8 @@ from hypothesis import given
 
 from infra.cell.actions import NOTE, ToolCall, ToolResult
 from infra.cell.interruption import Interruption
-from infra.cell.mind.notes import details_of, names, note_tool, pm_words, said_in
+from infra.cell.mind.history import converted
+from infra.cell.mind.notes import NoteDetails, names, note_tool, pm_words, said_in
 from infra.cell.mind.statements import key_of, normalised, problem_with_check
 from infra.cell.policy.gate import gate_of
 from infra.cell.tools.tool import Toolbox, Verdict
@@ -42,7 +43,7 @@ class Noting:
 
 def found(result: ToolResult) -> Mapping[str, Any]:
     facts: Mapping[str, Any] = result.facts[NOTE]
-    assert details_of(facts) is not None
+    assert converted(facts, NoteDetails) is not None
     return facts
 
 
