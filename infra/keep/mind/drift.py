@@ -1,5 +1,5 @@
 """Whether the files of the mind that are the PM's alone are as the PM wrote them; what was found is in `var/mind.json`,
-which the watcher writes, and the git door and the host read.
+which the watcher writes and `minifram status` reads.
 
 What the PM wrote stands in the last commit on the branch that changed one of them and is not the agent's: the door lets
 the agent write in no other name. Branch and clone are compared with it by git's ids; a clone that is behind has them as

@@ -72,6 +72,7 @@ class MindKeeper:
         try:
             remote, before = self._places.remote, self._found
             git = Git(remote, WATCHER, {"GIT_DIR": remote}, limits=LIMITS).within(GIT_SECONDS)
+            clone = drift.in_clone(self._places, self._cell)  # first: what it has by now, the branch has
             tip = resolve_commit(git, f"refs/heads/{MIND}")
             if tip is None:
                 return []
@@ -79,7 +80,7 @@ class MindKeeper:
             for each in make:
                 snapshots.make(git, each)
             snapshots.prune(git, prune)
-            self._found = drift.look(git, tip, drift.in_clone(self._places, self._cell))
+            self._found = drift.look(git, tip, clone)
             drift.write_drift(self._places.var, self._found)
         except (GitError, OSError, ValueError) as error:
             self._log.error("mind.not_kept", reason=redacted_and_cut(str(error), 1000))

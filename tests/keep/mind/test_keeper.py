@@ -133,6 +133,14 @@ def test_the_pms_change_is_no_drift_and_a_large_one_is_told(minded: Minded) -> N
     assert minded.look(60) == []
     assert minded.keeper.before_launch("main@0", False, "") == []
 
+    def pushes() -> float:
+        minded.push({INVARIANTS: "Log everything. Ask twice.\n"})
+        minded.clone()
+        return START
+
+    minded.keeper._wall = pushes  # while the keep looks
+    assert minded.look() == []
+
     (words,) = read_drift(minded.places.var).changes
     assert f"commit {changed[:12]} changed 9" in words
     assert words.endswith("of the words of boot/identity.md")
