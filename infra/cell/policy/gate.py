@@ -3,7 +3,11 @@ so. `decide` is pure; the gate looks where a path leads and, through `ask`, at t
 
 In patterns `*` stands for any characters, `/` among them, `?` for one, `[ab]` and `[!ab]` for one of a set. In doubt a
 rule that forbids or asks matches, and one that allows does not: small and capital letters are the same for the first
-alone."""
+alone.
+
+Of a text for bash, plain commands are understood: words, quoted or not, joined by `&&`, `||`, `;`, `|`, `&` and new
+lines, with redirections to files. Everything else leaves the text in doubt: a shell can hide a command from any
+grammar, so there is none here."""
 
 from __future__ import annotations
 
@@ -11,26 +15,50 @@ import fnmatch
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from infra.cell.actions import DENIED, NOTE
-from infra.cell.policy.commands import Script, forms, hosts_in, read
 from infra.cell.tools.tool import Gate, Tool, Verdict
-from infra.shared.network import address_of, host_matches, is_private
+from infra.shared.network import address_of, as_resolved, host_matches, is_private
 from infra.shared.policy import ALLOW, ASK, DENY, EXECUTE, READ, Policy, Rule
 
 PRIVATE = "private_address"
 INSTEAD = "Do something else, or say in your report why it is needed"
 FILE_TOOLS = frozenset(("read_file", "write_file", "edit_file", "delete_file"))
 """What they are given becomes a file's name or its content, and no connection."""
-_ALSO = {"edit_file": "write_file", "delete_file": "write_file"}
-"""A rule that names the second forbids, or asks about, the first as well; it allows an edit, and no deletion."""
+MAX_CHARS = 16 * 1024
+"""A longer text is in doubt; a long script belongs in a file."""
+MAX_WORDS = 200
+"""Of one command; each may be the program that another starts."""
+_TOKEN = re.compile(
+    r"""
+    (?P<blank>[ \t]+)
+  | (?P<join>&&|\|\||\|&|[;|\n]|&(?!>))
+  | (?P<redirection>(?:[0-9]+|&)?(?:>>|>\||[<>]&(?!\s*-\S)|[<>])(?![<>(]))
+  | (?P<word>(?![\#!])(?:[^\s;|&<>()'"`$\\{}]|\{\}|'[^']*'|"[^"$`\\]*")+)
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_QUOTED = re.compile(r"'([^']*)'|\"([^\"]*)\"")
+_NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
+"""An assignment, or what bash may expand to another name."""
+_SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
+_IN_URL = re.compile(r"://(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)")
+
 
 Names = tuple[str, ...]
 """Of a file as patterns meet them: absolute, and from the checkout when it lies there."""
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]
 """What the PM says of a call of this tool with these arguments, which is asked for the given reason."""
+
+
+class Command(NamedTuple):
+    words: tuple[str, ...]
+    """Without quotes."""
+    files: tuple[str, ...] = ()
+    """Of each redirection operator and file as one word."""
 
 
 class Call:
@@ -40,13 +68,14 @@ class Call:
         """`file`: its names as the path is written, and with all links followed."""
         self.tool, self.effect, self.file = tool, effect, file
         self.command = ""
-        self.script: Script | None = None
+        self.script: tuple[Command, ...] | None = None
+        """None in doubt."""
         if effect == EXECUTE and isinstance(given.get("command"), str):
             self.command, cwd = given["command"], given.get("cwd")
             # In another directory the same words may be other programs.
             there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd not in ("", ".") else ""
             self.script = read(there + self.command)
-        self.hosts = hosts_in(given, self.script)
+        self.hosts = hosts_in(given)
 
 
 class Decision(NamedTuple):
@@ -70,9 +99,8 @@ def decide(policy: Policy, call: Call) -> Decision:
 
 def _matches(rule: Rule, call: Call) -> bool:
     """Every condition that is given is met."""
-    also = _ALSO.get(call.tool) in rule.tools and (rule.do != ALLOW or call.tool != "delete_file")
     return (
-        (not rule.tools or call.tool in rule.tools or also)
+        (not rule.tools or call.tool in rule.tools)
         and (not rule.effects or call.effect in rule.effects)
         and (not rule.commands or _command_matches(rule, call))
         and (not rule.paths or _holds(rule, (_path_matches(rule, names) for names in call.file)))
@@ -87,13 +115,12 @@ def _holds(rule: Rule, matches: Iterable[bool]) -> bool:
 
 
 def _command_matches(rule: Rule, call: Call) -> bool:
-    script = call.script
-    if script is None or not script.plain:
-        return script is not None and rule.do != ALLOW
+    if call.script is None:
+        return bool(call.command) and rule.do != ALLOW
     if rule.do == ALLOW:
-        found = [" ".join((*command.words, *command.files)) for command in script.commands]
+        found = [" ".join((*command.words, *command.files)) for command in call.script]
     else:
-        found = [" ".join(call.command.split()), *(form for command in script.commands for form in forms(command))]
+        found = [" ".join(call.command.split()), *(form for command in call.script for form in forms(command))]
     return _holds(rule, (_is_like(rule, rule.commands, each) for each in found))
 
 
@@ -148,3 +175,45 @@ def file_at(checkout: str, given: str) -> tuple[Names, ...]:
 def _names(path: str, root: str) -> Names:
     inside = os.path.relpath(path, root)
     return (path,) if inside.partition("/")[0] == os.pardir else (inside, path)
+
+
+def read(text: str) -> tuple[Command, ...] | None:
+    """The plain commands of a text for bash; None for a text in doubt."""
+    commands: list[tuple[list[str], list[str]]] = [([], [])]
+    operator = ""
+    for token in _TOKEN.finditer(text[: MAX_CHARS + 1]):
+        words, files = commands[-1]
+        word = _QUOTED.sub(lambda quoted: quoted[1] or quoted[2] or "", token[0])
+        if token.lastgroup == "word" and operator:
+            files.append(operator + word)
+            operator = ""
+        elif token.lastgroup == "word":
+            words.append(word)
+        elif token.lastgroup == "join" and not operator:
+            commands.append(([], []))
+        elif token.lastgroup == "redirection" and not operator:
+            operator = token[0]
+        elif token.lastgroup != "blank":
+            return None
+    found = tuple(Command(tuple(words), tuple(files)) for words, files in commands if words or files)
+    return found if not operator and len(text) <= MAX_CHARS and all(map(_is_plain, found)) else None
+
+
+def forms(command: Command) -> Iterator[str]:
+    """What a rule that forbids looks at: the command as it stands, and from each word on, programs by their last name,
+    since a program may start another (`sudo`, `xargs`)."""
+    yield " ".join(command.words)
+    for at, word in enumerate(command.words):  # one word may be a whole command: `env -S 'rm /x'`
+        yield " ".join((re.sub(r"\A\S*/", "", word), *command.words[at + 1 :]))
+
+
+def hosts_in(given: Mapping[str, Any]) -> frozenset[str]:
+    """The hosts in URLs of the arguments, as they would be looked up: small letters, no dot at the end."""
+    found = {host for value in given.values() for host in _IN_URL.findall(str(value))}
+    return frozenset(as_resolved(host).strip("[]").removesuffix(".") for host in found) - {""}
+
+
+def _is_plain(command: Command) -> bool:
+    words = command.words
+    is_program = not words or not _NO_PROGRAM.match(words[0])
+    return is_program and len(words) <= MAX_WORDS and _SHELLS.isdisjoint(word.rpartition("/")[2] for word in words)

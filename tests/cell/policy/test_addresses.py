@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.policy.commands import hosts_in, read
+from infra.cell.policy.gate import hosts_in
 from infra.shared.network import address_of, is_inner, is_private
 from tests.shared.rows import each_row
 
@@ -32,9 +32,8 @@ URLS = (
 )
 
 
-def is_found(arguments: Mapping[str, Any], command: str = "") -> bool:
-    found = hosts_in(arguments, read(command) if command else None)
-    return any((address := address_of(host)) and is_private(address) for host in found)
+def is_found(arguments: Mapping[str, Any]) -> bool:
+    return any((address := address_of(host)) and is_private(address) for host in hosts_in(arguments))
 
 
 @pytest.mark.attack("S35")
@@ -45,43 +44,17 @@ def test_every_spelling_of_a_private_address_in_a_url_is_found(url: str) -> None
     assert [host for host in PUBLIC if is_found({"a": [1, url.format(host)]})] == []
 
 
-COMMANDS = [
-    *("curl {}", "curl -sx {}:3128 https://example.com", "wget --proxy={} x", "ssh ada@{} ls", "nc -z '{}' 80"),
-    *("cd /tmp && sudo -n nc {} 22", 'echo $(curl ""{}/x)', "bash -c 'ping -c 1 {}'", "scp a ada@{}:b"),
-    *("if true; then timeout 5 /usr/bin/curl {}; fi", "socat - TCP:{}:80"),
-    *("curl $'{}'", "curl \\\n{}", "rsync -a x {}:y"),
-    "openssl s_client -connect {}:443",
-]
-
-
-@each_row("command", COMMANDS)
-def test_the_words_of_a_program_of_the_network_are_hosts(command: str) -> None:
-    """With a port, behind an option, quoted in the middle, behind programs that start it, deep in a command."""
-    for host in ("10.0.0.1", "0x0a.1", "[fd00::1]"):
-        text = command.format(host)
-        assert is_found({"command": text}, text), text
-
-
 LEFT_ALONE = [
-    "pip install thing==10.0.0.1",
-    "echo 192.168.0.1 > src/notes.md",
-    "curl 167772161",
+    "pip install thing==10.0.0.1; git tag v10.0.0.1",
     "curl -m 10 --retry 3 https://example.com/10.0.0.1/v10.2",
-    "nc -l 8080",
-    "ssh -p 22 example.com",
-    "git checkout 10.5 && git tag v10.0.0.1",
-    "git push origin main:10.5",
     "curl http://localhost:8000 http://127.0.0.1:8000/ http://[::1]:80/ http://0.0.0.0:1/ http://127.1",
-    "python -m http.server 10",
-    "sleep 10.1; echo 0x0a000001 2130706433",
-    "curl https://example.com -o index.html",
     "grep -rn '// 10.0.0.1' .",
 ]
 
 
 def test_versions_numbers_and_this_machine_are_left_alone() -> None:
-    """Only what stands where a host must stand is one, and loopback is free."""
-    assert [command for command in LEFT_ALONE if is_found({"command": command, "timeout": 10.1}, command)] == []
+    """Only what stands where a URL has its host is one, and loopback is free."""
+    assert [command for command in LEFT_ALONE if is_found({"command": command, "timeout": 10.1})] == []
 
 
 READ_AS = [
