@@ -26,9 +26,9 @@ from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Line
 from infra.cell.policy.gate import gate_of, nobody
-from infra.cell.protocol.guide import guide
+from infra.cell.protocol.operations import guide
 from infra.cell.run_states import StopReason
-from infra.cell.services.processes import end_all_but
+from infra.cell.services.services import end_all_but
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.tool import Gate, Position, Tool, Toolbox, Verdict

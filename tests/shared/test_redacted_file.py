@@ -28,7 +28,8 @@ from infra.cell.page import request_of
 from infra.cell.run_states import RunState
 from infra.cell.state import STATE_FILE, State
 from infra.cell.status import WORKING, RunnerStatus, write_status
-from infra.cell.tools.spill import MOST_BYTES, TORN_BYTES, Spill, as_kept
+from infra.cell.tools.command import MOST_KEPT
+from infra.cell.tools.spill import TORN_BYTES, Spill
 from infra.cell.tools.tool import Position
 from infra.shared.boot import Boot, Limits, parse_line
 from infra.shared.exit_codes import Exit
@@ -60,7 +61,7 @@ class Cell:
             "transcript, acted": lambda words, given: self.record(
                 Acted.of("1.1", ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
             ),
-            "kept output": lambda words, given: (place / self.spill.keep(words.encode())).read_text(),
+            "kept output": lambda words, given: (place / self.spill.keep(words.encode(), "")[0][0]).read_text(),
             "event of an act": self.event,
             "unsent report": self.unsent,
             "life.json": self.life,
@@ -227,14 +228,17 @@ def test_what_stands_under_the_name_of_a_secret_is_hidden(name: str, value: str)
     assert made == {"args": [{name: "[secret]", "all": {name: ["[secret]", None]}}], **counted}
 
 
-def test_an_output_that_was_cut_shows_no_part_of_a_key() -> None:
+def test_an_output_that_was_cut_shows_no_part_of_a_key(tmp_path: Path) -> None:
     """Its last bytes may be the first of one."""
     key = b"sk-ant-api03-" + b"aB3xZ9qW7kL2mN8pR4tY6vD1fG5hJ0sC" * 2
-    whole = b"." * (MOST_BYTES - 20) + key
-    assert b"sk-ant" not in as_kept(whole[:MOST_BYTES])
-    assert len(as_kept(whole[:MOST_BYTES])) == MOST_BYTES - TORN_BYTES
-    assert as_kept(b"." * 100) == b"." * 100
-    assert as_kept(as_kept(b"a " + key)) == as_kept(b"a " + key) == b"a [secret]"
+
+    def kept(output: bytes) -> bytes:
+        return (tmp_path / Spill(str(tmp_path)).keep(output, "")[0][0]).read_bytes()
+
+    cut = kept(b"." * (MOST_KEPT - 20) + key)
+    assert (b"sk-ant" in cut, len(cut)) == (False, MOST_KEPT - TORN_BYTES)
+    assert kept(b"." * 100) == b"." * 100
+    assert kept(kept(b"a " + key)) == b"a [secret]"
 
 
 WRITER = "infra/shared/redacted_file.py"

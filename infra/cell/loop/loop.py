@@ -154,14 +154,11 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
     if isinstance(action, ToolCalls):
         run_ctx.enter(RunState.EXECUTE_TOOL)
         _carry_out(run_ctx, action)
-        if run_ctx.standing.hands_over:
-            return StopReason.HANDED_OVER
-    elif not action.advice:
-        if action.reason is StopReason.COMPLETED:
-            run_ctx.enter(RunState.RESPOND)
-        return action.reason
-    _tell(run_ctx)
-    return None
+    elif action.reason is StopReason.COMPLETED:
+        run_ctx.enter(RunState.RESPOND)
+    if run_ctx.standing.ends_for is None:
+        _tell(run_ctx)
+    return run_ctx.standing.ends_for
 
 
 def _close(run_ctx: RunContext) -> None:

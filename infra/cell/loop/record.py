@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -189,6 +189,13 @@ class Standing:
         """Their results. Raises KeyError while one is missing."""
         return tuple(self.results[number] for number in range(1, len(self.calls) + 1))
 
+    @property
+    def ends_for(self) -> StopReason | None:
+        """Why the run ends with the last reply; None when it may go on."""
+        if self.hands_over:
+            return StopReason.HANDED_OVER
+        return self.action.reason if isinstance(self.action, Respond) and not self.action.advice else None
+
     def add(self, line: Line) -> None:
         """Raises ValueError and KeyError for a line that cannot follow."""
         self.at, self.end = line.at, ""
@@ -250,21 +257,16 @@ class Standing:
         self.action, self.words = None, f"{self.words}{line.pm}{line.runtime}"
 
 
-def standing(lines: Iterable[Line]) -> Standing:
+def standing(lines: Sequence[Line]) -> Standing:
     """Raises ValueError when these are not the lines of one run."""
-    found: Standing | None = None
-    for number, line in enumerate(lines, 1):
-        try:
-            if found:
-                found.add(line)
-            elif isinstance(line, Opened):
-                found = Standing(line)
-            else:
-                raise ValueError("expected to read how the run opened")
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise ValueError(f"line {number} of the transcript cannot be understood: {error!r}") from None
-    if found is None:
-        raise ValueError("the transcript is empty; expected to read how the run opened")
+    if not lines or not isinstance(lines[0], Opened):
+        raise ValueError("expected to read in the transcript how the run opened")
+    found = Standing(lines[0])
+    try:
+        for line in lines[1:]:
+            found.add(line)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"the transcript cannot be understood behind step {found.steps}: {error!r}") from None
     return found
 
 

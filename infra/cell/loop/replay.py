@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from infra.cell.actions import Respond, ToolCall
+from infra.cell.actions import ToolCall
 from infra.cell.loop.loop import MAY_AWAIT
 from infra.cell.loop.progress import RunConfig, stop_reason
 from infra.cell.loop.record import Acted, Answered, Ended, Line, Standing, Told, standing
@@ -66,12 +66,8 @@ def replay(lines: Sequence[Line]) -> Replay:
 
 def _reason(run: Standing) -> str:
     """Why a run that stands so ends."""
-    if run.hands_over:
-        return StopReason.HANDED_OVER.value
-    if isinstance(run.action, Respond) and not run.action.advice:
-        return run.action.reason.value
     config = RunConfig(run.opened.most_steps or run.steps + 1, 1.0)
-    reason = stop_reason(config, run.progress, run.steps, 0.0)
+    reason = run.ends_for or stop_reason(config, run.progress, run.steps, 0.0)
     return reason.value if reason else GOES_ON
 
 

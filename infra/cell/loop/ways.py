@@ -23,10 +23,9 @@ CUT = (
     "Your last reply was cut at the limit of tokens for one reply, so nothing of it was done. Continue in smaller "
     "pieces: write long files in parts, one act at a time."
 )
-SENSELESS = "Your last reply ended for a tool call, but held none, or several with one id; nothing was run. Try again."
-NOT_A_REPORT = (
-    "Your reply asks for acts in its text; nothing of it was done, and it was not taken for your report. Act by "
-    "calling your tools. If it was your report, send it again in words, without the list."
+NOT_TAKEN = (
+    "Nothing of your reply was done: it asks for acts in its text, or ended for a call of a tool that it does not hold "
+    "once. Act by calling your tools. If it was your report, send it again in words, without the list."
 )
 WRONG_FORM = (
     "Nothing of your reply was carried out: {found}. Answer with one JSON list of operations, such as "
@@ -62,10 +61,8 @@ class ByTools:
         action = Respond(text)
         if stop_reason == REFUSAL:
             action = Respond(text, StopReason.REFUSAL)
-        elif stop_reason != END_TURN:
-            action = _not_taken(completion, SENSELESS)
-        elif asks_for_acts(text):
-            action = _not_taken(completion, NOT_A_REPORT)
+        elif stop_reason != END_TURN or asks_for_acts(text):
+            action = _not_taken(completion, NOT_TAKEN)
         return action, _words_of(text)
 
     def answer(
@@ -174,11 +171,7 @@ def message_of(events: Sequence[Event]) -> str:
     """The runtime's message as text; without spaces, as it is sent again with each step."""
     plain = {"protocol": PROTOCOL, "events": events}
     text = json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # an id may hold half a character
-        return json.dumps(plain)
-    return text
+    return text.encode(errors="replace").decode()  # an id may hold half a character
 
 
 def _words_of(text: str) -> Message:

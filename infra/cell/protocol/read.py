@@ -11,8 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from infra.cell.actions import ToolCall
-from infra.cell.protocol.guide import form
-from infra.cell.protocol.operations import BLOCKS, MESSAGE, MOST_OPERATIONS, OPERATIONS, PROTOCOL, call_of
+from infra.cell.protocol.operations import BLOCKS, MESSAGE, MOST_OPERATIONS, OPERATIONS, PROTOCOL, call_of, form
 from infra.cell.tools.tool import REFUSED, fitting
 
 REPLY_BYTES = 10 << 20

@@ -12,11 +12,12 @@ from typing import NamedTuple
 from infra.cell.actions import ToolCall
 from infra.cell.actions import ToolResult as Done
 from infra.cell.cell import Cell
+from infra.cell.clip import clip
 from infra.cell.loop.record import SUFFIX, Line, Opened, Resumed, RunRecord, Standing, parse, standing
 from infra.cell.loop.ways import event_of, message_of
 from infra.cell.mind.context import Reads, as_operations
 from infra.cell.page import PageSeen
-from infra.cell.protocol.guide import guide
+from infra.cell.protocol.operations import guide
 from infra.cell.run import briefing
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Toolbox
@@ -26,6 +27,7 @@ from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Message, Re
 from infra.shared.paths import BASE_PROMPT, TRANSCRIPTS
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
+from infra.shared.secret_shapes import redacted
 
 NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}\.jsonl")
 """A copy under another name is not a run."""
@@ -89,10 +91,17 @@ def open_run(
             told = _RESUMED.format(at=before.at, branch=cell.boot.branch, commit=cell.boot.commit[:12])
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
-        RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(briefing.text_of(cell, seen, work))
-        first, (constant, others) = ToolCall("", "read_file", {"path": briefing.NOW}), reads(work.words)
+        now = redacted(briefing.text_of(cell, seen, work))
+        RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(now)
+        # It is shown whatever the policy says of reading.
+        facts = {"path": briefing.NOW, "lines": now.count("\n")}
+        first = (
+            ToolCall("", "read_file", {"path": briefing.NOW}),
+            Done(clip(now, cell.boot.limits.output_chars), facts=facts),
+        )
+        constant, others = reads(work.words)
         others = others if acts == TOOLS else as_operations(others)
-        messages = _messages((*constant, (first, toolbox.call(first, gated=False)), *others), acts != TOOLS)
+        messages = _messages((*constant, first, *others), acts != TOOLS)
     with open(f"{cell.boot.code}/{BASE_PROMPT}", encoding="utf-8", errors="replace") as file:  # of the commit that runs
         prompt = file.read()
     system = prompt if acts == TOOLS else f"{prompt.rstrip()}\n\n{guide()}\n{_TOOLS_ABOVE}"

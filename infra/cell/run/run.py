@@ -29,7 +29,7 @@ from infra.cell.run.news import RunNews
 from infra.cell.run.opening import open_run
 from infra.cell.run.patience import next_wait
 from infra.cell.run_states import StopReason
-from infra.cell.services import processes
+from infra.cell.services.services import end_all_but, reap
 from infra.cell.status import WAITING, WORKING
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
@@ -166,7 +166,7 @@ class WorkRun:
 
     def _told(self) -> News:
         if self._cell.services:
-            processes.reap(self._cell.services.pids)
+            reap(self._cell.services.pids)
         new, (first, self._unsaid) = self._news.words(), ("".join(self._unsaid), [])
         return News(new.pm, "\n\n".join(filter(None, (first, new.runtime))))
 
@@ -225,7 +225,7 @@ def end_what_is_left(cell: Cell) -> None:
     if services is None or cell.interruption.asked:
         return
     try:
-        ended = processes.end_all_but(services.pids)
+        ended = end_all_but(services.pids)
     except Exception as error:  # the work is done, and is reported
         cell.log.error("run.leftovers_not_ended", exc_info=error)
         return

@@ -1,5 +1,6 @@
 """The services of main's runner, as `services.yaml` declares them: for each a thread that starts it, keeps what it
-prints, and starts it again when it ended. They end with the runner; the next one starts them again."""
+prints, and starts it again when it ended. They end with the runner; the next one starts them again. And the end of
+everything else below the runner that a run leaves behind."""
 
 from __future__ import annotations
 
@@ -15,15 +16,16 @@ from collections.abc import Callable, Mapping
 from typing import Annotated
 
 import msgspec
+import psutil
 from msgspec import Meta
 
-from infra.cell.services.processes import signal_tree
 from infra.cell.tools.command import follow, outputs_of
 from infra.shared.paths import SERVICES
 from infra.shared.redacted_file import RedactedStream
 from infra.shared.safe_files import whole_file
+from infra.shared.subreaper import our_children
 
-POLITE_SECONDS = 0.5
+POLITE_SECONDS, END_SECONDS = 0.5, 5.0
 NICE, OOM_SCORE = 10, 1000
 """Under pressure the kernel takes a service first (proc(5), oom_score_adj)."""
 MOST_PAUSE_SECONDS = 300
@@ -182,3 +184,48 @@ class Services:
         with self._lock:
             self._words[service.name] = f"{service.name} {how}"
             self._show(self.words())
+
+
+def end_all_but(kept: Callable[[], frozenset[int]]) -> list[str]:
+    """End every descendant but `kept` and theirs; gives what was ended. What starts faster than it is looked at, or
+    does not end in time, is left to the watcher."""
+    ended: dict[psutil.Process, str] = {}
+    for number, seconds in ((signal.SIGTERM, POLITE_SECONDS), (signal.SIGKILL, END_SECONDS)):
+        strays = _strays(kept)
+        for stray in strays:
+            with contextlib.suppress(psutil.Error):
+                ended.setdefault(stray, f"{stray.pid} {stray.name()}")
+                stray.send_signal(number)
+        psutil.wait_procs(strays, timeout=seconds)
+        reap(kept)
+    return list(ended.values())
+
+
+def _strays(kept: Callable[[], frozenset[int]]) -> list[psutil.Process]:
+    found = []
+    below = psutil.Process().children(recursive=True)  # a parent comes before its children
+    known = set(kept())  # behind it: what is started meanwhile is not among them
+    for process in below:
+        with contextlib.suppress(psutil.Error):
+            if process.pid in known or process.ppid() in known:
+                known.add(process.pid)
+            elif process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def reap(kept: Callable[[], frozenset[int]]) -> None:
+    """Zombies that nobody else waits for, so that they do not gather during a long run: git leaves some."""
+    for pid in set(our_children()) - kept():  # in this order: what is started meanwhile is not among them
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+
+
+def signal_tree(pid: int, number: signal.Signals) -> None:
+    """A service's session, and what left it."""
+    with contextlib.suppress(psutil.Error):
+        for process in psutil.Process(pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(number)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -15,7 +15,7 @@ from infra.cell.actions import ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.tools import command
 from infra.cell.tools.files import Path
-from infra.cell.tools.spill import MOST_BYTES, Spill
+from infra.cell.tools.spill import Spill
 from infra.cell.tools.tool import Args, Position, Tool, ToolError
 from infra.shared import boot
 from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
@@ -61,13 +61,12 @@ def bash_tool(
             seconds=seconds,
             output_chars=output_chars,
             interruption=interruption,
-            beginning_bytes=MOST_BYTES,
         )
         facts: dict[str, Any] = {"stderr": ran.errors}
         notes, kept = list[str](), tuple[str, ...]()
-        if ran.left_out:
-            is_whole = len(ran.beginning) < MOST_BYTES
-            kept, note = spill.noted(ran.beginning, "the whole" if is_whole else f"its first {MOST_BYTES} bytes")
+        if ran.beginning:
+            is_whole = len(ran.beginning) < command.MOST_KEPT
+            kept, note = spill.keep(ran.beginning, "the whole" if is_whole else f"its first {command.MOST_KEPT} bytes")
             facts |= {"truncated": True} | ({"artifact": kept[0]} if kept else {})
             notes.append(note)
         if ran.status is None:

@@ -19,6 +19,8 @@ from infra.cell.interruption import Interruption
 
 CHUNK_BYTES = 1 << 17
 """More than a pipe holds."""
+MOST_KEPT = 1 << 19
+"""Of one output: logs that grow by `limits.log_bytes` in a minute are cut by the watcher."""
 
 
 class Ran(NamedTuple):
@@ -30,10 +32,8 @@ class Ran(NamedTuple):
     """stdout, cut in the middle when long."""
     errors: str = ""
     """stderr, cut in the same way."""
-    left_out: bool = False
-    """One of them was cut."""
     beginning: bytes = b""
-    """The first bytes of all output, as many as were asked for."""
+    """The first MOST_KEPT bytes of all output, when one of them was cut."""
 
 
 def run(
@@ -45,23 +45,18 @@ def run(
     output_chars: int,
     interruption: Interruption,
     end_group: bool = False,
-    beginning_bytes: int = 0,
 ) -> Ran:
     """Run `words` and wait for its end, for `seconds` at most.
 
     What it left running in the background goes on unless `end_group` is given. Raises OSError when it cannot be
     started, Interrupted after ending its group."""
     beginning = bytearray()
-
-    def take(piece: bytes) -> None:
-        beginning.extend(piece[: beginning_bytes - len(beginning)])
-
     pipe, in_time = subprocess.PIPE, False
     process = subprocess.Popen(
         words, cwd=cwd, env=env, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, start_new_session=True, bufsize=0
     )
     with process:
-        outputs = outputs_of(process, output_chars, take)
+        outputs = outputs_of(process, output_chars, lambda piece: beginning.extend(piece[: MOST_KEPT - len(beginning)]))
         try:
             with interruption:
                 in_time = follow(process.pid, outputs, seconds)
@@ -71,9 +66,9 @@ def run(
                     os.killpg(process.pid, signal.SIGKILL)  # it is not reaped yet: the number is its own
         for output in outputs:
             output.read()
-    left_out = any(output.kept.left_out for output in outputs)
     shown, errors = (output.kept.text() for output in outputs)
-    return Ran(process.returncode if in_time else None, shown, errors, left_out, bytes(beginning))
+    kept = bytes(beginning) if any(output.kept.left_out for output in outputs) else b""
+    return Ran(process.returncode if in_time else None, shown, errors, kept)
 
 
 class Output:

@@ -30,8 +30,9 @@ CHANGED = "the file has changed since this run read it; the rest of it may be ot
 MOST_LINES, MOST_LINE_CHARS = 2000, 200
 """Of a file, when the nearest line is looked for."""
 
-# A path in quotes or with a mark of a list around it is none. `$` alone would let a newline at the end through.
-_PATH = r"^[^\s`*#\"'<\x00-\x1f](?:[^\x00-\x1f]*[^\s`*\"':,>\x00-\x1f])?$(?!\n)"
+# A path in quotes, with a mark of a list around it, or for a shell to expand is none. `$` alone would let a newline at
+# the end through.
+_PATH = r"^[^\s`*#\"'<~\x00-\x1f](?:[^\x00-\x1f]*[^\s`*\"':,>\x00-\x1f])?$(?!\n)"
 Path = Annotated[str, Meta(pattern=_PATH)]
 Count = Annotated[int, Meta(ge=1)]
 
@@ -73,9 +74,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
     """Digests of files as this run has seen them last."""
 
     def located(path: str) -> str:
-        """Without links. Raises ToolError for what a shell would take for another path."""
-        if path.startswith("~"):
-            raise ToolError(f"path {path!r} names no file", "Give one such as src/notes.md")
+        """Without links."""
         return os.path.realpath(os.path.join(checkout, path))
 
     def read(given: ReadFile, seconds: float) -> ToolResult:

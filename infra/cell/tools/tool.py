@@ -114,11 +114,10 @@ class Toolbox:
     def tools(self) -> tuple[ToolSpec, ...]:
         return tuple(tool.spec for tool in self._tools.values())
 
-    def call(self, call: ToolCall, gated: bool = True) -> ToolResult:
-        """Raises Interrupted, KeyboardInterrupt and nothing else. Without `gated`, for calls that are not the model's,
-        no policy is asked."""
+    def call(self, call: ToolCall) -> ToolResult:
+        """Raises Interrupted, KeyboardInterrupt and nothing else."""
         try:
-            return self._call(call, self._gate if gated else None)
+            return self._call(call)
         except (Interrupted, KeyboardInterrupt):
             raise
         except BaseException as error:  # the loop must go on, and the model may mend what is broken here
@@ -127,7 +126,7 @@ class Toolbox:
             words = f"{name}: a bug of this version: {type(error).__name__}: {error}; logs/errors.log has the rest"
             return ToolResult.err("internal", words)
 
-    def _call(self, call: ToolCall, gate: Gate | None) -> ToolResult:
+    def _call(self, call: ToolCall) -> ToolResult:
         tool = self._tools.get(call.name)
         if tool is None and call.name == REFUSED and {"message", "hint"} <= call.args.keys():
             return ToolResult.err("invalid_arguments", str(call.args["message"]), str(call.args["hint"]))
@@ -140,7 +139,7 @@ class Toolbox:
         except ValueError as error:
             takes = ", ".join(tool.args.__struct_fields__) or "nothing"
             return ToolResult.err("invalid_arguments", f"{tool.name}: {error}; it takes {takes}")
-        verdict = gate(tool, given) if gate else Verdict(True)
+        verdict = self._gate(tool, given) if self._gate else Verdict(True)
         if not verdict.allowed:
             refused = ToolResult.err(verdict.status, f"{tool.name}: {verdict.words}")
             return refused._replace(policy_flags=verdict.flags)

@@ -52,7 +52,7 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}\n{page.text}"
         if not page.whole:
             return ToolResult(text)
-        kept, note = spill.noted(page.whole.encode(), "the whole, each line of it marked 'web| '")
+        kept, note = spill.keep(page.whole.encode(), "the whole, each line of it marked 'web| '")
         return ToolResult(text, artifacts=kept, facts={"truncated": True, "notes": [note]})
 
     def web_search(given: WebSearch, seconds: float) -> ToolResult:

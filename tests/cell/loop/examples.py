@@ -81,7 +81,7 @@ def play(example: Example, directory: Path) -> list[list[dict[str, Any]]]:
     shown = [
         ToolCall(f"{OPENING_PREFIX}{n}", "read_file", {"path": path}) for n, path in enumerate(example.opens_with, 1)
     ]
-    opening = [event_of(call, bench.toolbox.call(call, gated=False)) for call in shown]
+    opening = [event_of(call, bench.toolbox.call(call)) for call in shown]
     return [*([opening] if opening else []), *(bench.reply(reply) + pm.news() for reply in example.replies)]
 
 

@@ -137,7 +137,7 @@ def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     assert bench.run(model).reason is StopReason.COMPLETED
 
     assert bench.did == []
-    assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.SENSELESS]
+    assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.NOT_TAKEN]
 
 
 @pytest.mark.fault("F78")

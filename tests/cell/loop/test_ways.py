@@ -13,7 +13,7 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Line, Told
-from infra.cell.loop.ways import NOT_A_REPORT, NOTHING_WAS_DONE, News, event_of, message_of, said
+from infra.cell.loop.ways import NOT_TAKEN, NOTHING_WAS_DONE, News, event_of, message_of, said
 from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
@@ -232,7 +232,7 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
     model = Canned([says(text), calls(bash("true")), says(text), says(REPORT)])
     outcome = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(model, bench.toolbox.call))
     assert outcome == RunResult(COMPLETED, REPORT, 4)
-    assert texts(model.requests[1]) == texts(model.requests[3]) == [NOT_A_REPORT]
+    assert texts(model.requests[1]) == texts(model.requests[3]) == [NOT_TAKEN]
     assert not bench.clone.joinpath("did").exists()
     again = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)] * 4), bench.toolbox.call))
     assert again.reason is INVALID

@@ -14,8 +14,7 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from infra.cell.protocol.guide import form, guide
-from infra.cell.protocol.operations import BLOCKS, EVENTS, MOST_OPERATIONS, OPERATIONS
+from infra.cell.protocol.operations import BLOCKS, EVENTS, MOST_OPERATIONS, OPERATIONS, form, guide
 from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.tool import REFUSED
 from tests.cell.loop.examples import read_examples

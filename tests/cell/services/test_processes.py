@@ -10,7 +10,7 @@ import pytest
 LEFT = """
 import subprocess, sys
 import psutil
-from infra.cell.services.processes import end_all_but
+from infra.cell.services.services import end_all_but
 from infra.shared.subreaper import become_subreaper
 become_subreaper()
 sleep = [sys.executable, "-c", "import time; time.sleep(30)"]
@@ -32,7 +32,7 @@ def test_what_nobody_declared_is_ended() -> None:
 
 REAP = """
 import os, subprocess, sys, threading, time
-from infra.cell.services.processes import reap
+from infra.cell.services.services import reap
 
 kept = []
 

@@ -10,8 +10,9 @@ import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
+from infra.cell.tools import command
 from infra.cell.tools.bash import bash_tool, environment
-from infra.cell.tools.spill import MOST_BYTES, MOST_TOGETHER, TORN_BYTES, Spill
+from infra.cell.tools.spill import MOST_KEPT, TORN_BYTES, Spill
 from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.paths import OUTPUTS
@@ -75,21 +76,19 @@ def test_of_an_endless_output_the_beginning_is_kept(shell: Toolbox, tmp_path: Pa
     """As much as may be, and that is said; also of a command that was ended."""
     reply = run(shell, "yes", timeout=0.5)
     assert not reply.ok
-    assert f"its first {MOST_BYTES} bytes" in reply.shown
-    assert (tmp_path / kept(reply)).stat().st_size == MOST_BYTES - TORN_BYTES
+    assert f"its first {command.MOST_KEPT} bytes" in reply.shown
+    assert (tmp_path / kept(reply)).stat().st_size == command.MOST_KEPT - TORN_BYTES
 
 
-@pytest.mark.heavy
 def test_only_the_last_outputs_are_kept(tmp_path: Path) -> None:
-    """So many bytes of all, the oldest go; whatever else lies there."""
+    """The oldest go; whatever else lies there."""
     outputs, place = Spill(str(tmp_path)), tmp_path / OUTPUTS
     (place / "directory").mkdir(parents=True)
-    most = MOST_TOGETHER // MOST_BYTES
-    kept = [tmp_path / outputs.keep(b"%03d" % number + b"\n" * (MOST_BYTES - 4)) for number in range(most)]
+    kept = [tmp_path / outputs.keep(b"%03d" % number, "")[0][0] for number in range(MOST_KEPT)]
     for age, path in enumerate(kept):
         os.utime(path, (age, age))
-    last = tmp_path / outputs.keep(b"\n" * (MOST_BYTES - 1))
-    assert [path.exists() for path in (*kept, last)] == [False, *[True] * most]
+    last = tmp_path / outputs.keep(b"last", "")[0][0]
+    assert [path.exists() for path in (*kept, last)] == [False, *[True] * MOST_KEPT]
 
 
 def test_outputs_that_cannot_be_kept_cost_no_result(shell: Toolbox, tmp_path: Path) -> None:
