@@ -15,6 +15,8 @@ from tests.sealed.support.rootless import Rootless
 
 ROOT = Path(__file__).parents[3]
 PROFILE = (ROOT / "podman/seccomp.json").read_text()
+PROGRAMS = ROOT / "tests/sealed/inside"
+"""To be read in them, as a package below /probe."""
 MARK = errno.EXFULL  # no call of the kernel fails with it
 SHELVES = (
     scratch(CONTAINER.run, 0o711, 16 * MIB),
@@ -34,18 +36,17 @@ def marked(refusal: int) -> dict[str, Any]:
 class Cages:
     """Containers with and without fences, all of one user."""
 
-    def __init__(self, user: Rootless, programs: Path) -> None:
-        """`programs`: a folder that is to be read in them, as a package below /probe."""
+    def __init__(self, user: Rootless) -> None:
         self.user = user
         self._probe = [
-            f"--volume={user.scratch / programs.name}:/probe/{programs.name}:ro",
+            f"--volume={user.scratch / PROGRAMS.name}:/probe/{PROGRAMS.name}:ro",
             "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
             "--env=PYTHONPATH=/probe",
             "--env=PYTHONDONTWRITEBYTECODE=1",
         ]
 
         def make() -> None:
-            shutil.copytree(programs, user.scratch / programs.name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
             user.put("seccomp.json", PROFILE)
             user.put("hosts", (ROOT / "podman/hosts").read_text())
             user.put("marked.json", json.dumps(marked(MARK)))
