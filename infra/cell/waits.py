@@ -43,7 +43,7 @@ class Wait(msgspec.Struct, frozen=True):
     digest: str = ""
     """Of the words of the work: with others it is other work."""
     run: str = ""
-    """Which asked for an approval, and goes on with the answer."""
+    """Which goes on when the work is begun."""
     asks: tuple[str, ...] = ()
     """Ids of its questions to the PM."""
     branch: str = ""
@@ -52,6 +52,11 @@ class Wait(msgspec.Struct, frozen=True):
     @property
     def is_review(self) -> bool:
         return self.why.startswith("review of ")
+
+    def goes_on(self, answered: Collection[str]) -> str:
+        """The run that goes on: one that waits for an approval with an answer, and these questions are answered."""
+        waits = self.why == StopReason.AWAITING_APPROVAL.value and not {*answered} & {*self.asks}
+        return "" if waits else self.run
 
     @property
     def is_counted(self) -> bool:
@@ -90,7 +95,7 @@ def released(table: Table, in_review: Collection[str]) -> dict[str, Wait]:
     return {
         key: wait if wait.is_review and wait.branch in in_review else replace(wait, tries=0, until=0.0)
         for key, wait in table.items()
-        if wait.run or wait.branch
+        if wait.run or wait.branch or wait.asks
     }
 
 

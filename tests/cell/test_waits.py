@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from infra.cell.run_states import StopReason
 from infra.cell.waits import COUNTED, Wait, after, is_due, released, review_of, words_on
 from tests.shared.rows import each_row
@@ -43,6 +45,17 @@ def test_what_goes_on_keeps_its_count(reason: StopReason) -> None:
 def test_a_wait_is_over_in_its_time(until: float | None, is_over: bool) -> None:
     """And when the clock was set back, so that it would last longer than any."""
     assert is_due(Wait(until=until), NOW, TICK) is is_over
+
+
+@each_row(
+    "why, answered, goes_on",
+    [("awaiting_approval", {"q"}, True), ("awaiting_approval", {"other"}, False), ("", (), True)],
+)
+def test_a_run_that_waits_for_an_approval_goes_on_with_the_answer_alone(
+    why: str, answered: set[str], goes_on: bool
+) -> None:
+    """With other news it is begun anew."""
+    assert replace(AWAITING, why=why).goes_on(answered) == ("r" if goes_on else "")
 
 
 def test_the_pms_word_ends_all_but_a_review_that_is_still_due() -> None:

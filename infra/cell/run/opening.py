@@ -5,7 +5,6 @@ A record is the agent's own file: whatever stands in it, a runner starts."""
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ from infra.cell.mind.context import Reads, as_operations
 from infra.cell.page import PageSeen
 from infra.cell.protocol.operations import guide
 from infra.cell.run import briefing
-from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Toolbox
 from infra.cell.work.work import Work
 from infra.shared.boot import TOOLS
@@ -29,12 +27,8 @@ from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import whole_file
 from infra.shared.secret_shapes import redacted
 
-NAME = re.compile(r"\d{4}-\d\d-\d\dT\d{6}\.\d{3}Z-[0-9a-f]{8}\.jsonl")
-"""A copy under another name is not a run."""
 MOST_TIMES = 3
 """In a row, without getting as far as the model: a run that ends each runner would otherwise never end."""
-RESUMED = ("", StopReason.INTERRUPTED.value, StopReason.MODEL_UNAVAILABLE.value)
-"""Ends of a run that goes on; empty for none on record."""
 MOST_BYTES = 16 << 20
 """Of a transcript; a longer one is not resumed."""
 _CUT_SHORT = "The run stood still from "
@@ -77,12 +71,12 @@ def open_run(
     work: Work,
     toolbox: Toolbox,
     reads: Callable[[str], tuple[Reads, Reads]],
-    answered: str,
+    goes_on: str,
 ) -> Opening:
     """`toolbox` is the run's; `reads` gives what is placed before a new run as read, before and behind the briefing,
-    for work of these words. `answered`: the run that goes on with the PM's answer. Raises GitError, OSError."""
+    for work of these words. `goes_on`: the run that does, if it can. Raises GitError, OSError."""
     directory, told = os.path.join(cell.checkout, TRANSCRIPTS), ""
-    lines = cut_short(cell, directory, work.id, answered)
+    lines = cut_short(cell, directory, goes_on) if goes_on else None
     before, most_steps = standing(lines) if lines else None, cell.boot.limits.run_steps
     if before:
         name, acts, messages = before.opened.run_id, before.opened.acts, before.opened.request.messages
@@ -111,50 +105,32 @@ def open_run(
     return Opening(Opened(request, acts, (work.id,), most_steps), record, before, told)
 
 
-def cut_short(cell: Cell, transcripts: str, work: str, answered: str = "") -> list[Line] | None:
-    """The lines of the run to resume, if there is one: `answered`, or the last."""
-    name = answered or last_run(transcripts)
-    if name is None:
-        return None
+def cut_short(cell: Cell, transcripts: str, name: str) -> list[Line] | None:
+    """The lines of this run; None when it cannot go on."""
     try:
         lines = parse(whole_file(os.path.join(transcripts, name + SUFFIX), MOST_BYTES))
         if any(line.run_id != name for line in lines):
             raise ValueError("it is that of another run")
-        run = standing(lines)
-        waited = bool(answered) and run.end == StopReason.AWAITING_APPROVAL.value
-        why_not = why_not_resumed(run, work, cell.boot.acts, waited)
+        why_not = why_not_resumed(standing(lines), cell.boot.acts)
     except Exception as error:  # an agent may put anything there, and its next version must start
-        cell.log.warning("run.not_resumed", run=name, why=f"{type(error).__name__}: {error}")
-        return None
+        why_not = f"{type(error).__name__}: {error}"
     if why_not:
-        cell.log.info("run.not_resumed", run=name, why=why_not)
-    return lines if why_not is None else None
+        cell.log.warning("run.not_resumed", run=name, why=why_not)
+        return None
+    return lines
 
 
-def why_not_resumed(run: Standing, work: str, acts: str, waited: bool = False) -> str | None:
-    """None when it can be resumed for this work; empty when the reason is not worth a log line. `waited`: for the PM's
-    answer, which is there."""
-    opened = run.opened
-    if (run.end not in RESUMED and not waited) or run.hands_over:
-        return ""
+def why_not_resumed(run: Standing, acts: str) -> str:
+    """Empty when it can be."""
+    if run.hands_over:
+        return "it had handed over"
     if not run.steps:
         return "the model had not answered"
-    if work not in opened.directives:
-        return "other work is first now"
     if run.resumed >= MOST_TIMES:
         return f"it was resumed {run.resumed} times, and no runner got as far as the model"
-    if opened.acts == TOOLS != acts:  # text can be said to any model
+    if run.opened.acts == TOOLS != acts:  # text can be said to any model
         return "it called tools, and one of the models cannot"
-    return None
-
-
-def last_run(directory: str) -> str | None:
-    """By name, which begins with the time."""
-    try:
-        names = os.listdir(directory)
-    except OSError:
-        return None
-    return max((name.removesuffix(SUFFIX) for name in names if NAME.fullmatch(name)), default=None)
+    return ""
 
 
 def _messages(placed: Iterable[tuple[ToolCall, Done]], by_text: bool) -> tuple[Message, ...]:

@@ -74,10 +74,10 @@ class WorkRun:
             gate_of(cell.boot.policy, checkout, ask),
             lambda error: cell.log.error("act.broken", exc_info=error),
         )
-        self._before = wait_of(cell.state.memory.waits, work)
-        is_answered = not open_answers(seen.document).keys().isdisjoint(self._before.asks)
-        answered = self._before.run if is_answered else ""
-        self._start = open_run(cell, seen, work, self._toolbox, self._mind.reads, answered)
+        before = wait_of(cell.state.memory.waits, work)
+        goes_on = before.goes_on(open_answers(seen.document))
+        self._start = start = open_run(cell, seen, work, self._toolbox, self._mind.reads, goes_on)
+        self._before = replace(before, why="", until=0.0, run=start.name, asks=before.asks if start.before else ())
         self._news = RunNews(cell, wakes, seen, work, source, self._start)
         self._unsaid = [self._start.told]
         self._model = with_images(cell.ask_in_time, checkout)
@@ -91,6 +91,7 @@ class WorkRun:
         cell.log.info("run.started", run=start.name, work=work.id, main=self._seen.commit, steps_on_record=steps)
         cell.status.show(WORKING, about=first_line(work.subject))
         self._source.begin(work)
+        cell.state.waits_for(work.id, self._before)
         try:
             start.write(cell)
             result = self._conversation()
@@ -98,19 +99,15 @@ class WorkRun:
             result = RunResult(StopReason.NOT_RECORDED, str(problem))
         cell.heartbeat.beat("reporting", TENDING_SECONDS)
         end_what_is_left(cell)
-        took, failure = round(time.time() - self._started_at, 3), str(result.failure) if result.failure else ""
-        facts = {"end": result.reason.value, "steps": result.steps, "seconds": took, "failure": failure or None}
-        cell.log.info("run.finished", run=start.name, **facts, words=first_line(result.text))
+        facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - self._started_at, 3)}
+        failure = str(result.failure) if result.failure else None
+        cell.log.info("run.finished", run=start.name, **facts, failure=failure, words=first_line(result.text))
         self._end(result._replace(text=result.text + self._mind.put_right()))
-        try:
-            start.record.append(Ended(result.reason.value, result.steps, failure))
-        except NotRecorded as problem:
-            cell.log.warning("run.end_not_recorded", error=str(problem))
         return result
 
     def _end(self, result: RunResult) -> None:
-        """Report it, and say what follows. What a crash cuts short here is done again by the next runner, as the record
-        has no end yet: at worst a report comes twice."""
+        """Report it, and say what follows: until then the run goes on from its record, and what a crash cuts short here
+        is done again by the next runner. At worst a report comes twice."""
         cell, start, work = self._cell, self._start, self._news.work
         wait = self._wait(result)
         others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
@@ -123,6 +120,10 @@ class WorkRun:
             cell.page.send()
         self._mind.end(result)
         cell.page.send()  # that a task is done, the keep sees in the mind
+        try:
+            start.record.append(Ended(result.reason.value, result.steps, str(result.failure or "")))
+        except NotRecorded as problem:
+            cell.log.warning("run.end_not_recorded", error=str(problem))
         is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
         tick = cell.boot.limits.work_seconds
         cell.state.waits_for(work.id, wait)
@@ -210,11 +211,11 @@ class WorkRun:
             cell.log.warning("page.not_read", error=str(error))
         is_away, tick = result.reason is StopReason.MODEL_UNAVAILABLE, cell.boot.limits.work_seconds
         wait = before if is_away else after(before, result.reason, time.time(), tick, has_spoken)
-        if asks := self._news.asks():  # however it ended: no other work ticks their answers
-            wait = replace(wait, run=start.name, asks=asks)
+        run = start.name if result.reason is StopReason.AWAITING_APPROVAL else wait.run
+        wait = replace(wait, run=run, asks=self._news.asks())  # however it ended: no other work ticks their answers
         if result.reason is StopReason.HANDED_OVER:
             acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
-            return replace(wait, branch=str(next(acts).args.get("branch", "")))
+            return replace(wait, branch=str(next(acts).args.get("branch", "")), run="")
         return wait
 
 

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.loop import UNKNOWN
-from infra.cell.loop.record import Acted, Answered, Ended, Line, Opened, Resumed, RunRecord, standing
+from infra.cell.loop.record import Acted, Answered, Ended, Line, Opened, Resumed, standing
 from infra.cell.run.opening import MOST_TIMES, cut_short, why_not_resumed
 from infra.cell.run_states import StopReason
 from infra.shared.boot import TOOLS
@@ -84,71 +83,51 @@ def session_of_the_command(runner: int) -> int:
     return int(child)
 
 
-def opened(**facts: Any) -> tuple[Line, ...]:
-    return replace(OPENED, **facts), ANSWERED
-
-
 @each_row(
     "lines, why",
     [
-        (RUN, None),
-        ((*RUN, Ended("interrupted")), None),
-        ((*RUN, Ended("model_unavailable")), None),
-        ((*RUN, Ended("completed")), ""),
-        ((*RUN, Ended("no_op_loop")), ""),
-        ((*RUN, HANDED_OVER), ""),
+        (RUN, ""),
+        ((*RUN, HANDED_OVER), "handed over"),
         ((OPENED,), "had not answered"),
-        (opened(directives=("d2",)), "other work is first"),
         ((*RUN, *TIMES), "3 times"),
         ((*RUN, *TIMES, Ended("model_unavailable", 1, "invalid_request: x")), "3 times"),
-        ((*RUN, *TIMES, Ended("model_unavailable", 1, "unavailable: x")), None),
-        ((*RUN, *TIMES[1:]), None),
+        ((*RUN, *TIMES, Ended("model_unavailable", 1, "unavailable: x")), ""),
+        ((*RUN, *TIMES[1:]), ""),
     ],
 )
-def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str | None) -> None:
-    """It was cut short, what it is about is still asked for, and there is hope that it ends."""
-    found = why_not_resumed(standing(lines), "d1", TOOLS)
-    assert (found is None) is (why is None)
-    assert (why or "") in (found or "")
+def test_when_a_run_is_gone_on_with(lines: tuple[Line, ...], why: str) -> None:
+    """There is something to go on with, and hope that it ends."""
+    found = why_not_resumed(standing(lines), TOOLS)
+    assert why in found
     assert bool(found) is bool(why)
 
 
-@pytest.mark.parametrize(
-    ("end", "is_resumed"), [("awaiting_approval", True), ("interrupted", True), ("", True), ("completed", False)]
-)
-def test_a_run_with_the_pms_answer_is_gone_on_with_though_it_was_cut_short_again(
-    cell: Cell, tmp_path: Path, end: str, is_resumed: bool
-) -> None:
-    """What it did since the answer is not begun anew."""
-    name = "2026-01-31T104212.345Z-0a1b2c3d"
-    context = cell.context()
-    record = RunRecord(str(tmp_path / f"{name}.jsonl"), name)
-    lines = (OPENED, ANSWERED, Ended("awaiting_approval"), Resumed())
-    for line in (*lines, *((Ended(end),) if end else ())):
-        record.append(line)
-    assert bool(cut_short(context, str(tmp_path), "d1", name)) is is_resumed
-
-
-def _planted(cell: Cell) -> tuple[Path, str, str]:
-    """A run that was cut short, as a runner left it: its directory, its name, and what is open."""
+@pytest.mark.heavy
+def test_work_goes_on_with_its_own_run_though_other_work_came_between(cell: Cell) -> None:
     cell.tell("do it")
-    context = cell.context(Canned([calls(bash("true", id="1")), _interrupted]))
-    seen = context.page.look()
-    assert one_run(context).reason is StopReason.INTERRUPTED
-    directory = Path(cell.checkout, "logs/transcripts")
-    [name] = [path.stem for path in directory.iterdir()]
-    return directory, name, seen.open[0].id
+    one_run(cell.context(Canned([calls(bash("true")), _interrupted])))
+    cell.pm_edits(lambda page: page.replace("- [ ] do it", "- [ ] first\n- [ ] do it"), "more")
+    model = Canned([says("First.")])
+    one_run(cell.context(model))
+    one_run(cell.context(model := Canned([says("Done.")])))
+    assert len(model.requests[0].messages) == 5
+    assert cell.open() == []
 
 
 def _interrupted(request: Request) -> Any:
     raise Interrupted
 
 
+def _a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 PLANTS: dict[str, Any] = {
-    "a copy": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").write_bytes(path.read_bytes()),
-    "a pipe": lambda path: os.mkfifo(path.with_name("2999-01-01T000000.000Z-01234567.jsonl")),
-    "a link": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").symlink_to(path),
-    "a directory": lambda path: path.with_name("2999-01-01T000000.000Z-01234567.jsonl").mkdir(),
+    "a run of another name": lambda path: path.write_text(path.read_text().replace(path.stem, "2999-01-01")),
+    "a pipe": _a_pipe,
+    "a link": lambda path: (path.rename(f"{path}.old"), path.symlink_to(f"{path}.old")),
+    "nothing": lambda path: path.unlink(),
     "numbers without end": lambda path: path.write_text(
         path.read_text().replace('"most_steps": 20', '"most_steps": 1e999')
     ),
@@ -160,12 +139,12 @@ PLANTS: dict[str, Any] = {
 
 @pytest.mark.parametrize("plant", PLANTS)
 def test_whatever_stands_there_the_runner_begins_anew(cell: Cell, plant: str) -> None:
-    """It is an agent's file: nothing in it keeps the next version from its work, and nobody else's run is gone on
-    with."""
-    directory, name, work = _planted(cell)
-    context = cell.context()
-    found = cut_short(context, str(directory), work)
-    assert found, "the control"
-    assert found[0].run_id == name
-    PLANTS[plant](directory / f"{name}.jsonl")
-    assert cut_short(context, str(directory), work) is None
+    """It is an agent's file: nothing in it keeps the next version from its work."""
+    cell.tell("do it")
+    context = cell.context(Canned([calls(bash("true", id="1")), _interrupted]))
+    assert one_run(context).reason is StopReason.INTERRUPTED
+    directory = Path(cell.checkout, "logs/transcripts")
+    [path] = directory.iterdir()
+    assert cut_short(context, str(directory), path.stem), "the control"
+    PLANTS[plant](path)
+    assert cut_short(context, str(directory), path.stem) is None
