@@ -10,7 +10,7 @@ import time
 
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.life.hop import catch_up, signal_main
-from infra.cell.mind.duties import Maintenance
+from infra.cell.mind import duties
 from infra.cell.page import PageSeen
 from infra.cell.run.run import WorkRun, end_what_is_left
 from infra.cell.run_states import StopReason
@@ -129,10 +129,9 @@ def _tended(cell: Cell, wakes: Wakes) -> bool:
     if cell.boot.is_safe_mode or not os.path.isdir(f"{cell.boot.places.mind}/.git"):
         return True
     try:
-        maintenance = Maintenance(cell.heartbeat.beat)
-        if maintenance.due(cell) and not wakes.is_quiet(QUIET_SECONDS):
+        if duties.due(cell) and not wakes.is_quiet(QUIET_SECONDS):
             return False
-        return maintenance.tend(cell, True, wakes.moved)
+        return duties.tend(cell, wakes.moved)
     except Exception as error:  # the runner's work is not to end for it
         cell.log.error("mind.maintenance_failed", exc_info=error)
         return True

@@ -46,25 +46,24 @@ class Duty(NamedTuple):
         return f"{day:%G-W%V}" if self.is_weekly else day.isoformat()
 
 
-def _reset_exploration(cell: Cell, day: str) -> str:
-    """The doors count by UTC day by themselves; here it is said what a new day may use up."""
-    usd = cell.boot.exploration_usd
-    return "no exploration (exploration.usd is not set)" if usd is None else f"up to {usd:g} USD"
-
-
 def _profile_week(cell: Cell, week: str) -> str:
     days, runs = learn.days_of(week), history_of(cell.boot.places.events).runs.values()
     return profile.compile_week(cell.boot.places.mind, [run for run in runs if run.ended[:10] in days], week)
 
 
 DUTIES: Final = (
-    Duty("exploration_reset", _reset_exploration, at_start=True, steers=False),
-    Duty("health_check", lambda mind, _: check_sandbox(mind), at_start=True, steers=False),
+    Duty(
+        "exploration_reset",
+        lambda cell, _: f"{cell.boot.exploration_usd or 0:g} USD",
+        at_start=True,
+        steers=False,
+    ),
+    Duty("health_check", lambda cell, _: check_sandbox(cell), at_start=True, steers=False),
     Duty("daily_summary", learn.make_daily),
-    Duty("skill_review", lambda mind, _: SkillCare(mind).daily(), at_start=True),
+    Duty("skill_review", lambda cell, _: SkillCare(cell).daily(), at_start=True),
     Duty("context_profile", _profile_week, is_weekly=True, steers=False),
-    Duty(DEPRECATION_SCAN, lambda mind, _: SkillCare(mind).weekly(), is_weekly=True),
-    Duty("recheck", lambda mind, _: learn.recheck(mind), at_start=True),
+    Duty(DEPRECATION_SCAN, lambda cell, _: SkillCare(cell).weekly(), is_weekly=True),
+    Duty("recheck", lambda cell, _: learn.recheck(cell), at_start=True),
     Duty("weekly_review", learn.make_weekly, is_weekly=True),
 )
 """In the order in which they are done."""
@@ -89,61 +88,56 @@ def period_due(duty: Duty, history: History, now: float) -> str:
     return "" if is_done or waits or period < duty.period(min(born, today)) else period
 
 
-class Maintenance:
-    """`beat` promises that what it names ends in so many seconds."""
+def tend(
+    cell: Cell, has_work: Callable[[], bool], duties: Sequence[Duty] = DUTIES, seconds: float = DUTY_SECONDS
+) -> bool:
+    """Do what is due, unless there is other work to do, which is asked before each; whether all was done that could
+    be. Raises Interrupted, OSError."""
+    found, did = due(cell, duties), list[str]()
+    if found:
+        clone.prepare(cell)
+    try:
+        for duty, period in found:
+            cell.interruption.check()
+            if has_work():
+                return False
+            cell.keep.record(())  # what cannot be told is not done: it would be done again and again
+            cell.heartbeat.beat(f"maintaining: {duty.name}", seconds)
+            _do(cell, duty, period, seconds)
+            did.append(f"{duty.name} {period}")
+    except OSError as error:
+        cell.log.info("mind.duties_wait", error=str(error))
+    finally:
+        guarded(cell, "mind.metrics_not_written", lambda: write_metrics(cell))
+        if did:
+            cell.heartbeat.beat("committing the mind", seconds)
+            clone.publish(cell, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(cell.wall())}")
+    return True
 
-    def __init__(
-        self, beat: Callable[[str, float], None], duties: Sequence[Duty] = DUTIES, seconds: float = DUTY_SECONDS
-    ) -> None:
-        self._beat, self._duties, self._seconds = beat, duties, seconds
 
-    def tend(self, cell: Cell, ticked: bool, has_work: Callable[[], bool]) -> bool:
-        """Do what is due, unless there is other work to do, which is asked before each; whether all was done that
-        could be. Raises Interrupted, OSError."""
-        found, did = self.due(cell), list[str]()
-        if found:
-            clone.prepare(cell)
-        try:
-            for duty, period in found:
-                cell.interruption.check()
-                if has_work():
-                    return False
-                cell.keep.record(())  # what cannot be told is not done: it would be done again and again
-                self._beat(f"maintaining: {duty.name}", self._seconds)
-                self._do(cell, duty, period)
-                did.append(f"{duty.name} {period}")
-        except OSError as error:
-            cell.log.info("mind.duties_wait", error=str(error))
-        finally:
-            if found or ticked:
-                guarded(cell, "mind.metrics_not_written", lambda: write_metrics(cell))
-            if did:
-                self._beat("committing the mind", self._seconds)
-                clone.publish(cell, f"maintenance: {', '.join(did)}", f"maintenance-{timestamp(cell.wall())}")
-        return True
+def due(cell: Cell, duties: Sequence[Duty] = DUTIES) -> list[tuple[Duty, str]]:
+    """While the agent is tainted, what steers later runs waits. Raises OSError without a log."""
+    if not os.path.isdir(f"{cell.boot.places.mind}/.git"):
+        return []
+    history, now = history_of(cell.boot.places.events), cell.wall()
+    found = [(duty, period) for duty in duties if (period := period_due(duty, history, now))]
+    may_steer = not any(duty.steers for duty, _ in found) or not cell.keep.taint(now).is_tainted
+    return [each for each in found if may_steer or not each[0].steers]
 
-    def due(self, cell: Cell) -> list[tuple[Duty, str]]:
-        """While the agent is tainted, what steers later runs waits. Raises OSError without a log."""
-        if not os.path.isdir(f"{cell.boot.places.mind}/.git"):
-            return []
-        history, now = history_of(cell.boot.places.events), cell.wall()
-        found = [(duty, period) for duty in self._duties if (period := period_due(duty, history, now))]
-        may_steer = not any(duty.steers for duty, _ in found) or not cell.keep.taint(now).is_tainted
-        return [each for each in found if may_steer or not each[0].steers]
 
-    def _do(self, cell: Cell, duty: Duty, period: str) -> None:
-        """Raises OSError when its end cannot be told."""
-        try:
-            words = cut(within(self._seconds, lambda: duty.work(cell, period)), _WHY_CHARS)
-        except (Exception, OutOfTime) as error:
-            why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
-            if isinstance(error, OutOfTime):
-                why = f"it had not ended after {self._seconds:g} s"
-            why = cut(one_line(why), _WHY_CHARS)
-            tell(cell, DutyStep(duty.name, period, "failed", why))
-            cell.log.info("mind.duty_failed", duty=duty.name, period=period, error=why)
-            words = f"It failed: {why}\n\nIt is tried again after an hour."
-            tell_of(cell.boot.places.mind, FAILURES, f"Duty {duty.name} {period}", words)
-        else:
-            tell(cell, DutyStep(duty.name, period, "done", words))
-            cell.log.info("mind.duty_done", duty=duty.name, period=period, words=words)
+def _do(cell: Cell, duty: Duty, period: str, seconds: float) -> None:
+    """Raises OSError when its end cannot be told."""
+    try:
+        words = cut(within(seconds, lambda: duty.work(cell, period)), _WHY_CHARS)
+    except (Exception, OutOfTime) as error:
+        why = str(error) if isinstance(error, OSError | ValueError) else f"{type(error).__name__}: {error}"
+        if isinstance(error, OutOfTime):
+            why = f"it had not ended after {seconds:g} s"
+        why = cut(one_line(why), _WHY_CHARS)
+        tell(cell, DutyStep(duty.name, period, "failed", why))
+        cell.log.info("mind.duty_failed", duty=duty.name, period=period, error=why)
+        words = f"It failed: {why}\n\nIt is tried again after an hour."
+        tell_of(cell.boot.places.mind, FAILURES, f"Duty {duty.name} {period}", words)
+    else:
+        tell(cell, DutyStep(duty.name, period, "done", words))
+        cell.log.info("mind.duty_done", duty=duty.name, period=period, words=words)

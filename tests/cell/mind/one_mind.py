@@ -45,6 +45,7 @@ class OneMind:
         self.origins, self.is_tainted, self.is_away = tuple[str, ...](), False, False
         """What the keep says, if it is there."""
         self.ask: Callable[[Request], Completion] = _no_model
+        self.heartbeat = Heart()
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.bare = Git(self.places.remote, AGENT)
         self.git: Git = agent_git(self.root, places)
@@ -95,8 +96,8 @@ class OneMind:
         log, state, keep = _logger(self.log), State(self.places.bot, _logger([])), _PlayedKeep(self)
         page, status = Page(self.bare, state, boot, keep, log), StatusFile("", log)
         return Cell(
-            *(boot, self.places.main_checkout, self.bare, page, log, status, state, Interruption(), self.ask, Heart()),
-            keep,
+            *(boot, self.places.main_checkout, self.bare, page, log, status, state),
+            *(Interruption(), self.ask, self.heartbeat, keep),
             wall=lambda: self.now,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,11 @@ from msgspec import structs
 
 from infra.cell.cell import Cell
 from infra.cell.interruption import Interrupted
-from infra.cell.mind.duties import DUTIES, Duty, Maintenance, period_due, why_failed
+from infra.cell.mind.duties import DUTIES, Duty, period_due, tend, why_failed
 from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment, timestamp
+from infra.shared.heart import Heart
 from infra.shared.mind.event import EventLine, EventMetadata, name_of
 from infra.shared.mind.layout import FAILURES
 from infra.shared.repository.git import Git
@@ -71,11 +73,24 @@ def test_what_is_due(duty: Duty, steps: list[tuple[str, str, float]], period: st
     assert period_due(duty, history(*steps), NOW) == period
 
 
+def never() -> bool:
+    return False
+
+
+class Beats(Heart):
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = list[str]()
+
+    def beat(self, doing: str, seconds: float) -> None:
+        self.told.append(doing)
+
+
 class Played:
     """Duties that only tell that they were done; `works`, by name, in the place of that."""
 
     def __init__(self, **works: Any) -> None:
-        self.did, self.beats = list[str](), list[str]()
+        self.did = list[str]()
         self.duties = [self._played(duty, works.get(duty.name)) for duty in (DUTIES[0], DAILY, WEEKLY)]
 
     def _played(self, duty: Duty, work: Any) -> Duty:
@@ -85,12 +100,8 @@ class Played:
 
         return duty._replace(work=work or does)
 
-    def maintenance(self, seconds: float = 10.0) -> Maintenance:
-        return Maintenance(lambda doing, seconds: self.beats.append(doing), self.duties, seconds)
-
-
-def never() -> bool:
-    return False
+    def tend(self, cell: Cell, has_work: Callable[[], bool] = never, seconds: float = 10) -> bool:
+        return tend(cell, has_work, self.duties, seconds)
 
 
 @pytest.fixture
@@ -105,29 +116,27 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> None:
-    played = Played()
-    maintenance = played.maintenance()
-    assert maintenance.tend(mind.cell(), False, never)
-    assert maintenance.tend(mind.cell(), True, never)
+    played, mind.heartbeat = Played(), (beats := Beats())
+    assert played.tend(mind.cell())
+    assert played.tend(mind.cell())
     assert played.did == ["daily_summary 2026-01-30", "weekly_review 2026-W04"]
-    assert played.beats == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
+    assert beats.told == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
     shutil.rmtree(mind.root)
     Git(mind.places.bot)("clone", "--quiet", "--branch", "mind", mind.places.remote, "mind")
-    assert played.maintenance().tend(mind.cell(), True, never)
+    assert played.tend(mind.cell())
     assert len(played.did) == 2, "a clone that was made again brings nothing again"
 
 
 def test_what_comes_before_a_duty(mind: OneMind) -> None:
     """The end of the runner, work that arrives; and a mind there must be."""
-    played, context = Played(), mind.cell()
-    maintenance = played.maintenance()
-    assert not maintenance.tend(context, False, lambda: bool(played.did))
-    context.interruption.ask()
+    played, cell = Played(), mind.cell()
+    assert not played.tend(cell, has_work=lambda: bool(played.did))
+    cell.interruption.ask()
     with pytest.raises(Interrupted):
-        maintenance.tend(context, False, never)
+        played.tend(cell)
     assert played.did == ["daily_summary 2026-01-30"]
     shutil.rmtree(f"{mind.root}/.git")
-    assert maintenance.tend(mind.cell(), True, never)
+    assert played.tend(mind.cell())
     assert len(played.did) == 1
 
 
@@ -137,10 +146,10 @@ def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: On
         raise OSError("no space  left")
 
     tries, hangs = list[str](), lambda context, period: time.sleep(60)
-    maintenance = Played(daily_summary=fails, weekly_review=hangs).maintenance(0.05)
+    failing = Played(daily_summary=fails, weekly_review=hangs)
     for hours in (0, 0, 1):
         mind.now += hours * 3600
-        assert maintenance.tend(mind.cell(), True, never)
+        assert failing.tend(mind.cell(), seconds=0.05)
     assert tries == ["2026-01-30"] * 2
     failures = mind.read(FAILURES)
     assert failures.count("## Duty daily_summary 2026-01-30") == 1
@@ -150,7 +159,7 @@ def test_a_duty_that_fails_or_hangs_is_told_and_due_again_after_an_hour(mind: On
     assert why_failed(found, WEEKLY.name) == "it had not ended after 0.05 s"
     mind.now += DAY
     played = Played()
-    played.maintenance().tend(mind.cell(), False, never)
+    played.tend(mind.cell())
     assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"], "of the days the newest alone"
     assert why_failed(history_of(mind.places.events), DAILY.name) == ""
 
@@ -161,11 +170,11 @@ def test_duties_that_cannot_be_told_are_not_done(mind: OneMind) -> None:
 
     played, mind.is_away = Played(), True
     for _ in range(4):
-        assert played.maintenance().tend(mind.cell(), True, never)
+        assert played.tend(mind.cell())
     assert played.did == []
     assert mind.notes("mind.duties_wait") == [{"error": "the door is away"}] * 4
     mind.is_away = False
-    assert played.maintenance().tend(mind.cell(), False, never)
+    assert played.tend(mind.cell())
     assert len(played.did) == 2
 
 
@@ -173,17 +182,16 @@ def test_what_steers_waits_while_the_agent_is_tainted(mind: OneMind) -> None:
     """The door takes no summary and no memory of it, so neither is made and told as done."""
     played, mind.is_tainted = Played(), True
     mind.now += DAY
-    assert played.maintenance().tend(mind.cell(), False, never)
+    assert played.tend(mind.cell())
     mind.is_tainted = False
     assert played.did == ["exploration_reset 2026-02-01"]
-    assert played.maintenance().tend(mind.cell(), False, never)
+    assert played.tend(mind.cell())
     assert played.did[1:] == ["daily_summary 2026-01-31", "weekly_review 2026-W04"]
 
 
 def test_a_new_mind_owes_no_summary_of_the_day_before(tmp_path: Path) -> None:
-    mind, beats = OneMind(str(tmp_path), NOW), list[str]()
-    assert Maintenance(lambda doing, seconds: beats.append(doing)).tend(mind.cell(), False, never)
+    mind = OneMind(str(tmp_path), NOW)
+    assert tend(mind.cell(), never)
     done = {told.fact.name: told.fact for told in history_of(mind.places.events).entries(DutyStep)}
     assert done.keys() == {"exploration_reset", "health_check", "recheck", "skill_review"}
-    words = "no exploration (exploration.usd is not set)"
-    assert done["exploration_reset"] == DutyStep("exploration_reset", "2026-01-31", "done", words)
+    assert done["exploration_reset"] == DutyStep("exploration_reset", "2026-01-31", "done", "0 USD")

@@ -20,7 +20,7 @@ from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Entered, NotRecorded
 from infra.cell.mind import memory
 from infra.cell.mind.context import MOST_TOKENS
-from infra.cell.mind.duties import Maintenance, why_failed
+from infra.cell.mind.duties import tend, why_failed
 from infra.cell.mind.history import DutyStep, Promoted, history_of
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.recall import recall
@@ -118,7 +118,6 @@ class Life:
         as_pm("add", "--all")
         as_pm("commit", "--quiet", "--message", "the tree")
         as_pm("push", "--quiet", "origin", "HEAD:mind")
-        self.maintenance = Maintenance(lambda what, seconds: None)
         self.runs, self.page, self.mind.ask = 0, comms.with_sections(""), _judge
 
     def run(
@@ -173,7 +172,7 @@ class Life:
     def new_day(self) -> None:
         """Midnight comes, and the runner has nothing else to do."""
         self.mind.now = START + (int((self.mind.now - START) // DAY) + 1) * DAY + 1
-        self.maintenance.tend(self.mind.cell(), True, lambda: False)
+        tend(self.mind.cell(), lambda: False)
 
     def recall(self, words: str) -> str:
         return recall(self.mind.root, words)[0]
@@ -185,7 +184,6 @@ class Life:
 
     def hop(self) -> None:
         """Another version takes over: nothing of the process is left, nor what can be made again."""
-        self.maintenance = Maintenance(lambda what, seconds: None)
         for name in os.listdir(f"{self.mind.root}/scratch"):
             shutil.rmtree(f"{self.mind.root}/scratch/{name}", ignore_errors=True)
 
