@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import structlog
+
 from infra.cell.doors import Keep, Model
 from infra.cell.interruption import Interruption
-from infra.cell.log import Log, logger
 from infra.cell.page import Page
 from infra.cell.services.services import Services
 from infra.cell.state import State
@@ -19,6 +21,7 @@ from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
+from infra.shared.log import COMMON, LAST, Log
 from infra.shared.paths import LIFE_FILE, Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
@@ -106,6 +109,16 @@ def cell_of(
         keep=keep,
         pause=pause,
     )
+
+
+def logger(boot: Boot) -> Log:
+    """Events `dotted.past_tense` with their facts on stderr, which the watcher has pointed at logs/errors.log."""
+    log: Log = structlog.wrap_logger(
+        structlog.WriteLogger(sys.stderr),  # each line in one write; a full disk is no error (`guard_stderr`)
+        processors=[*COMMON, *LAST],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
+    )
+    return log.bind(branch=boot.branch, commit=boot.commit, boot_id=boot.id)
 
 
 def agent_git(clone: str, places: Paths) -> Git:

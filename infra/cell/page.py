@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from infra.cell.clone_tip import CloneTip
 from infra.cell.doors import Keep, Refused
-from infra.cell.log import Log
 from infra.cell.state import State
 from infra.shared import approvals, comms
 from infra.shared.boot import Boot
 from infra.shared.comms import Directive
 from infra.shared.door import DoorAway
+from infra.shared.log import Log
 from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from infra.cell.log import Log
 from infra.cell.waits import Wait
+from infra.shared.log import Log
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.requests import Report
 from infra.shared.safe_files import whole_file

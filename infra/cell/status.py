@@ -15,7 +15,7 @@ from infra.shared.door import encoded
 from infra.shared.redacted_file import RedactedFile
 
 if TYPE_CHECKING:
-    from infra.cell.log import Log
+    from infra.shared.log import Log
 
 BOOTING, VALIDATING, WORKING, LEAVING = "booting", "validating", "working", "leaving"
 WAITING = "waiting"

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from infra.cell.interruption import Interruption
-from infra.cell.log import Log
 from infra.shared.door import Failure, answer_on, put
+from infra.shared.log import Log
 from infra.shared.requests import Tips, Where
 
 DOOR_SECONDS = 1.0

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import structlog
-from structlog.typing import EventDict, Processor
+from structlog.typing import EventDict, FilteringBoundLogger, Processor
 
 from infra.shared.secret_shapes import redacted_value
 
+Log = FilteringBoundLogger
 COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.TimeStamper(fmt="iso", utc=True),

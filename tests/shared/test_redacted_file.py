@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.cell import logger
 from infra.cell.life.start import failed
-from infra.cell.log import logger
 from infra.cell.loop.record import Acted, Entered, Line, RunRecord, Told
 from infra.cell.mind.record import Recorder
 from infra.cell.page import request_of

@@ -43,10 +43,9 @@ def until_handed_over(cell: Cell) -> Exit:
     except OSError as error:  # then the watcher alone ends what gets away
         cell.log.warning("orphans.not_adopted", error=str(error))
 
-    def show(words: str) -> None:
-        cell.status.change(services=words)
-
-    services = Services(cell.checkout, cell.boot.code, environment, cell.log.info, show)
+    services = Services(
+        cell.checkout, cell.boot.code, environment, cell.log.info, lambda words: cell.status.change(services=words)
+    )
     services.start()
     wakes = Wakes(cell.boot.places.git_socket, cell.log, cell.interruption, cell.heartbeat.beat)
     try:
@@ -59,7 +58,7 @@ def until_handed_over(cell: Cell) -> Exit:
 def live(cell: Cell, wakes: Wakes) -> Exit:
     """Look, work and sleep until this runner hands over. Raises Interrupted; and what a look met when the clone itself
     is ruined, as only the watcher can make another one."""
-    tasks, is_first, tick = Tasks(cell, wakes), True, cell.boot.limits.work_seconds
+    tasks, tick = Tasks(cell, wakes), cell.boot.limits.work_seconds
     sources = (Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks, Questions(cell, tasks))))
     cell.state.waits_for(MODEL, Wait())
     while True:
@@ -74,7 +73,7 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                     return Exit.OK
                 is_well = False
             else:
-                _put_right(cell, seen, is_first)
+                _put_right(cell, seen)
                 tasks.look()
                 underway = cell.page.ticks_underway()
                 found, waiting = next_work(sources, seen, cell.state.memory.waits, underway, time.time(), tick)
@@ -83,7 +82,6 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                 waits = shown(waiting)
                 if found:
                     result = WorkRun(cell, seen, *found, wakes).work()
-                    is_first = False
                     if result.reason is StopReason.HANDED_OVER:
                         return Exit.OK
                     continue
@@ -113,11 +111,11 @@ def _look(cell: Cell, wakes: Wakes) -> PageSeen:
     return seen
 
 
-def _put_right(cell: Cell, seen: PageSeen, is_first: bool) -> None:
+def _put_right(cell: Cell, seen: PageSeen) -> None:
     """The checkout follows main, and the PM hears of a file of services that cannot be used. Raises GitError."""
     if not cell.boot.instead_of:
         catch_up(cell, seen.commit)
-    problem = cell.services.problem if cell.services and is_first else ""
+    problem = cell.services.problem if cell.services else ""
     if problem and not cell.state.memory.unsent and problem not in seen.document.splitlines():
         title = f"{SERVICES} cannot be used"
         cell.page.report(title, f"{problem}\n\nNo service runs until main has a {SERVICES} that can be used.")

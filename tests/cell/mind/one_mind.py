@@ -15,7 +15,6 @@ from structlog.typing import EventDict
 from infra.cell.cell import Cell, agent_git
 from infra.cell.doors import Keep
 from infra.cell.interruption import Interruption
-from infra.cell.log import Log
 from infra.cell.page import Page
 from infra.cell.state import State
 from infra.cell.status import StatusFile
@@ -23,6 +22,7 @@ from infra.keep.mind.events import EventLog
 from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
+from infra.shared.log import Log
 from infra.shared.paths import PAGE, Paths
 from infra.shared.people import AGENT, Person
 from infra.shared.repository.git import EMPTY_TREE, Git
