@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from infra.keep.code import version_of
 from infra.keep.services.processes import is_alive
 from infra.shared.repository.git import Git
 from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, serves_at, shown
@@ -18,11 +19,16 @@ pytestmark = pytest.mark.heavy
 SERVES = 'say("BOOTSTRAPPING"); say("SUCCESS"); '
 WAYS = {
     "crashes after its probation": (SERVES + "time.sleep(1.0); os.abort()", "SIGABRT", "SIGABRT"),
-    "cannot be parsed": ("def (", "SyntaxError", "exit status 1"),
+    "forges another's SUCCESS": (
+        'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)',
+        "minifram retry",
+        "did not write SUCCESS within 4 s",
+    ),
 }
 
 
-@pytest.mark.fault("F03", "F29", "F51")
+@pytest.mark.fault("F03", "F04", "F27", "F29", "F51")
+@pytest.mark.attack("S20")
 @pytest.mark.parametrize("way", WAYS)
 def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
     """Fault: every start of main's version ends; expected: it is pinned after a few, the last good main serves, and
@@ -35,6 +41,7 @@ def test_main_dies_again_and_again(make_agent: MakeAgent, way: str) -> None:
     assert why in comms
     seen = shown(agent)
     assert (seen.level, [pin.branch for pin in seen.pins]) == ("last good", ["main"])
+    assert [pin.version for pin in agent.state().pins] == [version_of(agent.git, bad).id]
     assert briefly in seen.pins[0].why
     assert Git(agent.places.remote).ok("merge-base", "--is-ancestor", bad, "main")
 

@@ -31,20 +31,6 @@ def led(agent: Agent) -> int:
     return agent.log().count('"runner_level": "main"')
 
 
-@pytest.mark.fault("F04", "F27")
-@pytest.mark.attack("S20")
-def test_the_last_good_main_leads_when_main_cannot_live(make_agent: MakeAgent) -> None:
-    """This one forges another's SUCCESS: it is tried, pinned, and the PM reads why; main itself stays as the PM left
-    it. Others that cannot live: `tests/faults/test_broken_main.py`."""
-    agent, good = grown(make_agent, SETTINGS)
-    bad = behave(agent, 'say("BOOTSTRAPPING", "0" * 32); say("SUCCESS", "0" * 32); time.sleep(600)')
-    state = serves_at(agent, "last good", good)
-    assert [(pin.branch, pin.version) for pin in state.pins] == [("main", version_of(agent.git, bad).id)]
-    assert "minifram retry" in agent.told(f"main@{state.pins[0].commit[:12]} is pinned, last good is active")
-    assert agent.git("ls-remote", "origin", "main").split()[0] != good
-    assert Git(agent.places.remote).ok("merge-base", "--is-ancestor", bad, "main")
-
-
 def test_a_pinned_main_stays_pinned_until_the_pm_asks_or_mends_it(make_agent: MakeAgent) -> None:
     """Neither the watcher's death nor reports on main, which change no version, bring it back."""
     agent, good = grown(make_agent, SETTINGS)

@@ -27,31 +27,9 @@ from infra.shared.boot import (
     to_json,
 )
 from infra.shared.clock import timestamp
-from infra.shared.paths import CONTAINER, Paths
+from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy, Rule
 from tests.shared.rows import each_row
-from tests.shared.texts import any_text
-
-SECONDS = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
-COUNTS = st.integers(min_value=0)
-LIMITS = st.builds(Limits, SECONDS, COUNTS, SECONDS, COUNTS, SECONDS, SECONDS, SECONDS, COUNTS)
-PLACES = st.builds(Paths, any_text(), any_text(), any_text(), any_text())
-BOOTS = st.builds(
-    Boot,
-    any_text(),
-    any_text(),
-    any_text(),
-    any_text(),
-    any_text(),
-    any_text(),
-    PLACES,
-    LIMITS,
-    any_text(),
-    any_text(),
-    st.booleans(),
-    st.just(Policy("ask", rules=(Rule("deny", ("bash",)),))),
-    exploration_usd=st.none() | st.floats(0.0, 1e6),
-)
 
 
 def a_boot() -> Boot:
@@ -67,9 +45,10 @@ def a_boot() -> Boot:
     )
 
 
-@given(BOOTS)
-def test_what_the_watcher_writes_the_runner_reads(boot: Boot) -> None:
+def test_what_the_watcher_writes_the_runner_reads() -> None:
     """Every value comes back the same, through an environment variable."""
+    policy = Policy("ask", rules=(Rule("deny", ("bash",)),))
+    boot = msgspec.structs.replace(a_boot(), reason="\0 é\n'", policy=policy, exploration_usd=0.5)
     text = to_json(boot)
     assert "\0" not in text
     assert from_json(text) == boot

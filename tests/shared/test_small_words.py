@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import unicodedata
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.keep import arguments
-from infra.keep.watcher_file import BootRecord, Phase, Request, Runner, State, Trouble, decode, encode
+from infra.keep.watcher_file import State, Trouble, decode, encode
 from infra.shared.clock import timestamp
 from infra.shared.exit_codes import Exit
 from infra.shared.network import as_resolved
@@ -50,31 +49,6 @@ def test_a_command_line_that_is_not_understood_ends_with_usage(
         arguments.parser("program", "A program.").parse_args(words)
     assert left.value.code == Exit.USAGE
     assert "usage: program" in capsys.readouterr().err
-
-
-TEXT = any_text(max_size=8)
-NUMBERS = st.integers(0, 2**31)
-RECORDS = st.builds(
-    BootRecord, **dict.fromkeys(("boot_id", "branch", "commit", "reason", "started_at", "detail"), TEXT)
-)
-STATES = st.builds(
-    State,
-    phase=st.sampled_from(Phase),
-    handled=TEXT,
-    runner=st.none() | st.builds(Runner, boot_id=TEXT, branch=TEXT, commit=TEXT, pid=NUMBERS),
-    failures=NUMBERS,
-    request=st.none() | st.builds(Request, name=TEXT, target=TEXT, identity=TEXT),
-    boots=st.lists(RECORDS, max_size=2).map(tuple),
-    troubles=st.lists(st.builds(Trouble, at=TEXT, text=TEXT), max_size=2).map(tuple),
-)
-
-
-@given(STATES)
-def test_the_watcher_remembers_what_it_knew(state: State) -> None:
-    """Every field comes back; the file is plain JSON."""
-    content = encode(state)
-    assert json.loads(content)["phase"] == state.phase.value
-    assert decode(content) == state
 
 
 def test_words_that_are_no_text_do_not_stop_the_watcher() -> None:
