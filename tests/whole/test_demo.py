@@ -20,7 +20,7 @@ from tests.one_folder import leave_one_folder
 
 def _with_fewer_tests(root: Path) -> Path:
     """This project with one folder of its agents' tests; `make test-long` plays the same demo with all of them, as the
-    examiner's own user (`tests/sealed/test_life.py`)."""
+    examiner's own user (`tests/sealed/test_seal.py`)."""
     for part in ("bot-template", "host", "infra", "spec", "tests", *BORN_WITH):
         source = Path(ROOT, part)
         if source.is_dir():
