@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from infra.cell.actions import AssistantAction, Respond, ToolCall, ToolCalls, ToolResult
 from infra.cell.loop.images import shown_by
 from infra.cell.protocol.operations import EVENTS, HOPS, MESSAGE, PROTOCOL, SIGNALS, TYPES, Event
-from infra.cell.protocol.read import NotTaken, Requested, has_call, means_operations, read
+from infra.cell.protocol.read import has_call, means_operations, read
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import REFUSED
 from infra.shared import conversation
@@ -94,13 +94,13 @@ class ByOperations:
         text, before, self._report = completion.text, self._report, ""
         if completion.stop_reason == REFUSAL:
             return Respond(text, StopReason.REFUSAL)
-        match read(text, cut=completion.stop_reason == MAX_TOKENS):
-            case NotTaken(found):
-                return _not_taken(completion, WRONG_FORM.format(found=found))
-            case Requested(items, prose):
-                text = "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip() or prose
-                if calls := tuple(item for item in items if item.name != MESSAGE):
-                    return ToolCalls(calls, text)
+        try:
+            items, prose = read(text, cut=completion.stop_reason == MAX_TOKENS)
+        except ValueError as error:
+            return _not_taken(completion, WRONG_FORM.format(found=error))
+        text = "\n\n".join(item.args["text"] for item in items if item.name == MESSAGE).strip() or prose
+        if calls := tuple(item for item in items if item.name != MESSAGE):
+            return ToolCalls(calls, text)
         is_answer = len(text.strip()) < NOT_A_WORD
         if before and (is_answer or self._has_acted or text == before):
             report = before if is_answer else text
@@ -132,12 +132,11 @@ def _not_taken(completion: Completion, advice: str) -> Respond:
 
 def asks_for_acts(text: str) -> bool:
     """Whether words of a model that has tools hold acts in another form: a list of operations, or a call as text."""
-    match read(text):
-        case Requested(items):
-            return has_call(text) or any(item.args.get("type") != "userMessage" for item in items)
-        case NotTaken():
-            return means_operations(text)
-    return False
+    try:
+        items = read(text).items
+    except ValueError:
+        return means_operations(text)
+    return has_call(text) or any(item.args.get("type") != "userMessage" for item in items)
 
 
 def event_of(call: ToolCall, result: ToolResult) -> Event:

@@ -62,44 +62,30 @@ def has_call(text: str) -> bool:
     return _OTHER_DIALECT.search(text) is not None
 
 
-class NotTaken(NamedTuple):
-    """A reply of which nothing is carried out: it means operations in another form, or may not be whole."""
-
-    message: str
-    """What was found, and what was expected."""
-
-
-class Words(NamedTuple):
-    """A reply without operations."""
-
-    text: str
-
-
 class Requested(NamedTuple):
     """What a reply asks for."""
 
     items: tuple[ToolCall, ...]
     """In the order of the list: calls of tools, of MESSAGE, and of REFUSED for what is no operation of ours."""
     prose: str = ""
-    """What stands beside the list."""
+    """What stands beside the list; all of it when there is none."""
 
 
-def read(text: str, cut: bool = False) -> Requested | Words | NotTaken:
-    """`cut` when the provider says that the reply ended at the limit of tokens."""
+def read(text: str, cut: bool = False) -> Requested:
+    """`cut` when the provider says that the reply ended at the limit of tokens. Raises ValueError for a reply of which
+    nothing is carried out, as it means operations in another form, or may not be whole: what was found, and what was
+    expected."""
     if len(text) > REPLY_BYTES or len(text.encode(errors="surrogatepass")) > REPLY_BYTES:
-        return NotTaken(f"the reply is longer than {REPLY_BYTES >> 20} MiB; expected a shorter list")
+        raise ValueError(f"the reply is longer than {REPLY_BYTES >> 20} MiB; expected a shorter list")
     if cut:
-        return NotTaken("your reply was cut at the limit of tokens; expected a whole list")
+        raise ValueError("your reply was cut at the limit of tokens; expected a whole list")
     try:
         return _read(text)
     except RecursionError:
-        return NotTaken("the list nests too deep; expected operations with plain fields")
-    except ValueError as error:
-        return NotTaken(str(error))
+        raise ValueError("the list nests too deep; expected operations with plain fields") from None
 
 
-def _read(text: str) -> Requested | Words:
-    """Raises ValueError for what is not taken."""
+def _read(text: str) -> Requested:
     at = 0
     while reasoning := _REASONING.match(text, at):
         at = reasoning.end()
@@ -111,7 +97,7 @@ def _read(text: str) -> Requested | Words:
         if other := _OTHER_DIALECT.search(text):
             line = text[other.start() :].split("\n", 1)[0][:100]
             raise ValueError(f"the reply asks for an act in another form: {line!r}; expected a list of operations")
-        return Words(text)
+        return Requested((), text)
     block = _BLOCK.search(text, start)
     end = block.start() if block else len(text)
     value, rest = _json(text[start:end])

@@ -11,7 +11,7 @@ from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import NOT_RUN
 from infra.cell.loop.ways import event_of
 from infra.cell.protocol.operations import MESSAGE, Event, call_of
-from infra.cell.protocol.read import Requested, read
+from infra.cell.protocol.read import read
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.tool import Gate, Toolbox
@@ -42,9 +42,7 @@ class Workbench:
 
     def reply(self, text: str) -> list[dict[str, Any]]:
         """The events that a reply gets."""
-        found = read(text)
-        assert isinstance(found, Requested), found
-        return list(carry_out(found.items, self.toolbox.call))
+        return list(carry_out(read(text).items, self.toolbox.call))
 
     def do(self, kind: str, **fields: Any) -> dict[str, Any]:
         """The event of one operation that fits the form."""

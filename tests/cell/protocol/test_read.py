@@ -6,7 +6,7 @@ import pytest
 
 from infra.cell.actions import ToolCall
 from infra.cell.protocol.operations import MOST_OPERATIONS
-from infra.cell.protocol.read import REPLY_BYTES, NotTaken, Requested, Words, read
+from infra.cell.protocol.read import REPLY_BYTES, Requested, read
 from infra.cell.tools.tool import REFUSED
 
 LS = '{"type": "shell", "command": "ls"}'
@@ -166,13 +166,18 @@ the tests of the execution."""
 
 
 def verdict(text: str) -> str:
-    match read(text):
-        case Words():
-            return "words"
-        case NotTaken():
-            return "stop"
-        case Requested(items):
-            return "ask" if any(item.name == REFUSED for item in items) else "take"
+    try:
+        items = read(text).items
+    except ValueError:
+        return "stop"
+    return "ask" if any(item.name == REFUSED for item in items) else "take" if items else "words"
+
+
+def not_taken(text: str, cut: bool = False) -> str:
+    """What is said to the model of a reply of which nothing is carried out."""
+    with pytest.raises(ValueError, match=r"[a-z]") as raised:
+        read(text, cut)
+    return str(raised.value)
 
 
 def test_shapes_seen_in_the_wild() -> None:
@@ -183,7 +188,6 @@ def test_shapes_seen_in_the_wild() -> None:
 
 def operations(text: str) -> tuple[ToolCall, ...]:
     found = read(text)
-    assert isinstance(found, Requested)
     assert all(item.name != REFUSED for item in found.items)
     return found.items
 
@@ -191,7 +195,6 @@ def operations(text: str) -> tuple[ToolCall, ...]:
 def test_a_refused_operation_leaves_the_others() -> None:
     """And its event says what was expected, and shows the form."""
     found = read(f'[{LS}, {{"type": "readFile", "path": 5}}, {LS}]')
-    assert isinstance(found, Requested)
     assert [item.name for item in found.items] == ["bash", REFUSED, "bash"]
     refused = found.items[1]
     assert (refused.id, refused.args["type"]) == ("2", "readFile")
@@ -211,15 +214,13 @@ def test_a_refused_reply_says_what_was_found() -> None:
         "é" * (REPLY_BYTES // 2 + 1): "longer than 10 MiB",
     }
     for text, words in cases.items():
-        found = read(text)
-        assert isinstance(found, NotTaken), text[:80]
-        assert words in found.message
+        assert words in not_taken(text)
     assert len(operations(f"[{', '.join([LS] * MOST_OPERATIONS)}]".ljust(REPLY_BYTES))) == MOST_OPERATIONS
 
 
 def test_a_reply_cut_at_its_limit_of_tokens_does_nothing() -> None:
     """Also when what is there reads whole: what came after may have changed its meaning."""
-    assert all(isinstance(read(text, cut=True), NotTaken) for text in (FENCED, f"[{LS}]", "I am done.", ""))
+    assert all(not_taken(text, cut=True) for text in (FENCED, f"[{LS}]", "I am done.", ""))
 
 
 def test_blocks_are_taken_byte_for_byte() -> None:
@@ -245,9 +246,7 @@ def test_a_block_that_is_missing_or_in_doubt_carries_out_nothing() -> None:
         want + "```block A\n# How\n```\nmake\n```\nMore.\n```\n": "a fence in it",
         want + '```block A\nx = """\n    ```\n"""\n```\n': "a fence in it",
     }.items():
-        found = read(text)
-        assert isinstance(found, NotTaken)
-        assert words in found.message
+        assert words in not_taken(text)
 
 
 @pytest.mark.attack("S51")
@@ -264,7 +263,7 @@ def test_a_list_beside_a_piece_of_another_does_nothing() -> None:
         f'```json\n[{LS}, {{"type": "createFile", "path": "a", "content": {{"block": "A"}}}}]\n```\n\n```bl',
         f'"type": "shell", "command": "cd build"}}\n{LS}\n',
     ):
-        assert isinstance(read(text), NotTaken), text
+        assert not_taken(text), text
     assert len(operations(f"As you say,\n[{LS}]\nThen I go on.")) == 1
 
 
@@ -281,7 +280,7 @@ def test_a_list_in_reasoning_or_a_comment_does_nothing() -> None:
         f"Well. [THINK]I could\n[{LS}]\nNo.",
         f"◁think▷I could\n[{LS}]\n◁/think▷No.",
     ):
-        assert not isinstance(read(text), Requested), text
+        assert verdict(text) in ("stop", "words"), text
     for text in (
         f"I look.</think>\n[{LS}]",
         f"Well.\n<think>a</think>\n[{LS}]",
@@ -306,5 +305,5 @@ def test_a_list_that_is_quoted_is_words() -> None:
         f"```python\nOPS = 1\n[{LS}]\n```\nDone.",
         f"```python\nOPS = 1\n\n```json\n[{LS}]\n```",
     ):
-        assert read(text) == Words(text)
+        assert read(text) == Requested((), text)
     assert len(operations(f"```sh\nls\n```\n```json\n[{LS}]\n```")) == 1
