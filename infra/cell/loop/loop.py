@@ -32,10 +32,7 @@ from infra.cell.tools.tool import Dispatch
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion, Request
 
-MAY_AWAIT: Final = (
-    *(StopReason.COMPLETED, StopReason.NO_OP_LOOP),
-    *(StopReason.MAX_FAILURES, StopReason.POLICY_DENIED),
-)
+MAY_AWAIT: Final = (StopReason.COMPLETED, StopReason.NO_OP_LOOP, StopReason.MAX_FAILURES, StopReason.POLICY_DENIED)
 """A run that stands still while an act of it waits for somebody's word, waits for that word."""
 NOT_BEGUN = "not run: the process that was to carry this out ended first; call again for what is still to be done"
 NOT_RUN = "not run: a call before it in the same reply ended this run"
@@ -96,16 +93,11 @@ class RunContext(NamedTuple):
     began: float
 
     @property
-    def steps(self) -> int:
-        """Replies of the model so far."""
-        return self.standing.steps
-
-    @property
     def seconds(self) -> float:
         return self.context.monotonic() - self.began
 
     def enter(self, state: RunState) -> None:
-        self.context.record(Entered(str(self.steps + (state is RunState.PLAN)), state))
+        self.context.record(Entered(str(self.standing.steps + (state is RunState.PLAN)), state))
 
     def add(self, line: Line) -> None:
         """It happens: once it is on record, the run stands so."""
@@ -123,10 +115,10 @@ def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
         if standing.action:  # another runner left this step, of which nothing is done twice
             _close(run_ctx)
             reason = step(run_ctx, standing.action)
-        elif run_ctx.steps:
+        elif standing.steps:
             _tell(run_ctx)
         while reason is None:
-            reason = stop_reason(config, standing.progress, run_ctx.steps, run_ctx.seconds)
+            reason = stop_reason(config, standing.progress, standing.steps, run_ctx.seconds)
             reason = reason or step(run_ctx, plan(run_ctx))
     except ModelFailure as error:
         reason, failure = StopReason.MODEL_UNAVAILABLE, error
@@ -137,14 +129,14 @@ def run_task(task: Task, config: RunConfig, context: TaskContext) -> RunResult:
     if reason in MAY_AWAIT and context.awaits():
         reason = StopReason.AWAITING_APPROVAL
     run_ctx.enter(RunState.ERROR if failure else RunState.STOP)
-    return RunResult(reason, f"{problem}\n\n{standing.text}".strip(), run_ctx.steps, failure)
+    return RunResult(reason, f"{problem}\n\n{standing.text}".strip(), standing.steps, failure)
 
 
 def plan(run_ctx: RunContext) -> AssistantAction:
     """Ask the model what to do next. Raises ModelFailure, NotRecorded, Interrupted."""
     run_ctx.enter(RunState.PLAN)
     completion = run_ctx.conversation.ask(run_ctx.standing.messages, run_ctx.add)
-    run_ctx.add(Answered(str(run_ctx.steps + 1), completion))
+    run_ctx.add(Answered(str(run_ctx.standing.steps + 1), completion))
     return run_ctx.standing.action or Respond("")
 
 
@@ -163,20 +155,18 @@ def step(run_ctx: RunContext, action: AssistantAction) -> StopReason | None:
 
 def _close(run_ctx: RunContext) -> None:
     """Calls that another runner left without a result get one."""
-    for number, call in enumerate(run_ctx.standing.calls, 1):
-        if number not in run_ctx.standing.results:
-            begun = number in run_ctx.standing.begun
-            result = ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
-            run_ctx.add(Acted.of(f"{run_ctx.steps}.{number}", call, result, 0.0))
+    standing = run_ctx.standing
+    for number, call in [*enumerate(standing.calls, 1)][len(standing.results) :]:
+        begun = number == standing.begun
+        result = ToolResult.err("cut_short", UNKNOWN) if begun else ToolResult.err("not_run", NOT_BEGUN)
+        run_ctx.add(Acted.of(f"{standing.steps}.{number}", call, result, 0.0))
 
 
 def _carry_out(run_ctx: RunContext, action: ToolCalls) -> None:
     """The calls that have no result yet, in order; behind one that hands over nothing is done."""
     standing = run_ctx.standing
-    for number, call in enumerate(action.calls, 1):
-        if number in standing.results:
-            continue
-        step_id, began = f"{run_ctx.steps}.{number}", run_ctx.seconds
+    for number, call in [*enumerate(action.calls, 1)][len(standing.results) :]:
+        step_id, began = f"{standing.steps}.{number}", run_ctx.seconds
         if standing.hands_over or began >= run_ctx.config.max_wall_time:
             result = ToolResult.err("not_run", NOT_RUN if standing.hands_over else NO_TIME)
         else:
@@ -190,4 +180,4 @@ def _tell(run_ctx: RunContext) -> None:
     run_ctx.enter(RunState.OBSERVE)
     news, (_, own) = run_ctx.context.news(), run_ctx.standing.judged()
     if run_ctx.standing.action or any(news):
-        run_ctx.add(Told(str(run_ctx.steps), own, *news))
+        run_ctx.add(Told(str(run_ctx.standing.steps), own, *news))

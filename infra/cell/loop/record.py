@@ -167,9 +167,10 @@ class Standing:
         self.progress = Progress()
         self.action: AssistantAction | None = None
         """What the last reply asks for; None once the model was told what became of it."""
-        self.begun = set[int]()
-        """Its calls, by their numbers, that were begun."""
-        self.results = dict[int, ToolResult]()
+        self.begun = 0
+        """The number of the last of its calls that was begun."""
+        self.results = list[ToolResult]()
+        """Of its calls, in order."""
         self.words = ""
         """What the model was told since its last reply."""
         self.text = ""
@@ -185,11 +186,6 @@ class Standing:
         return self.action.calls if isinstance(self.action, ToolCalls) else ()
 
     @property
-    def done(self) -> tuple[ToolResult, ...]:
-        """Their results. Raises KeyError while one is missing."""
-        return tuple(self.results[number] for number in range(1, len(self.calls) + 1))
-
-    @property
     def ends_for(self) -> StopReason | None:
         """Why the run ends with the last reply; None when it may go on."""
         if self.hands_over:
@@ -197,7 +193,7 @@ class Standing:
         return self.action.reason if isinstance(self.action, Respond) and not self.action.advice else None
 
     def add(self, line: Line) -> None:
-        """Raises ValueError and KeyError for a line that cannot follow."""
+        """Raises ValueError for a line that cannot follow."""
         self.at, self.end = line.at, ""
         match line:
             case Opened():
@@ -206,14 +202,14 @@ class Standing:
                 if line.step != self.steps + 1:
                     raise ValueError(f"found step {line.step_id!r}; expected {self.steps + 1}")
                 self.steps, self.resumed, self.words = line.step, 0, ""
-                self.begun, self.results = set(), {}
+                self.begun, self.results = 0, []
                 self._answered(completion)
             case Acting():
-                self.begun.add(line.number)
+                self.begun = line.number
             case Acted():
-                if not 0 < line.number <= len(self.calls):
+                if line.number != len(self.results) + 1 or line.number > len(self.calls):
                     raise ValueError(f"found the result of a call {line.step_id!r} that was not asked for")
-                self.results[line.number] = line.result
+                self.results.append(line.result)
                 self.hands_over |= line.hands_over
             case Told():
                 self._told(line)
@@ -224,7 +220,7 @@ class Standing:
             case Ended(end=end):
                 self.end = end
                 if end == StopReason.AWAITING_APPROVAL.value:  # what comes behind it begins with the PM's answer
-                    self.action, self.progress = None, Progress(self.progress.seen)
+                    self.action, self.results, self.progress = None, [], Progress(self.progress.seen)
                 elif end == StopReason.MODEL_UNAVAILABLE.value and not line.failure.startswith("invalid_request"):
                     self.resumed = 0  # else the conversation itself may be at fault
 
@@ -242,7 +238,7 @@ class Standing:
             return self.progress, self.action.advice
         if self.action is None:
             return self.progress, ""
-        now = self.progress.after(self.calls, self.done)
+        now = self.progress.after(self.calls, self.results)
         return now, words_on(self.progress, now)
 
     def _told(self, line: Told) -> None:
@@ -250,11 +246,11 @@ class Standing:
         self.progress, _ = self.judged()
         if any(news):
             self.progress = self.progress.heard()
-        blocks = self.way.answer(self.calls, self.done, line.own, news)
+        blocks = self.way.answer(self.calls, self.results, line.own, news)
         if self.messages[-1].role == "user":  # words of a runner that goes on with the run
             blocks = (*self.messages.pop().content, *blocks)
         self.messages.append(Message("user", blocks))
-        self.action, self.words = None, f"{self.words}{line.pm}{line.runtime}"
+        self.action, self.results, self.words = None, [], f"{self.words}{line.pm}{line.runtime}"
 
 
 def standing(lines: Sequence[Line]) -> Standing:
@@ -265,7 +261,7 @@ def standing(lines: Sequence[Line]) -> Standing:
     try:
         for line in lines[1:]:
             found.add(line)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
         raise ValueError(f"the transcript cannot be understood behind step {found.steps}: {error!r}") from None
     return found
 

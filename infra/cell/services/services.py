@@ -4,7 +4,6 @@ everything else below the runner that a run leaves behind."""
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import math
 import os
@@ -139,13 +138,10 @@ class Services:
         """From its start to its end; gives how it ended."""
         os.makedirs(os.path.join(self._checkout, LOGS), exist_ok=True)
         with open(os.path.join(self._checkout, f"{LOGS}/{service.name}.log"), "ab", buffering=0) as file:
-            stream, decoder = (
-                RedactedStream(file.write, file.fileno()),
-                codecs.getincrementaldecoder("utf-8")("replace"),
-            )
+            stream = RedactedStream(file.write, file.fileno())
 
             def take(piece: bytes) -> None:
-                stream.write(decoder.decode(piece))
+                stream.write(piece.decode(errors="replace"))
                 self._closing.wait(len(piece) / BYTES_PER_SECOND)
 
             with self._lock:  # so that whoever asks for the pids hears of every process that there is

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from infra.cell.actions import DENIED, ToolCall, ToolResult
+from infra.cell.actions import DENIED, ERROR_TYPES, FAILED, POLICY, UNAVAILABLE, ToolCall, ToolResult
+from infra.cell.doors import Refused
 from infra.cell.interruption import Interrupted
 from infra.shared.conversation import ToolSpec
 from infra.shared.policy import Effect
@@ -155,6 +156,10 @@ class Toolbox:
                 return ToolResult.err("timeout", words, "Look how far it came before you do it again")
             except ToolError as error:
                 return ToolResult.err("refused", f"{tool.name}: {error}", error.hint)
+            except Refused as no:  # the types of a door's errors are those of the loop; one that is away has others
+                code = no.failure.type if no.failure.type in ERROR_TYPES else UNAVAILABLE
+                status = DENIED if code == POLICY else FAILED
+                return ToolResult(f"{tool.name}: {no}", status, code, no.failure.retriable, no.failure.hint)
             except GitError as error:
                 failed = ToolResult.err("timeout" if error.status is None else "git_error", f"{tool.name}: {error}")
                 may_pass = error.status is not None and not error.is_refusal

@@ -10,11 +10,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from infra.cell.actions import DENIED, ERROR_TYPES, FAILED, POLICY, UNAVAILABLE, ToolCall, ToolResult
-from infra.cell.doors import Refused, Web
+from infra.cell.actions import ToolCall, ToolResult
+from infra.cell.doors import Web
 from infra.cell.tools.spill import Spill
 from infra.cell.tools.tool import Args, Position, Tool, Toolbox
-from infra.shared.door import Failure
 from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE
 from infra.shared.policy import EXECUTE
 from infra.shared.text import counted
@@ -44,10 +43,7 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
 
     def fetch_page(given: FetchPage, seconds: float) -> ToolResult:
         most = max(LEAST_CHARS, min(given.max_chars, output_chars, MOST_CHARS))
-        try:
-            page = web.fetch(Fetch(given.url, given.raw, most, at.run, str(at.step)))
-        except Refused as refused:
-            return _failed("fetch_page", refused.failure)
+        page = web.fetch(Fetch(given.url, given.raw, most, at.run, str(at.step)))
         # What the page wrote stands in its frame alone; around it are numbers.
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}\n{page.text}"
         if not page.whole:
@@ -56,23 +52,13 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         return ToolResult(text, artifacts=kept, facts={"truncated": True, "notes": [note]})
 
     def web_search(given: WebSearch, seconds: float) -> ToolResult:
-        try:
-            found = web.search(Search(given.query, at.run, str(at.step)))
-        except Refused as refused:
-            return _failed("web_search", refused.failure)
+        found = web.search(Search(given.query, at.run, str(at.step)))
         return ToolResult(f"{counted(found.results, 'result')}\n{found.text}")
 
     return (
         Tool("fetch_page", FetchPage, fetch_page, TIMEOUT_MS, EXECUTE),
         Tool("web_search", WebSearch, web_search, TIMEOUT_MS, EXECUTE),
     )
-
-
-def _failed(tool: str, error: Failure) -> ToolResult:
-    """The types of the door's errors are those of the loop; a door that did not answer has others."""
-    code = error.type if error.type in ERROR_TYPES else UNAVAILABLE
-    status = DENIED if code == POLICY else FAILED
-    return ToolResult(f"{tool}: {error.message}", status, code, error.retriable, error.hint)
 
 
 def main(words: list[str]) -> None:

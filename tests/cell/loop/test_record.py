@@ -219,7 +219,7 @@ def test_what_cannot_be_written_ends_the_run_before_it_is_done(tmp_path: Path) -
     assert [type(line) for line in parse(path.read_bytes())] == [Opened, Answered, Acting]
     record.cut_torn_line()
     record.append(Resumed())
-    assert standing(parse(path.read_bytes())).begun == {1}
+    assert standing(parse(path.read_bytes())).begun == 1
     deep: dict[str, Any] = {}
     for _ in range(5000):
         deep = {"a": deep}

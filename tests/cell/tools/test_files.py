@@ -155,6 +155,6 @@ def test_a_file_is_deleted_and_a_link_itself(box: Toolbox, tmp_path: Path) -> No
 
     assert delete("to").shown == "deleted to"
     assert os.listdir(tmp_path) == ["a"]
-    assert "is a directory" in delete(".").payload
+    assert "Is a directory" in delete(".").payload
     assert delete("a").facts == {"path": "a"}
-    assert "does not exist" in delete("a").payload
+    assert "No such file" in delete("a").payload
