@@ -175,7 +175,7 @@ def test_a_run_is_replayed(desk: Desk) -> None:
     assert "stuck" in desk.run("runs", "2026-01-31", "--replay").out
     path.write_text("\n".join(path.read_text().splitlines()[1:]))
     broken = desk.run("runs", "2026-01-31", "--replay")
-    assert (broken.code, "line 1 of the transcript" in broken.err) == (1, True)
+    assert (broken.code, "how the run opened" in broken.err) == (1, True)
 
 
 KEYS = ["at", "kind", "end", "steps", "step_id", "content", "completion", "args", "duration_ms", "text", "request"]
