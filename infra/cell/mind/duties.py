@@ -59,7 +59,7 @@ DUTIES: Final = (
         steers=False,
     ),
     Duty("health_check", lambda cell, _: check_sandbox(cell), at_start=True, steers=False),
-    Duty("daily_summary", learn.make_daily),
+    Duty("daily_summary", learn.learn),
     Duty("skill_review", lambda cell, _: SkillCare(cell).daily(), at_start=True),
     Duty("context_profile", _profile_week, is_weekly=True, steers=False),
     Duty(DEPRECATION_SCAN, lambda cell, _: SkillCare(cell).weekly(), is_weekly=True),

@@ -164,19 +164,9 @@ def _fact(id: str, noted: Sequence[Noted], today: str) -> Fact:
 # In the files
 
 
-def after_run(cell: Cell) -> str:
-    """What the notes of a run that had read no page become at once, so that the next one knows it. Gives what came of
-    it. Raises OSError."""
-    return _learn(cell, "")
-
-
-def make_daily(cell: Cell, day: str) -> str:
-    """The summary of a UTC day, if anything happened, and then what was noted until now into memory. Gives what came of
-    it. Raises OSError: then memory is as it was."""
-    return _learn(cell, day)
-
-
-def _learn(cell: Cell, day: str) -> str:
+def learn(cell: Cell, day: str = "") -> str:
+    """The summary of a UTC day, if one is given and anything happened, and then what was noted until now into memory,
+    so that the next run knows it. Gives what came of it. Raises OSError: then memory is as it was."""
     before, history = memory.read(cell.boot.places.mind), history_of(cell.boot.places.events)
     noted = noted_in(history.notes, before, said_by(cell))
     told = [(each.at, each.fact) for each in history.entries(Promoted)]

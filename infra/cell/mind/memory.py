@@ -112,7 +112,7 @@ def tell_of(root: str, path: str, heading: str, words: str) -> None:
         write(root, path, new)
 
 
-def write(root: str, path: str, text: str) -> None:
+def write(root: str, path: str, text: str | bytes) -> None:
     """Raises OSError."""
     os.makedirs(os.path.dirname(f"{root}/{path}"), exist_ok=True)
     RedactedFile(f"{root}/{path}").replace(text)

@@ -1,4 +1,4 @@
-"""The mind as one run meets it: brought up to date before, read and searched in it, written and pushed after it.
+"""The mind as one run meets it: read before it, searched in it, written and pushed after it.
 
 Nothing here ends a run but a record that cannot be written: what is broken is said, and the rest goes on."""
 
@@ -73,12 +73,6 @@ class MindRun:
         self._citations, self._has_noted = Citations(), False
         self._recorder: Recorder | None = None
 
-    def prepare(self) -> None:
-        """Bring the clone up to date with the branch; make it when it is gone. The PM's files in it are put right."""
-        from infra.cell.mind import clone  # not before SUCCESS
-
-        clone.prepare(self._cell)
-
     def reads(self, words: str) -> tuple[Reads, Reads]:
         """What is placed before a new run as results of reads, for work that these words describe: what is the same
         before most runs, and the rest."""
@@ -106,12 +100,6 @@ class MindRun:
         noting = note_tool(places.main_checkout, cell.interruption, lambda quote: said_by(cell)(quote))
         return noting, recall_tool(places.mind, self._citations.found)
 
-    def preflight(self) -> str:
-        """Why the agent must not become another version of itself now; empty when it may."""
-        from infra.cell.mind import preflight
-
-        return preflight.problem(self._cell)
-
     def record(self, event: Line) -> None:
         """What the loop did: a line of events for each act. Raises NotRecorded."""
         self._has_noted |= isinstance(event, Acted) and event.call.name == NOTE and event.result.ok
@@ -121,7 +109,7 @@ class MindRun:
 
     def put_right(self) -> str:
         """The PM's files of the mind, as the branch has them; for the report: which the run had changed."""
-        from infra.cell.mind import clone
+        from infra.cell.mind import clone  # not before SUCCESS
 
         cell, name = self._cell, self._position.run or "unnamed"
         if not os.path.isdir(f"{cell.boot.places.mind}/.git"):
@@ -140,7 +128,7 @@ class MindRun:
             self._recorder.end(result, **self._citations.told())
             taint = cell.keep.taint(began(name) or cell.wall())
             if self._has_noted and not taint.origins:  # else the daily pass does it: the door would take nothing now
-                guarded(cell, "mind.not_learnt", lambda: cell.log.info("mind.learnt", words=learn.after_run(cell)))
+                guarded(cell, "mind.not_learnt", lambda: cell.log.info("mind.learnt", words=learn.learn(cell)))
             guarded(cell, "mind.skills_not_looked_at", lambda: SkillCare(cell).after_run(taint))
             guarded(cell, "mind.metrics_not_written", lambda: write_metrics(cell))
         clone.publish(cell, f"run {name}: {result.reason.value.replace('_', ' ')}", name)

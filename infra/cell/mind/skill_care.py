@@ -19,7 +19,7 @@ from infra.cell.cell import Cell
 from infra.cell.doors import UNKNOWN_ORIGIN, ModelFailure
 from infra.cell.mind import skills as shelf
 from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Trial, history_of
-from infra.cell.mind.memory import tell_of
+from infra.cell.mind.memory import tell_of, write
 from infra.cell.mind.mind import git_of, shell_in
 from infra.cell.mind.record import tell
 from infra.cell.mind.skill_drafts import drafts
@@ -29,7 +29,6 @@ from infra.shared.branches import MIND
 from infra.shared.clock import timestamp
 from infra.shared.conversation import MAINTENANCE, Message, Request, Text
 from infra.shared.mind.layout import FAILURES, IMPROVEMENTS, INVARIANTS, PRINCIPLES, SCRATCH, SKILLS_INDEX
-from infra.shared.redacted_file import RedactedFile
 from infra.shared.repository.git import GitError
 from infra.shared.requests import TaintedBy
 from infra.shared.safe_files import Below
@@ -126,7 +125,7 @@ class SkillCare:
     def _write_index(self) -> None:
         history = self._history()
         text = shelf.index_of(shelf.read_skills(self._root), lambda skill: confidence(skill, history))
-        RedactedFile(f"{self._root}/{SKILLS_INDEX}").replace(text)
+        write(self._root, SKILLS_INDEX, text)
 
     def _history(self) -> History:
         return history_of(self._cell.boot.places.events)
@@ -174,9 +173,7 @@ class SkillCare:
         folders = [f"{self._root}/{SKILLS}/{state}" for state in shelf.STATES]
         new = [name for name in found if not any(os.path.lexists(f"{folder}/{name}") for folder in folders)]
         for name in new:
-            folder = f"{self._root}/{SKILLS}/{CANDIDATES}/{name}"
-            os.makedirs(folder)
-            RedactedFile(f"{folder}/{shelf.FILE}").replace(found[name])
+            write(self._root, f"{SKILLS}/{CANDIDATES}/{name}/{shelf.FILE}", found[name])
             words = f"{name} is a draft of what runs repeated with success; it has no self-test yet."
             tell_of(self._root, IMPROVEMENTS, f"Skill {name} drafted", words)
         self._tell_candidates(TaintedBy())

@@ -6,7 +6,6 @@ in an answer is what the dispatcher recorded. Words of the model are text below 
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import textwrap
 from collections.abc import Collection, Sequence
@@ -14,12 +13,11 @@ from enum import Enum
 from typing import NamedTuple
 
 from infra.cell.loop.loop import RunResult
+from infra.cell.mind.memory import write
 from infra.cell.run_states import StopReason
-from infra.shared.files import write_whole
 from infra.shared.mind.layout import ACTIVE, BLOCKED, COMPLETED, INBOX, MOST_FILE_BYTES, OPEN_QUESTIONS
 from infra.shared.mind.sections import Problem
 from infra.shared.mind.tasks import Task, inbox_of, order, without_task
-from infra.shared.redacted_file import RedactedFile
 from infra.shared.safe_files import Below
 from infra.shared.secret_shapes import redacted_and_cut
 from infra.shared.text import one_line, plain
@@ -171,19 +169,19 @@ class TaskFiles:
 
     def begin(self, task: Task) -> None:
         """Raises OSError."""
-        self._write(ACTIVE, active_text(task))
+        write(self._root, ACTIVE, active_text(task))
 
     def rest(self, inbox: str) -> None:
         """Nothing is being done, and the inbox is as the PM pushed it, but for what is done. Raises OSError."""
-        self._write(ACTIVE, active_text(None))
+        write(self._root, ACTIVE, active_text(None))
         for task in inbox_of(inbox).tasks:
             if self._answer(f"{COMPLETED}/{task.task_id}.md").digest == task.digest:
                 inbox = without_task(inbox, task)
-        write_whole(self._made(INBOX), inbox.encode(errors="surrogateescape"))  # the PM's words, byte for byte
+        self._below.write(INBOX, inbox.encode(errors="surrogateescape"))  # the PM's words, byte for byte
 
     def answer(self, answer: TaskAnswer) -> None:
         """Raises OSError."""
-        self._write(answer.path, answer_text(answer))
+        write(self._root, answer.path, answer_text(answer))
         if answer.status is not TaskStatus.BLOCKED:
             self._below.unlink(f"{BLOCKED}/{answer.id}.md")
 
@@ -193,7 +191,7 @@ class TaskFiles:
 
     def write_questions(self, text: str) -> None:
         """Raises OSError."""
-        self._write(OPEN_QUESTIONS, text.encode(errors="surrogateescape"))
+        write(self._root, OPEN_QUESTIONS, text.encode(errors="surrogateescape"))
 
     def _answer(self, path: str) -> TaskAnswer:
         return read_answer(self._read(path).decode(errors="replace"))
@@ -202,10 +200,3 @@ class TaskFiles:
         with contextlib.suppress(OSError):
             return self._below.whole(path, MOST_FILE_BYTES)
         return b""
-
-    def _write(self, path: str, content: str | bytes) -> None:
-        RedactedFile(self._made(path)).replace(content)
-
-    def _made(self, path: str) -> str:
-        os.makedirs(os.path.dirname(f"{self._root}/{path}"), exist_ok=True)
-        return f"{self._root}/{path}"

@@ -20,7 +20,7 @@ from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Entered, Line, NotRecorded
 from infra.cell.loop.ways import News
-from infra.cell.mind import notes
+from infra.cell.mind import notes, preflight
 from infra.cell.mind.mind import MindRun
 from infra.cell.page import PageSeen
 from infra.cell.policy.gate import gate_of, nobody
@@ -66,7 +66,7 @@ class WorkRun:
             *file_tools(checkout, limits.output_chars),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, self._position),
             *web_tools(checkout, web, limits.output_chars, self._position),
-            *hop_tools(cell.boot, cell.git, self._mind.preflight),
+            *hop_tools(cell.boot, cell.git, partial(preflight.problem, cell)),
             *self._mind.tools(),
         )
         self._toolbox = Toolbox(

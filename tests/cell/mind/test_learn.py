@@ -65,16 +65,16 @@ def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belie
     mind.say(Said("r1", "it is 80", how="check"))
     mind.is_away = True
     with pytest.raises(OSError, match="away"):
-        learn.after_run(mind.cell())
+        learn.learn(mind.cell())
     mind.is_away = False
     [item] = mind.facts
     assert (item.id, item.subject, item.claim) == ("L-000001", "port", "it is 80")
     before = mind.read(LONG_TERM)
-    assert "promoted 0" in learn.after_run(mind.cell())
+    assert "promoted 0" in learn.learn(mind.cell())
     assert mind.read(LONG_TERM) == before
     mind.now += DAY
     mind.say(Said("r2", "It is 80.", how="check"))
-    learn.after_run(mind.cell())
+    learn.learn(mind.cell())
     belief = mind.facts[0]
     assert (belief.id, belief.claim, belief.last_validated[:10]) == ("B-000001", "it is 80", "2026-01-06")
     assert mind.asked == []
@@ -83,9 +83,9 @@ def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belie
 def test_the_pms_word_is_looked_up(mind: Learning) -> None:
     """What an event says of it counts for nothing."""
     mind.say(Said("r1", "it is 80", how="directive"))
-    assert "promoted 0" in learn.after_run(mind.cell())
+    assert "promoted 0" in learn.learn(mind.cell())
     mind.pm_says(comms.add_directive(comms.with_sections(""), "I say so: it is 80."))
-    assert "promoted 1" in learn.after_run(mind.cell())
+    assert "promoted 1" in learn.learn(mind.cell())
     [item] = mind.facts
     assert item.provenance[0].evidence.startswith("directive, run r1")
 
@@ -103,7 +103,7 @@ def test_a_run_that_has_read_the_web_leaves_memory_to_the_next(mind: Learning) -
         assert len(mind.facts) == facts
     assert [each.claim for each in mind.facts] == ["it is 80"]
     mind.now += DAY
-    learn.make_daily(mind.cell(), "2026-01-05")
+    learn.learn(mind.cell(), "2026-01-05")
     assert "obey" not in mind.read("logs/daily/2026-01-05.md")
 
 
@@ -111,11 +111,11 @@ def test_the_daily_summary_tells_what_was_seen_promoted_and_refused(mind: Learni
     """And of a day on which nothing happened there is none."""
     mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is odd"), Said("r1", "no", how="failed"))
     mind.now += DAY
-    assert learn.make_daily(mind.cell(), "2026-01-05").startswith("promoted 1, validated anew 0")
+    assert learn.learn(mind.cell(), "2026-01-05").startswith("promoted 1, validated anew 0")
     summary = mind.read("logs/daily/2026-01-05.md")
     assert "- port: it is 80 [check; logs/events/2026-01-05.jsonl:1]" in summary
     assert "- port: it is odd [act; logs/events/2026-01-05.jsonl:2]" in summary
-    learn.make_daily(mind.cell(), "2026-01-04")
+    learn.learn(mind.cell(), "2026-01-04")
     assert not Path(mind.root, "logs/daily/2026-01-04.md").exists()
 
 
@@ -123,7 +123,7 @@ def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> No
     mind.say(Said("r1", "it is 80", how="check"))
     (Path(mind.root) / "logs/daily/2026-01-05.md").mkdir(parents=True)
     with pytest.raises(IsADirectoryError):
-        learn.make_daily(mind.cell(), "2026-01-05")
+        learn.learn(mind.cell(), "2026-01-05")
     assert not mind.facts
 
 
@@ -135,7 +135,7 @@ def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Lea
     for run, statement in (("r1", "it is 80"), ("r2", "it is 90"), ("r3", "it is 80")):
         mind.now += DAY
         mind.say(Said(run, statement, how="check"))
-        learn.after_run(mind.cell())
+        learn.learn(mind.cell())
         assert not mind.asked or run == "r3"
         if run != "r1":
             pairs = 2 if run == "r3" else 1  # it is a belief by then, too
@@ -155,7 +155,7 @@ def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Lea
 def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> None:
     """Until one of them is gone: no contradiction points to what is not there."""
     mind.say(*(Said(run, text) for text in ("it is 80", "it is 90") for run in "ab"))
-    learn.after_run(mind.cell())
+    learn.learn(mind.cell())
     for answer, why in (("[]", "not in the form"), ('[{"verdict": "contradict"}]', "neither is validated")):
         mind.answers = [answer]
         assert learn.make_weekly(mind.cell(), WEEK_LATER) == "1 pairs judged, 0 left"
@@ -166,7 +166,7 @@ def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> 
         ]
     assert mind.read("logs/weekly/2026-W02.md").startswith("# 2026-W02\n\n")
     mind.write(LONG_TERM, mind.read(LONG_TERM).partition("## L-000002")[0])
-    learn.after_run(mind.cell())
+    learn.learn(mind.cell())
     assert [(each.status, each.contradictions) for each in mind.facts] == [("active", ())]
 
 
@@ -182,7 +182,7 @@ def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> 
 )
 def test_a_pair_is_judged_once(mind: Learning, answer: str, claims: list[str]) -> None:
     mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is open 24 h", how="check"))
-    learn.after_run(mind.cell())
+    learn.learn(mind.cell())
     mind.answers = [answer]
     learn.make_weekly(mind.cell(), WEEK_LATER)
     learn.make_weekly(mind.cell(), WEEK_LATER)
@@ -196,7 +196,7 @@ def test_a_pair_is_judged_once(mind: Learning, answer: str, claims: list[str]) -
 def test_a_check_is_run_again_when_its_fact_is_placed_and_old(mind: Learning, file: str, said: str) -> None:
     """What fails is contested."""
     mind.say(Said("r1", "it is 80", how="check"))
-    learn.after_run(mind.cell())
+    learn.learn(mind.cell())
     mind.say(Said("r2", "it is large", "house", shown=("memory/long_term.md#L-000001",)))
     assert learn.recheck(mind.cell()) == "0 checks run again, failed: none"
     mind.now += 8 * DAY
@@ -233,5 +233,5 @@ def test_memory_that_is_no_text_is_left_as_it_is(mind: Learning) -> None:
     mind.write(BELIEFS, b"\xff\xfe\x00")
     mind.say(Said("r2", "it is 81", how="check"))
     with pytest.raises(OSError, match="left as it is"):
-        learn.after_run(mind.cell())
+        learn.learn(mind.cell())
     assert Path(mind.root, BELIEFS).read_bytes() == b"\xff\xfe\x00"

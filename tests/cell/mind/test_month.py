@@ -19,6 +19,7 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Entered, NotRecorded
 from infra.cell.mind import memory
+from infra.cell.mind.clone import prepare
 from infra.cell.mind.context import MOST_TOKENS
 from infra.cell.mind.duties import tend, why_failed
 from infra.cell.mind.history import DutyStep, Promoted, history_of
@@ -132,7 +133,7 @@ class Life:
         self.mind.now += 60
         position = Position(f"{timestamp(self.mind.now).replace(':', '')}-{self.runs:08x}")
         run = MindRun(self.mind.cell(), position)
-        run.prepare()
+        prepare(self.mind.cell())
         self.page = comms.add_directive(self.page, words)
         with contextlib.suppress(GitError, OSError):  # the disk is full
             self.mind.pm_says(self.page)
