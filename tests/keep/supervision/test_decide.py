@@ -156,6 +156,12 @@ def test_boot_deadline_ends_the_runner_politely_then_firmly_then_counts_as_faile
 # Signals.
 
 
+def test_the_same_file_is_never_acted_on_twice() -> None:
+    """A claim repeated after a crash has the same identity and changes nothing."""
+    for state in (a_state(handled="1:1:1"), a_state(request=a_request())):
+        assert decide(state, Asked(a_request()), at(1)) == (state, [])
+
+
 @pytest.mark.fault("F19")
 def test_a_later_signal_replaces_an_earlier_one_and_a_rollback_is_never_replaced_by_a_bootstrap() -> None:
     """The last wins; rollback beats bootstrap; what was dropped is written down."""
