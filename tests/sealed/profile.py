@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -50,3 +52,27 @@ TERMINAL_REQUESTS = {
     for test in rule["args"]
     if test["value"] == 0xFFFF_FFFF
 }
+
+ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL("libseccomp.so.2")  # podman's runtimes cannot do without it
+    library.seccomp_syscall_resolve_num_arch.restype = ctypes.c_void_p
+    return library
+
+
+def number_of(name: str, architecture: str) -> int:
+    """Its number in the table that the runtimes use, asked of the library that they load; negative when it has none."""
+    return int(_library().seccomp_syscall_resolve_name_arch(ARCHITECTURES[architecture], name.encode()))
+
+
+def name_of(number: int, architecture: str) -> str | None:
+    """Which call has this number there."""
+    found = _library().seccomp_syscall_resolve_num_arch(ctypes.c_uint32(ARCHITECTURES[architecture]), number)
+    if not found:
+        return None
+    text = ctypes.string_at(found).decode()
+    ctypes.CDLL(None).free(ctypes.c_void_p(found))
+    return text

@@ -14,7 +14,7 @@ import pytest
 from host.container.words import MIB
 from tests.cell.loop.waiting import wait_for
 from tests.host.test_container import words_of
-from tests.sealed import libseccomp, profile
+from tests.sealed import profile
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.inside.calls import Attempt
 from tests.sealed.support.cages import Cages
@@ -105,7 +105,7 @@ def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) 
 
 
 def _numbers(names: str, machine: str) -> dict[str, int]:
-    numbers = {name: libseccomp.number(name, machine) for name in names.split()}
+    numbers = {name: profile.number_of(name, machine) for name in names.split()}
     return {name: number for name, number in numbers.items() if number >= 0}
 
 

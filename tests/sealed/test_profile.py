@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tests.sealed import libseccomp, profile
+from tests.sealed import profile
 from tests.sealed.inside.calls import MACHINES, NUMBERS
 
 REGISTERS = st.integers(min_value=0, max_value=2**64 - 1)
@@ -51,10 +51,10 @@ def test_each_call_stands_in_one_table() -> None:
     assert sorted([*DECIDED, *CONDITIONAL]) == sorted({*DECIDED, *CONDITIONAL})
 
 
-@pytest.mark.parametrize("architecture", libseccomp.ARCHITECTURES)
+@pytest.mark.parametrize("architecture", profile.ARCHITECTURES)
 def test_every_call_is_decided_upon(architecture: str) -> None:
     """All calls up to the newest that any library of the last years knows are in a table, by choice."""
-    of_the_kernel = {libseccomp.name(number, architecture) for number in range(451)} - {None}
+    of_the_kernel = {profile.name_of(number, architecture) for number in range(451)} - {None}
     assert len(of_the_kernel) > 280
     assert of_the_kernel - {*DECIDED, *CONDITIONAL} <= {"nfsservctl"}
 
@@ -62,14 +62,14 @@ def test_every_call_is_decided_upon(architecture: str) -> None:
 def test_every_name_is_one_of_a_call() -> None:
     """No name is misspelt: a runtime would pass over it without a word. The newest may be unknown to the library."""
     for name in {*DECIDED, *CONDITIONAL} - NEWEST:
-        assert max(libseccomp.number(name, architecture) for architecture in libseccomp.ARCHITECTURES) >= 0, name
+        assert max(profile.number_of(name, architecture) for architecture in profile.ARCHITECTURES) >= 0, name
 
 
 def test_the_attempts_make_the_calls_that_they_name() -> None:
     """The intruder's own table of numbers is right on both architectures."""
     for name, numbers in NUMBERS.items():
         for machine, number in zip(MACHINES, numbers, strict=True):
-            assert max(libseccomp.number(name, machine), -1) == number, (name, machine)
+            assert max(profile.number_of(name, machine), -1) == number, (name, machine)
 
 
 @pytest.mark.attack("S06")

@@ -6,10 +6,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 import pytest
@@ -22,11 +23,12 @@ from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy
 from tests.cell.cell import limits
 from tests.egress.far_end import PUBLIC4
+from tests.egress.peer import ask
+from tests.egress.wire import Packet
 from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
 from tests.keep.web_door.sites import certificate
 from tests.sealed.support.agent import Inside, SealedAgent, born, until
 from tests.sealed.support.project import Project
-from tests.sealed.world import World, world_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
@@ -249,6 +251,42 @@ def test_what_is_planted_in_the_repository_keeps_the_agent_out(at_work: SealedAg
     config.write_text(good)
     agent.podman("start", agent.container)
     until(lambda: agent.serves(lived + 1), "it serves again")
+
+
+class World:
+    """For a container that has no network: the far end of `tests/egress`, in a namespace of its own, and the one link
+    between the two. No packet leaves the machine."""
+
+    def __init__(self, stdin: IO[str], stdout: IO[str]) -> None:
+        self._pipes = stdin, stdout
+
+    def ask(self, call: str, **words: Any) -> Any:
+        return ask(*self._pipes, call, words)
+
+    def arrived(self) -> set[tuple[str, int]]:
+        """Where the packets were going that came since the last time: address and port."""
+        return {(packet.destination, packet.port) for packet in (Packet(*one) for one in self.ask("take"))}
+
+
+@contextlib.contextmanager
+def world_of(agent: SealedAgent) -> Iterator[World]:
+    """Joined to the container as it runs now: it is made anew with each start."""
+    user, pid = agent.user, agent.pid()
+    program = agent.project.command("tests.egress.far_end")
+    with user.popen(*user.command("unshare", "unshare", "--net", *program)) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        world = World(process.stdin, process.stdout)
+        try:
+            world.ask("join", cell_pid=pid)
+            for command in ("addr add 10.0.2.100/24 dev c0", "link set c0 up", "route add default via 10.0.2.2"):
+                agent.podman("unshare", "nsenter", f"--target={pid}", "--net", "ip", *command.split())
+            yield world
+        finally:
+            process.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(10)
+            process.kill()
 
 
 FETCH = """
