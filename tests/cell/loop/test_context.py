@@ -206,14 +206,6 @@ def test_what_no_summary_mends_ends_the_run() -> None:
     assert run(model, 20_000)[0].reason is StopReason.MODEL_UNAVAILABLE, "there is no money for going on, either"
 
 
-def test_a_step_that_is_too_long_for_the_provider_is_left_out() -> None:
-    model = Worker(2, length=100_000)
-    model.most_bytes = 60_000
-    outcome, seen = run(model, 1_000_000)
-    assert outcome.reason is StopReason.COMPLETED
-    assert [summed.answer for summed in of(Compacted, seen)] == [None, None]
-
-
 def test_a_summary_that_is_on_record_is_not_asked_for_again() -> None:
     """A run that is gone on with stands behind its summary, with the same conversation."""
     model = Worker(40, length=10, say=2000)

@@ -190,16 +190,6 @@ def test_how_a_run_by_text_ends(
     assert text is None or run.outcome.text == text
 
 
-def test_what_was_not_taken_goes_back_with_the_right_form(tmp_path: Path) -> None:
-    run = Run(tmp_path, BROKEN, f'[{{"type": "bash", "command": "ls"}}, {LIST[1:]}', REPORT, "[]")
-    [told] = run.told(1)
-    assert "the list is no JSON" in told["text"]
-    assert '{"type": "shell", "command": "…"}' in told["text"]
-    refused, done = run.told(2)
-    assert (refused["status"], refused["error"]["type"]) == ("failed", "validation_error")
-    assert (done["status"], run.did) == ("ok", 1)
-
-
 @pytest.mark.attack("S51")
 def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
     """Who says it is a fact of its own; no words make it the PM's."""

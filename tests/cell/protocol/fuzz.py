@@ -5,7 +5,6 @@ What is carried out of a damaged reply is held against a JSON parser that knows 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from infra.cell.protocol.operations import HOPS, OPERATIONS, SIGNALS, TYPES
+from infra.cell.protocol.operations import OPERATIONS, TYPES
 from infra.cell.protocol.read import Requested, read
 from infra.cell.tools.tool import REFUSED
 
@@ -24,7 +23,7 @@ TEXTS = (
     "```block A\nx\n```",
 )
 VALUES: dict[str, tuple[Any, ...]] = {
-    "path": ("a.py", "src/b.md", "./c", ".signal/bootstrap", "a b"),
+    "path": ("a.py", "src/b.md", "./c", "a b"),
     "cwd": ("src", "."),
     "timeout": (1, 2.5),
     "offset": (0, 7),
@@ -174,11 +173,6 @@ def _is(value: Any, found: Requested, text: str) -> bool:
             if not isinstance(element, dict) or element.get("type") != TYPES[item.name]:
                 return False
             said = {name: each for name, each in element.items() if name not in ("type", "id") and each is not None}
-            if item.name in HOPS:
-                directory, name = os.path.split(os.path.normpath(said["path"]))
-                if (os.path.basename(directory), name, *item.args) != (SIGNALS, item.name, HOPS[item.name]):
-                    return False
-                continue
             said = {"replace": False} | said if item.name == "write_file" else said
             if said.keys() != item.args.keys():
                 return False

@@ -1,11 +1,10 @@
-"""The published schemas are those that the tables give, and fit what the parser takes, in both directions."""
+"""The published schemas are those that the tables give, and the examples are what happens."""
 
 from __future__ import annotations
 
 import copy
 import json
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
@@ -15,10 +14,7 @@ import pytest
 from msgspec import Meta
 
 from infra.cell.protocol.operations import BLOCKS, EVENTS, MOST_OPERATIONS, OPERATIONS, form, guide
-from infra.cell.protocol.read import read
-from infra.cell.tools.tool import REFUSED
-from tests.cell.loop.examples import read_examples
-from tests.cell.protocol.fuzz import operation
+from tests.cell.loop.examples import play, read_examples
 
 _DRAFT = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
 
@@ -87,36 +83,6 @@ OPERATIONS_FIT = _validator(operations_schema())
 EVENTS_FIT = _validator(EVENTS_SCHEMA)
 
 
-def is_taken(value: list[dict[str, Any]]) -> bool:
-    """The parser takes every operation of it."""
-    return all(item.name != REFUSED for item in read(json.dumps(value)).items)
-
-
-def changed(operation: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Each with one thing wrong."""
-    yield operation | {"extra": 1}
-    yield operation | {"type": "run"}
-    yield operation | {"id": 7}
-    yield operation | {"id": ""}
-    for name in operation:
-        yield {key: value for key, value in operation.items() if key != name}
-        wrongs: tuple[Any, ...] = (None, 5.5, [], {}, -1, True, {"block": 1}, {"block": "A", "more": 1}, 0)
-        yield from (operation | {name: wrong} for wrong in wrongs)
-
-
-@pytest.mark.heavy
-def test_what_the_parser_takes_fits_the_schema() -> None:
-    """And a list that is wrong in one place fits neither, or both."""
-    chance = random.Random(4)
-    some = [operation(chance) for _ in range(200)]
-    assert sum(is_taken([made]) for made in some) > 150
-    for made in some:
-        assert OPERATIONS_FIT({"protocol": 1, "operations": [made]}) == is_taken([made]), made
-        for wrong in changed(made):
-            if not any(isinstance(value, dict) for value in wrong.values()):  # a block stands beside the list
-                assert OPERATIONS_FIT([wrong]) == is_taken([wrong]), wrong
-
-
 def test_a_block_fits_where_text_does() -> None:
     whole = {"type": "createFile", "path": "a", "content": {"block": "A"}}
     assert OPERATIONS_FIT([whole])
@@ -133,3 +99,12 @@ def test_the_events_of_the_examples_fit_their_schema() -> None:
                 assert not EVENTS_FIT({"protocol": 1, "events": [event | {"more": 1}]})
                 less = {key: value for key, value in event.items() if key != "status"}
                 assert not EVENTS_FIT({"protocol": 1, "events": [less]})
+
+
+@pytest.mark.heavy
+def test_each_example_is_what_happens(tmp_path: Path) -> None:
+    """All of version 1, by the operations that are said and the events that answer them."""
+    assert len({example.title for example, _ in EXAMPLES}) == 8
+    for number, (example, answers) in enumerate(EXAMPLES):
+        assert len(example.replies) + bool(example.opens_with) == len(answers) > 0, example.title
+        assert play(example, tmp_path / str(number)) == answers, example.title

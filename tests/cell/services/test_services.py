@@ -23,7 +23,7 @@ class Place:
         self.directory = directory
         self.shown: list[str] = []
         self.events: list[str] = []
-        self.services = Services(str(directory), str(directory), lambda: os.environ, self._log, self.shown.append)
+        self.declare("")
 
     def _log(self, event: str, **facts: object) -> None:
         self.events.append(event)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socketserver
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +19,7 @@ from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import web_tools
 from infra.shared.door import Answer, Failure
-from infra.shared.paths import CHECKOUT_VARIABLE, ROOT, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.paths import CHECKOUT_VARIABLE
 from infra.shared.web import Page, SearchResults, WebErrorType
 
 NONCE = "5eedfeed00c0ffee"
@@ -98,13 +96,6 @@ def test_the_whole_of_a_long_page_lies_in_a_file_that_is_named(door: WebDoorStan
     assert (door.asked[0]["max_chars"], door.asked[0]["raw"]) == (200, True)
 
 
-def test_results_of_a_search_come_in_their_frame(door: WebDoorStandIn) -> None:
-    """With how many there are."""
-    door.answer = FOUND
-    assert call(door, "web_search", query="kettles").payload == f"1 result\n{FOUND.text}"
-    assert door.asked == [{"do": "search", "query": "kettles", "run": "run-1", "step": "7"}]
-
-
 @pytest.mark.parametrize("kind", get_args(WebErrorType))
 def test_each_error_of_the_door_is_one_of_the_loop_s(door: WebDoorStandIn, kind: Any) -> None:
     """The same type, the door's word on whether it may do later, and its hint."""
@@ -152,13 +143,3 @@ def test_what_a_shell_is_not_shown_is_kept_in_the_checkout(door: WebDoorStandIn,
     (kept,) = (tmp_path / "logs/outputs").iterdir()
     assert str(kept) in page
     assert kept.read_text() == "all of it"
-
-
-def test_outside_of_the_agent_s_shells_the_command_says_what_is_missing() -> None:
-    """And how it is used."""
-    env = {"PATH": os.environ["PATH"], WEB_PYTHON_VARIABLE: sys.executable}
-    program = f"{ROOT}/infra/cell/bin/minifram-web"
-    ran = subprocess.run([program, "fetch", "http://a.example"], env=env, capture_output=True, text=True, check=False)
-    assert ran.returncode == 1
-    assert f"{WEB_SOCKET_VARIABLE} is not set" in ran.stderr
-    assert "usage: minifram-web" in subprocess.run([program, "-h"], env=env, capture_output=True, text=True).stdout
