@@ -75,21 +75,14 @@ class Cell(NamedTuple):
         return timestamp(self.wall())
 
 
-def cell_of(
-    boot: Boot,
-    checkout: str,
-    interruption: Interruption,
-    ask: Callable[[Request], Completion] | None = None,
-    pause: Callable[[float], None] = time.sleep,
-    heartbeat: Heart | None = None,
-) -> Cell:
-    """The context of the runner that `boot` starts in `checkout`; without `ask` the model is the model door's."""
+def cell_of(boot: Boot, checkout: str, interruption: Interruption, heartbeat: Heart | None = None) -> Cell:
+    """The context of the runner that `boot` starts in `checkout`."""
     log = logger(boot)
     link_signals(boot, checkout, log)
     git = agent_git(checkout, boot.places)
     with contextlib.suppress(GitError):  # who turned away from it by mistake hears the PM again; the page says the rest
         git("config", "--replace-all", "remote.origin.url", boot.remote_url)
-    state, keep = State(boot.places.bot, log), Keep(boot.places.git_socket, pause)
+    state, keep = State(boot.places.bot, log), Keep(boot.places.git_socket)
 
     def ask_door(request: Request) -> Completion:
         with interruption:
@@ -104,10 +97,9 @@ def cell_of(
         status=StatusFile(os.path.join(checkout, LIFE_FILE), log),
         state=state,
         interruption=interruption,
-        ask=ask or ask_door,
+        ask=ask_door,
         heartbeat=heartbeat or Heart(),
         keep=keep,
-        pause=pause,
     )
 
 

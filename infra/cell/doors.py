@@ -1,11 +1,10 @@
-"""The cell's side of the three doors. Whoever asks gets an answer, `Refused`, or `DoorAway` after three tries;
+"""The cell's side of the three doors. Whoever asks gets an answer, `Refused`, or `DoorAway`;
 of the model door a completion or `ModelFailure`."""
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
@@ -40,8 +39,6 @@ from infra.shared.web import Fetch, Page, Search, SearchResults
 
 T = TypeVar("T")
 
-PAUSES_SECONDS = (0.2, 1.0)
-"""Between the tries: a door that restarts is back within a second."""
 WEB_SECONDS = 170.0
 """The web door has bounds of its own; this one is for a door that hangs."""
 UNKNOWN_ORIGIN = "unknown: the keep did not say"
@@ -137,11 +134,11 @@ class Web:
 
 
 class Keep:
-    """The git door's answers, to one runner. Everything raises Refused, DoorAway (also for what may succeed later) and
-    ValueError for what is no JSON."""
+    """The git door's answers, to one runner. Asks once: each of those who ask has something else to do before it asks
+    again. Raises Refused, DoorAway (also for what may succeed later) and ValueError for what is no JSON."""
 
-    def __init__(self, path: str, pause: Callable[[float], None] = time.sleep) -> None:
-        self._path, self._pause = path, pause
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def report(self, report: Report) -> Done:
         return self._asked(report, Done, KEEP_SECONDS)
@@ -164,15 +161,9 @@ class Keep:
         return self._asked(Record(tuple(events)), Recorded, ANSWER_SECONDS)
 
     def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
-        for wait in (*PAUSES_SECONDS, None):
-            try:
-                return _ask(self._path, request, shape, seconds)
-            except Refused as no:
-                if not no.failure.retriable:
-                    raise
-                away = DoorAway(str(no))
-            except DoorAway as error:
-                away = error
-            if wait is not None:
-                self._pause(wait)
-        raise away
+        try:
+            return _ask(self._path, request, shape, seconds)
+        except Refused as no:
+            if no.failure.retriable:
+                raise DoorAway(str(no)) from None
+            raise

@@ -243,7 +243,8 @@ class Cell:
         """The surroundings of a runner on main that runs in this very process."""
         os.makedirs(f"{self.checkout}/logs", exist_ok=True)
         self.open_git_door()
-        return cell_of(self.boot(**other), self.checkout, Interruption(), model, pause=lambda seconds: None)
+        made = cell_of(self.boot(**other), self.checkout, Interruption())._replace(pause=lambda seconds: None)
+        return made._replace(ask=model) if model else made
 
     # The PM's side.
 

@@ -12,7 +12,7 @@ import pytest
 from infra.cell.doors import Model, ModelFailure
 from infra.keep.sockets import listen
 from infra.shared.conversation import END_TURN, Complete, Completion, Text, Usage
-from infra.shared.door import Answer, Failure
+from infra.shared.door import Answer
 from tests.keep.model_door.doors import a_request
 
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
@@ -54,14 +54,6 @@ def test_a_completion_comes_through() -> None:
     completion, heard = complete(WHOLE)
     assert completion == GOOD
     assert msgspec.json.decode(heard, type=Complete) == Complete(a_request())
-
-
-def test_a_typed_failure_comes_through() -> None:
-    """Type, message and the wait that was asked for."""
-    with pytest.raises(ModelFailure) as caught:
-        complete(line(Answer(failure=Failure("rate_limited", "why", retry_after_seconds=2.5))))
-    failure = caught.value
-    assert (failure.type, failure.message, failure.retry_after_seconds) == ("rate_limited", "why", 2.5)
 
 
 ODD_ANSWERS = {

@@ -27,14 +27,6 @@ GRACE_SECONDS = 600.0
 ASK_AGAIN_SECONDS = 1.0
 
 
-class NotValidated(Exception):
-    """This version may not lead main; carries what the report shows of the reason."""
-
-    def __init__(self, why: str, text: str) -> None:
-        super().__init__(why)
-        self.text = text
-
-
 class MainMoved(Exception):
     """Main has changes that were not there when this version was examined."""
 
@@ -45,8 +37,6 @@ def prove_and_hand_over(cell: Cell) -> Exit:
     cell.heartbeat.beat("validating", TENDING_SECONDS)
     try:
         title, text = prove(cell)
-    except NotValidated as problem:
-        title, text = f"not validated: {problem}", problem.text
     except Exception as error:
         cell.log.exception("hop.crashed")
         title, text = f"not validated: {type(error).__name__} in the runner", f"{error}\n\nSee logs/errors.log."
@@ -60,7 +50,7 @@ def prove_and_hand_over(cell: Cell) -> Exit:
 
 
 def prove(cell: Cell) -> tuple[str, str]:
-    """Have this version examined and merge it if that is allowed; gives the report. Raises NotValidated."""
+    """Have this version examined and merge it if that is allowed; gives the report."""
     trouble = ""
     for _ in range(ROUNDS):
         try:
@@ -71,7 +61,7 @@ def prove(cell: Cell) -> tuple[str, str]:
             cell.heartbeat.beat("validating", TENDING_SECONDS)
             if not examined.passed:
                 output = "\n".join(f"    {line}" for line in examined.text.splitlines())
-                raise NotValidated(examined.words, f"{examined.words}\n\n{output}")
+                return f"not validated: {examined.words}", f"{examined.words}\n\n{output}"
             return settle(cell, examined, main)
         except (MainMoved, GitError) as error:
             trouble = str(error)
@@ -79,7 +69,7 @@ def prove(cell: Cell) -> tuple[str, str]:
             with cell.interruption:
                 cell.pause(ASK_AGAIN_SECONDS)
     why = f"{ROUNDS} rounds were lost"
-    raise NotValidated(why, f"{why}, the last one because {trouble}; bootstrap again later.")
+    return f"not validated: {why}", f"{why}, the last one because {trouble}; bootstrap again later."
 
 
 def examination(cell: Cell, commit: str, clock: Callable[[], float] = time.monotonic) -> Examination:

@@ -43,9 +43,6 @@ def test_a_directive_is_noticed_at_once_done_reported_and_ticked(cell: Cell) -> 
     assert cell.open() == []
     assert cell.bare("show", "main:src/notes.md") == "a note\nmore"
     assert results(cell.model.requests[1])[0].content.startswith("none\n"), "what makes a runner is not handed on"
-    cell.pm_changes({"src/other.md": "of the PM's\n"}, "another push")
-    wait_for(lambda: os.path.exists(f"{cell.checkout}/src/other.md"), "the checkout follows main")
-    assert len(cell.model.requests) == 2, "without a directive there is no model call"
     run.ask_to_end()
     assert run.ended() == 0
 

@@ -148,11 +148,11 @@ def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell
 
 
 @pytest.mark.heavy
-@pytest.mark.fault("F74")
+@pytest.mark.fault("F74", "F79")
 def test_what_only_the_pm_can_mend_is_told_once_and_tried_at_each_tick(cell: Cell) -> None:
-    """Told once, with what to do; all other work waits with it."""
+    """Told once, with what to do; all other work waits with it. A start tries at once: it takes one to mend it."""
     no_key = Refusal("authentication", "the key is wrong")
-    cell.model.replies += [no_key, no_key, says("Done at last."), says("This, too.")]
+    cell.model.replies += [no_key, no_key, no_key, says("Done at last."), says("This, too.")]
     cell.tell("do it")
     cell.tell("and this")
 
@@ -161,28 +161,15 @@ def test_what_only_the_pm_can_mend_is_told_once_and_tried_at_each_tick(cell: Cel
             assert "do it: model_unavailable" in waits(cell)
             yield TICK
 
+    for lives_before in range(1, 3):
+        one_day(cell)
+        assert asked(cell) == lives_before
     lives(cell, story(), limits=SHORT)
     told, *done = cell.reports()
     assert "stopped (model authentication): do it" in told
     assert "the key is wrong" in told
     assert "set a valid one" in told
     assert len(done) == 2
-
-
-@pytest.mark.fault("F74", "F79")
-def test_an_exhausted_budget_is_told_once_and_a_start_asks_at_once(cell: Cell) -> None:
-    """It takes one to raise it."""
-    cell.model.at_last = Refusal("budget_exhausted", "10 of 10 dollars are spent")
-    cell.tell("do it")
-    for lives_before in range(2):
-        one_day(cell)
-        assert asked(cell) == lives_before + 1
-    [report] = cell.reports()
-    assert "stopped (model budget_exhausted): " in report
-    assert "Raise budget.daily_usd" in report
-    cell.model.at_last = says("Done.")
-    one_day(cell)
-    assert cell.reported("done: do it")
 
 
 def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:

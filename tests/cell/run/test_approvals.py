@@ -112,21 +112,6 @@ def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: b
     assert len(cell.model.requests) == (6 if answered else 5)
 
 
-def test_an_answer_reaches_the_run_that_still_works(cell: Cell) -> None:
-    """It is told between two steps."""
-
-    def answer(request: Request) -> Any:
-        cell.tell(f"approve {asked_ids(cell)[0]}")
-        return calls(bash("true"))
-
-    cell.tell("make it")
-    cell.model.replies += [calls(bash(TOUCH)), answer, says("It is made.")]
-    one_day(cell, policy=ASKS)
-    assert "approves call" in str(cell.model.requests[-1].messages)
-    assert not cell.reported("stopped (")
-    assert (made(cell), cell.open()) == (1, [])
-
-
 def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell) -> None:
     """So that no other work ticks the answers."""
 
@@ -138,18 +123,6 @@ def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell) -> None:
     assert one_run(context).reason is StopReason.INTERRUPTED
     [wait] = context.state.memory.waits.values()
     assert wait.asks == tuple(asked_ids(cell))
-
-
-def test_an_answer_alone_is_no_work(cell: Cell) -> None:
-    """No model is asked for it; with the next run it is ticked."""
-
-    def later() -> None:
-        assert cell.model.requests == []
-        cell.tell("do it")
-
-    one_day(cell, lambda: cell.tell("deny 0123abcd0123abcd"), later, policy=ASKS)
-    assert cell.reported("done: do it")
-    assert cell.open() == []
 
 
 def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:

@@ -87,23 +87,6 @@ def test_used_up_exploration_waits_and_tasks_go_on(cell: Cell) -> None:
     assert mind.read(INBOX) == "# Inbox\n"
 
 
-@pytest.mark.heavy
-def test_a_directive_that_joined_does_not_wait_for_what_exploration_lacks(cell: Cell) -> None:
-    """The run on a question ends as no more may be explored; the directive is work, and is done at once."""
-    PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})
-
-    def joined(request: Request) -> Completion:
-        cell.tell("Answer me.")
-        return calls(bash("true"))
-
-    cell.model.replies += [joined]
-    cell.model.at_last = exhausted
-    one_day(cell, exploration_usd=1.0)
-
-    assert cell.reported("Answer me.")
-    assert labels(cell) == ["exploration", "exploration", "task"]
-
-
 def test_nothing_is_explored_without_an_amount_or_without_time(cell: Cell) -> None:
     """By default no model is called with nothing to do; time is counted over restarts."""
     PmMind(cell, {OPEN_QUESTIONS: QUESTIONS})

@@ -63,16 +63,6 @@ def test_a_pushed_task_is_worked_on_at_once_and_answered_with_evidence(cell: Cel
     assert "Nothing is being done" in mind.read(ACTIVE)
 
 
-def test_an_answer_that_is_written_is_reported_though_the_other_files_are_not(cell: Cell) -> None:
-    """Else nobody would hear of it: with its answer the task is no work any more."""
-    mind = PmMind(cell)
-    in_the_way = f"cd {cell.places.mind} && rm -f {ACTIVE} && mkdir -p {ACTIVE}/x"
-    cell.model.replies += [calls(bash(in_the_way)), says("It is written.")]
-    one_day(cell, lambda: mind.add(block("TASK-001", "Write the notes.")))
-    assert "It is written." in answer(mind, "TASK-001")
-    assert cell.reported("done: Task TASK-001")
-
-
 class Killed(Exception):
     """The runner, at this moment."""
 
