@@ -21,13 +21,10 @@ UDP_PORTS = (53, 80, 123, 137, 138, 139, 443, 853, 4433, 5353, 5355)
 ECHO_PORT = 8080
 """TCP: says back what it hears, and keeps the connection."""
 PUBLIC4, PUBLIC6 = "93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"
-PROVIDER = "198.41.0.77"
 NAMES = {
-    "api.provider.example": [PROVIDER],
     "rebind.example": [PUBLIC4, "10.9.8.7"],
     "rebind-shared.example": [PUBLIC4, "100.64.9.9"],
     "metadata.example": ["169.254.169.254"],
-    **{f"n{number}.many.example": [f"93.184.217.{number}"] for number in range(1, 5)},
 }
 """The addresses of a name, one after the other with each question; the last one stays. All others are at PUBLIC4."""
 

@@ -14,7 +14,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -133,21 +132,18 @@ class NearEnd:
     def load_by(self, nft: str) -> None:
         rules.load(EXITS, nft)
 
-    @contextlib.contextmanager
-    def _at_it(self, name: str, how: str, words: dict[str, Any]) -> Iterator[list[Any]]:
-        """While a user tries something; how that ended is in the list after it."""
+    def meanwhile(
+        self, name: str, how: str, words: dict[str, Any], act: str, given: dict[str, Any], times: int
+    ) -> list[Any]:
+        """Do something so often while a user tries something: how that ended, and what came of each."""
         to, back = self.users[name]
         to.write(json.dumps({"call": how, "with": words}) + "\n")
         to.flush()
-        ended: list[Any] = []
-        yield ended
-        ended.append(json.loads(back.readline())["value"])
-
-    def reload_while(self, name: str, how: str, words: dict[str, Any], times: int) -> Any:
-        with self._at_it(name, how, words) as ended:
-            for _ in range(times):
-                self.load()
-        return ended[0]
+        found = []
+        for _ in range(times):
+            time.sleep(0.01)
+            found.append(getattr(self, act)(**given))
+        return [json.loads(back.readline())["value"], found]
 
     def unload(self) -> None:
         self.nft("table inet minifram\ndelete table inet minifram\n")
@@ -162,14 +158,6 @@ class NearEnd:
 
     def prove(self, mode: str = "", birds: tuple[str, ...] = proof.CANARIES) -> str:
         return proof.why_not(birds, Identity(AGENT, 0) if mode == "door" else None, seconds=2.0)
-
-    def prove_while(self, name: str, how: str, words: dict[str, Any], times: int, mode: str = "") -> list[str]:
-        found = []
-        with self._at_it(name, how, words):
-            for _ in range(times):
-                time.sleep(0.01)
-                found.append(self.prove(mode))
-        return found
 
     # --- the resolver ----------------------------------------------------------------------------
 

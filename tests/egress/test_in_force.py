@@ -76,7 +76,9 @@ def test_a_cell_that_runs_against_the_wall_does_not_spoil_the_proof(
     bare_nets.near.ask("place")
     some: dict[str, object] = {"times": 200_000} if how == "many_datagrams" else {"times": 1000, "seconds": 0.001}
     words = some | {"to": to, "port": 9}
-    found = bare_nets.near.ask("prove_while", name="agent", how=how, words=words, times=40, mode=mode)
+    _, found = bare_nets.near.ask(
+        "meanwhile", name="agent", how=how, words=words, act="prove", given={"mode": mode}, times=40
+    )
     assert found == [""] * 40
 
 
@@ -97,7 +99,9 @@ def test_there_is_no_moment_without_rules(open_nets: Nets) -> None:
     nets = open_nets
     # Not by TCP: of more than about a thousand rejections a second the kernel does not tell, and TCP then waits.
     words = {"to": "10.1.2.3", "port": 4433, "times": 30000}
-    ended = nets.near.ask("reload_while", name="agent", how="many_datagrams", words=words, times=5)
+    ended, _ = nets.near.ask(
+        "meanwhile", name="agent", how="many_datagrams", words=words, act="load", given={}, times=5
+    )
     assert ended == {"EPERM": 30000}
     assert nets.arrived("10.1.2.3") == []
     assert nets.try_as("agent", "tcp", to=PUBLIC4, port=443) == REACHED

@@ -102,7 +102,7 @@ def echo_request(version: int) -> bytes:
 
 # --- DNS -------------------------------------------------------------------------------------------
 
-QTYPES = {"A": 1, "NULL": 10, "PTR": 12, "TXT": 16, "AAAA": 28}
+QTYPES = {"A": 1, "PTR": 12, "TXT": 16, "AAAA": 28}
 
 
 def question(name: str, qtype: str = "A") -> bytes:
