@@ -133,7 +133,7 @@ def note_tool(
 ) -> Tool:
     """`checkout` is where checks run; `said_by` gives the id of the directive or task that has these words."""
 
-    def act(given: Note, all_seconds: float) -> ToolResult:
+    def act(given: Note) -> ToolResult:
         from infra.cell.tools import command  # not for `minifram-mind`
         from infra.cell.tools.bash import environment
 

@@ -189,7 +189,7 @@ def recall(root: str, words: str) -> tuple[str, list[Hit]]:
 def recall_tool(root: str, seen: Callable[[list[Hit]], object]) -> Tool:
     """The tool `recall`; `seen` is told what was shown."""
 
-    def act(given: Recall, seconds: float) -> ToolResult:
+    def act(given: Recall) -> ToolResult:
         text, hits = recall(root, given.words)
         seen(hits)
         statements = [key_of(hit.subject, hit.statement) for hit in hits if hit.statement]

@@ -48,7 +48,7 @@ def bash_tool(
     """`web_socket` and `at` are for commands that read the web."""
     spill = Spill(checkout)
 
-    def act(given: Bash, all_seconds: float) -> ToolResult:
+    def act(given: Bash) -> ToolResult:
         where = os.path.join(checkout, given.cwd or "")
         if not os.path.isdir(where):
             hint = "Leave cwd out to run the command in the checkout" if given.cwd else "Give a cwd that there is"

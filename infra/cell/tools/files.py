@@ -77,13 +77,13 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
         """Without links."""
         return os.path.realpath(os.path.join(checkout, path))
 
-    def read(given: ReadFile, seconds: float) -> ToolResult:
+    def read(given: ReadFile) -> ToolResult:
         real = located(given.path)
         raw, size = _content(real, given.path)
         seen[real] = digest_of(raw)
         return _image(given.path, raw, size, spill) if is_image(raw) else _shown(given, raw, size, output_chars)
 
-    def write(given: WriteFile, seconds: float) -> ToolResult:
+    def write(given: WriteFile) -> ToolResult:
         path, content = given.path, given.content.encode()
         real = located(path)
         if not given.replace and os.path.lexists(real):
@@ -92,7 +92,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
         seen[real] = digest_of(content)
         return _changed(f"wrote {len(content)} bytes to {path}", path, {"bytes": len(content)})
 
-    def edit(given: EditFile, seconds: float) -> ToolResult:
+    def edit(given: EditFile) -> ToolResult:
         path = given.path
         real = located(path)
         raw, size = _content(real, path)
@@ -106,7 +106,7 @@ def file_tools(checkout: str, output_chars: int) -> tuple[Tool, ...]:
         seen[real] = digest_of(made)
         return _changed(f"replaced {given.count} in {path}", path, facts)
 
-    def delete(given: DeleteFile, seconds: float) -> ToolResult:
+    def delete(given: DeleteFile) -> ToolResult:
         os.unlink(os.path.join(checkout, given.path))
         return _changed(f"deleted {given.path}", given.path, {})
 

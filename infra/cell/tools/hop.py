@@ -37,8 +37,8 @@ class Rollback(Args):
 def hop_tools(boot: Boot, checkout: Git, preflight: Callable[[], str] = lambda: "") -> tuple[Tool, Tool]:
     """`checkout` is the running one; `preflight` says why the agent must not become another version now."""
 
-    def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
-        git, branch = checkout.within(min(seconds, GIT_SECONDS)), given.branch
+    def bootstrap(given: Bootstrap) -> ToolResult:
+        git, branch = checkout.within(GIT_SECONDS), given.branch
         if problem := problem_with_branch(branch):
             raise ToolError(problem)
         if branch == boot.branch:
@@ -51,14 +51,14 @@ def hop_tools(boot: Boot, checkout: Git, preflight: Callable[[], str] = lambda: 
         write_signal(boot.places.signals, Signal(SignalName.BOOTSTRAP, branch))
         return ToolResult(f"the watcher will start {branch} at {tip[:12]}; this run ends here", hands_over=True)
 
-    def rollback(given: Rollback, seconds: float) -> ToolResult:
+    def rollback(given: Rollback) -> ToolResult:
         if problem := problem_with_ref(given.ref):
             raise ToolError(problem)
         if boot.autonomy != "merge":
             raise ToolError(
                 f"autonomy is {boot.autonomy}: rolling main back is the PM's to do; say in a report why it is needed"
             )
-        commit = _published_commit(checkout.within(min(seconds, GIT_SECONDS)), given.ref)
+        commit = _published_commit(checkout.within(GIT_SECONDS), given.ref)
         # The commit itself, not the name: by the time it is read, main~1 may be another commit.
         write_signal(boot.places.signals, Signal(SignalName.ROLLBACK, commit))
         words = f"the watcher will give main the content of {commit[:12]}; this run ends here"

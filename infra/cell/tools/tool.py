@@ -58,8 +58,8 @@ class Tool(NamedTuple):
 
     name: str
     args: type[Args]
-    act: Callable[[Any, float], ToolResult]
-    """Gets the arguments, and the seconds that it may take. Raises ToolError, OSError, GitError."""
+    act: Callable[[Any], ToolResult]
+    """Raises ToolError, OSError, GitError."""
     timeout_ms: int
     """The dispatcher ends it after that."""
     side_effect_class: Effect
@@ -150,7 +150,7 @@ class Toolbox:
         pauses, seconds = iter(tool.retry_profile), tool.timeout_ms / 1000
         while True:
             try:
-                return within(seconds, lambda: tool.act(args, seconds))
+                return within(seconds, lambda: tool.act(args))
             except OutOfTime:
                 words = f"{tool.name}: it had not ended after {seconds:g} s and was broken off"
                 return ToolResult.err("timeout", words, "Look how far it came before you do it again")

@@ -41,7 +41,7 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
     """`at` is for the door's trace."""
     spill, web = Spill(checkout), Web(socket_path)
 
-    def fetch_page(given: FetchPage, seconds: float) -> ToolResult:
+    def fetch_page(given: FetchPage) -> ToolResult:
         most = max(LEAST_CHARS, min(given.max_chars, output_chars, MOST_CHARS))
         page = web.fetch(Fetch(given.url, given.raw, most, at.run, str(at.step)))
         # What the page wrote stands in its frame alone; around it are numbers.
@@ -51,7 +51,7 @@ def web_tools(checkout: str, socket_path: str, output_chars: int, at: Position) 
         kept, note = spill.keep(page.whole.encode(), "the whole, each line of it marked 'web| '")
         return ToolResult(text, artifacts=kept, facts={"truncated": True, "notes": [note]})
 
-    def web_search(given: WebSearch, seconds: float) -> ToolResult:
+    def web_search(given: WebSearch) -> ToolResult:
         found = web.search(Search(given.query, at.run, str(at.step)))
         return ToolResult(f"{counted(found.results, 'result')}\n{found.text}")
 

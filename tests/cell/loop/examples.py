@@ -58,7 +58,7 @@ class Pm:
         return [said(GRANTED, "pm")] if granted else []
 
 
-def bootstrap(given: Bootstrap, seconds: float) -> ToolResult:
+def bootstrap(given: Bootstrap) -> ToolResult:
     return ToolResult(f"the watcher will start {given.branch}", hands_over=True)
 
 

@@ -32,7 +32,7 @@ class World:
         self.did: list[str] = []
         self.box = Toolbox([tool("bash", self._act, command=str)], self._gate)
 
-    def _act(self, given: Any, seconds: float) -> ToolResult:
+    def _act(self, given: Any) -> ToolResult:
         what = given.command
         self.now += 1.0
         self.did.append(what)

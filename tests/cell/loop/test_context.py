@@ -67,7 +67,7 @@ def run(model: Any, most: int, steps: int = 100, **more: Any) -> tuple[RunResult
     """One run on a budget of `most` tokens, with what happened."""
     seen: list[Line] = []
 
-    def give(given: Any, seconds: float) -> ToolResult:
+    def give(given: Any) -> ToolResult:
         return ToolResult(f"{given.number:05}" + "x" * given.length)
 
     toolbox = Toolbox([tool("give", give, length=int, number=int)])

@@ -47,11 +47,11 @@ class Bench:
         self.toolbox = Toolbox(
             [
                 tool("note", self._note, words=str),
-                tool("leave", lambda given, seconds: ToolResult("bye", hands_over=True)),
+                tool("leave", lambda given: ToolResult("bye", hands_over=True)),
             ]
         )
 
-    def _note(self, given: Any, seconds: float) -> ToolResult:
+    def _note(self, given: Any) -> ToolResult:
         self.did.append(given.words)
         self.now += self._seconds
         return ToolResult(f"noted {given.words}")

@@ -179,7 +179,7 @@ def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 
 
-ACT = tool("bash", lambda given, seconds: ToolResult("ran"), command=str)
+ACT = tool("bash", lambda given: ToolResult("ran"), command=str)
 
 
 def through(policy: Policy, command: str = "ls", ask: Any = never) -> ToolResult:

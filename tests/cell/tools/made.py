@@ -19,6 +19,6 @@ def args_of(name: str, /, **takes: Any) -> type[Args]:
     return made
 
 
-def tool(name: str, act: Callable[[Any, float], ToolResult], /, **takes: Any) -> Tool:
+def tool(name: str, act: Callable[[Any], ToolResult], /, **takes: Any) -> Tool:
     """One that has a second, and may do anything."""
     return Tool(name, args_of(name, **takes), act, 1000, EXECUTE)

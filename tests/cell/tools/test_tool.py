@@ -29,7 +29,7 @@ class Echo(Args):
     pause: Annotated[float, Meta(gt=0)] | None = None
 
 
-def echo(given: Echo, seconds: float) -> ToolResult:
+def echo(given: Echo) -> ToolResult:
     return ToolResult(given.words * given.times)
 
 
@@ -48,11 +48,10 @@ class Failing:
             [ECHO._replace(act=self.act, retry_profile=retry)], gate, self.bugs.append, self.pauses.append
         )
 
-    def act(self, given: Echo, seconds: float) -> ToolResult:
-        assert seconds == 1.5
+    def act(self, given: Echo) -> ToolResult:
         if self.left:
             raise self.left.pop(0)
-        return echo(given, seconds)
+        return echo(given)
 
     def call(self, words: str = "a") -> ToolResult:
         return self.box.call(ToolCall("call", "echo", {"words": words}))
@@ -170,7 +169,7 @@ def matches_for_ever() -> None:
 def test_an_act_that_hangs_is_ended(hang: Callable[[], None]) -> None:
     """It is answered with what to do next, and does nothing more."""
 
-    def act(given: Args, seconds: float) -> ToolResult:
+    def act(given: Args) -> ToolResult:
         hang()
         return ToolResult("done")
 
