@@ -8,7 +8,6 @@ import os
 import pytest
 
 from infra.cell.cell import TENDING_SECONDS
-from infra.cell.cell import Cell as RunnersCell
 from infra.cell.life import hop
 from infra.cell.life.start import SLACK_SECONDS
 from infra.cell.wakes import LONGEST_WAIT_SECONDS
@@ -55,11 +54,6 @@ class Recording(Heart):
         return [doing for doing, _ in self.beats]
 
 
-def recorded(context: RunnersCell) -> tuple[RunnersCell, Recording]:
-    heart = Recording()
-    return context._replace(heartbeat=heart), heart
-
-
 @pytest.mark.fault("F73")
 def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
     """Before each model call with its bound, before each tool with the longest one, and before the report."""
@@ -70,12 +64,10 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
         return calls(bash("true"))
 
     cell.tell("do it")
-    context, heart = recorded(
-        cell.context(Canned([looks, says("done")]), limits=limits(run_seconds=25, bash_seconds=2000))
-    )
-    heart.beats.clear()
+    heart = Recording()
+    context = cell.context(Canned([looks, says("done")]), limits=limits(run_seconds=25, bash_seconds=2000))
 
-    one_run(context)
+    one_run(context._replace(heartbeat=heart))
 
     assert seen == ["asking the model"]
     in_turn = [word for word, _ in itertools.groupby(heart.words())]
@@ -87,9 +79,9 @@ def test_a_unit_of_work_beats_at_each_step(cell: Cell) -> None:
 def test_a_hop_beats_while_it_awaits_its_examination(cell: Cell) -> None:
     """None of a whole hop promises more than a few git calls take."""
     change(cell)
-    context, heart = recorded(at_home(cell, "improve", limits=limits(validation_seconds=50)))
+    home, heart = at_home(cell, "improve", limits=limits(validation_seconds=50)), Recording()
 
-    hop.prove_and_hand_over(context._replace(keep=Examines(Examination("examined"))))
+    hop.prove_and_hand_over(home._replace(heartbeat=heart, keep=Examines(Examination("examined"))))
 
     assert "awaiting its examination" in heart.words()
     assert all(0.0 <= seconds <= TENDING_SECONDS for _, seconds in heart.beats)

@@ -93,17 +93,6 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
     assert "with more below" not in note, "the whole text stands in COMMS.md"
 
 
-@pytest.mark.parametrize(("autonomy", "words"), [("propose", "only the PM moves main"), ("frozen", "reports only")])
-def test_every_autonomy_is_explained(cell: Cell, autonomy: str, words: str) -> None:
-    """And what there is nothing of is said, or left out."""
-    context = cell.context(autonomy=autonomy)
-
-    text = briefing.text_of(context, context.page.look(), WORK)
-
-    assert words in text
-    assert "branches not in main: none" in text
-
-
 def test_the_model_is_told_of_its_money(cell: Cell) -> None:
     """Between two steps, with the results."""
     cell.tell("do it")

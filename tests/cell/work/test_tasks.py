@@ -108,21 +108,13 @@ def test_words_on_a_task_that_is_gone_are_a_directive(cell: Cell) -> None:
 
 
 @pytest.mark.heavy
-def test_directives_come_first_then_tasks_by_priority_and_deadline(cell: Cell) -> None:
-    """What is due within a day goes up a level."""
-    due = "deadline: 2020-01-01T00:00:00Z   # long ago\n"
+def test_directives_come_before_tasks_and_what_cannot_be_read_is_told(cell: Cell) -> None:
     mind = PmMind(cell)
-    mind.add(
-        block("TASK-002", "high", "high", "deadline: 9999-12-31T00:00:00Z\n"),
-        block("TASK-003", "due", "medium", due),
-        block("TASK-004", "broken", "urgent"),
-    )
+    mind.add(block("TASK-004", "broken", "urgent"), block("TASK-002", "a task"))
     cell.tell("the directive")
-
     one_day(cell)
-
-    done = [report.split(" done: ")[1].split("\n")[0] for report in cell.reports() if " done: " in report]
-    assert [words.removeprefix("Task ")[:8] for words in done] == ["the dire", "TASK-003", "TASK-002"]
+    done = [report.split(" done: ")[1][:13] for report in cell.reports() if " done: " in report]
+    assert done == ["the directive", "Task TASK-002"]
     assert cell.reported("priority is 'urgent': expected high, medium, low")
     assert "TASK-004" in mind.read(INBOX), "what cannot be read stays"
 
