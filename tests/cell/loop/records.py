@@ -17,14 +17,8 @@ MOST_STEPS = 12
 
 def as_lines(happenings: Iterable[Line], acts: str = TOOLS) -> list[Line]:
     """Behind its opening, as they are read again from a file."""
-    return parse(
-        as_file(
-            [
-                Opened(OPENING, acts, most_steps=MOST_STEPS),
-                *(each for each in happenings if not isinstance(each, Entered)),
-            ]
-        )
-    )
+    told = (each for each in happenings if not isinstance(each, Entered))
+    return parse(as_file([Opened(OPENING, acts, most_steps=MOST_STEPS), *told]))
 
 
 def as_file(lines: Iterable[Line]) -> bytes:

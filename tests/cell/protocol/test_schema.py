@@ -79,15 +79,7 @@ def _validator(schema: dict[str, Any]) -> Callable[[Any], bool]:
     return fits
 
 
-OPERATIONS_FIT = _validator(operations_schema())
 EVENTS_FIT = _validator(EVENTS_SCHEMA)
-
-
-def test_a_block_fits_where_text_does() -> None:
-    whole = {"type": "createFile", "path": "a", "content": {"block": "A"}}
-    assert OPERATIONS_FIT([whole])
-    assert not OPERATIONS_FIT([whole | {"path": {"block": "A"}}])
-    assert not OPERATIONS_FIT([whole | {"content": {"block": "A", "more": 1}}])
 
 
 def test_the_events_of_the_examples_fit_their_schema() -> None:
