@@ -251,7 +251,6 @@ ALLOWED = {
     "infra/cell/cell.py": "one constant line",
     "infra/cell/tools/files.py": "what the model writes, byte for byte",
     "infra/cell/services/services.py": "a number, to the kernel; what a redacting stream gives it",
-    "infra/cell/mind/tasks.py": "the PM's inbox, byte for byte as it was pushed",
     "infra/shared/repository/": "git objects, and what git reads",
 }
 WRITES = re.compile(
