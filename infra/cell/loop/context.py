@@ -16,17 +16,7 @@ import msgspec
 from infra.cell.clip import clip
 from infra.cell.doors import ModelFailure
 from infra.cell.loop.record import Compacted
-from infra.shared.conversation import (
-    END_TURN,
-    Completion,
-    Message,
-    Request,
-    Text,
-    ToolUse,
-    Value,
-    images_of,
-    of_kind,
-)
+from infra.shared.conversation import END_TURN, Completion, Message, Request, Text, ToolUse, Value, images_of, of_kind
 from infra.shared.paths import TRANSCRIPTS
 
 KEPT_STEPS = 4

@@ -27,6 +27,8 @@ PRIVATE = "private_address"
 INSTEAD = "Do something else, or say in your report why it is needed"
 FILE_TOOLS = frozenset(("read_file", "write_file", "edit_file", "delete_file"))
 """What they are given becomes a file's name or its content, and no connection."""
+CHANGES = frozenset(("edit_file", "delete_file"))
+"""A rule that names `write_file`, and forbids or asks, means these as well."""
 MAX_CHARS = 16 * 1024
 """A longer text is in doubt; a long script belongs in a file."""
 MAX_WORDS = 200
@@ -99,8 +101,9 @@ def decide(policy: Policy, call: Call) -> Decision:
 
 def _matches(rule: Rule, call: Call) -> bool:
     """Every condition that is given is met."""
+    also = rule.do != ALLOW and call.tool in CHANGES and "write_file" in rule.tools
     return (
-        (not rule.tools or call.tool in rule.tools)
+        (not rule.tools or call.tool in rule.tools or also)
         and (not rule.effects or call.effect in rule.effects)
         and (not rule.commands or _command_matches(rule, call))
         and (not rule.paths or _holds(rule, (_path_matches(rule, names) for names in call.file)))

@@ -175,6 +175,14 @@ def test_private_addresses_are_denied_unless_a_rule_names_them() -> None:
     assert decide(Policy(), Call("web", "read", {"url": ["http://10.0.0.1"]})).do == "deny"
 
 
+@each_row("do, other", [("deny", "allow"), ("ask", "allow"), ("allow", "deny")])
+def test_a_rule_against_writing_covers_editing_and_deleting(do: Do, other: Do) -> None:
+    """What allows writing allows no more."""
+    policy = Policy(other, rules=(Rule(do, tools=("write_file",)),))
+    found = [decide(policy, Call(tool, "write", {})).do for tool in ("write_file", "edit_file", "delete_file")]
+    assert found == [do, *([other] if do == "allow" else [do]) * 2]
+
+
 def never(tool: str, given: object, why: str) -> Verdict:
     raise AssertionError("nobody is asked")
 
