@@ -44,14 +44,6 @@ def test_a_report_says_what_runs_and_what_it_is_about_and_ticks_that(cell: Cell)
     assert Git(cell.checkout)("status", "--porcelain") == ""
 
 
-def test_directives_are_read_from_origin(cell: Cell) -> None:
-    """Whatever the checkout's own copy says."""
-    write(f"{cell.checkout}/COMMS.md", "## Directives\n\n- [ ] not this\n\n## Reports\n")
-    cell.tell("this")
-
-    assert [task.text for task in cell.context().page.look().open] == ["this"]
-
-
 def test_a_report_that_cannot_be_pushed_is_sent_later_and_in_order(cell: Cell) -> None:
     """Over the runner's own end, and its ticks count as done in the meantime."""
     cell.tell("one")

@@ -79,7 +79,7 @@ class WorkRun:
         self._start = start = open_run(cell, seen, work, self._toolbox, self._mind.reads, goes_on)
         self._before = replace(before, why="", until=0.0, run=start.name, asks=before.asks if start.before else ())
         self._news = RunNews(cell, wakes, seen, work, source, self._start)
-        self._unsaid = [self._start.told]
+        self._unsaid = start.told
         self._model = with_images(cell.ask_in_time, checkout)
         self._until = time.monotonic() + limits.run_seconds
 
@@ -168,7 +168,7 @@ class WorkRun:
     def _told(self) -> News:
         if self._cell.services:
             reap(self._cell.services.pids)
-        new, (first, self._unsaid) = self._news.words(), ("".join(self._unsaid), [])
+        new, first, self._unsaid = self._news.words(), self._unsaid, ""
         return News(new.pm, "\n\n".join(filter(None, (first, new.runtime))))
 
     def _answer(self, request: Request) -> Completion:
