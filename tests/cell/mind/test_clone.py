@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -15,7 +14,6 @@ from infra.cell.mind.clone import prepare, publish, put_right
 from infra.cell.mind.memory import memory_of
 from infra.shared.mind import layout
 from infra.shared.people import Person
-from infra.shared.refused import Refused
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
 
@@ -199,37 +197,6 @@ def test_what_vanished_is_there_again_before_a_run(mind: Both) -> None:
     shutil.rmtree(mind.root)
     assert prepare(mind.cell())
     assert [each["aside"] for each in mind.notes("mind.cloned")] == [""]
-
-
-def door(mind: Both, *refused: tuple[str, str]) -> Path:
-    """Refuses pushes that change these paths, in the door's words; each with the id of a rule."""
-    lines = ["while read old new ref; do"]
-    for id, path in refused:
-        words = shlex.quote("refused: " + Refused(id, "refs/heads/mind", path, "not this").line())
-        lines.append(f"git diff --name-only --no-renames $old $new | grep -q ^{path} && {{ echo {words} >&2; no=1; }}")
-    return _hook(mind, "\n".join([*lines, "done", "test -z $no"]))
-
-
-@pytest.mark.attack("S61")
-def test_what_the_door_refuses_is_put_back_and_the_rest_goes_out(mind: Both) -> None:
-    """Files, new ones and what lies below a folder."""
-    prepare(mind.cell())
-    door(mind, ("losses", layout.BELIEFS), ("file", "tools/large.bin"), ("file", "skills/core"))
-    mind.write(layout.BELIEFS, "# Beliefs\n")
-    mind.write("skills/core/mine/SKILL.md", "core\n")
-    mind.write("tools/large.bin", "large")
-    mind.write("reflection/improvements.md", "sound\n")
-
-    assert publish(mind.cell(), "run R-1: completed", "R-1"), mind.log
-
-    assert mind.pushed("reflection/improvements.md") == "sound"
-    assert mind.read(layout.BELIEFS) == mind.pushed(layout.BELIEFS) + "\n"
-    assert mind.read("scratch/put-back/R-1/memory/beliefs.md") == "# Beliefs\n"
-    assert mind.read("scratch/put-back/R-1/skills/core/mine/SKILL.md") == "core\n"
-    assert mind.read("scratch/put-back/R-1/tools/large.bin") == "large"
-    assert not {"tools/large.bin", "skills/core/mine/SKILL.md"} & set(mind.files())
-    assert {each["why"] for each in mind.notes("mind.put_back")} == {"not this"}
-    assert mind.git("status", "--porcelain") == ""
 
 
 @pytest.mark.attack("S61")
