@@ -37,41 +37,40 @@ TEXT = SKILL.replace("  - core/files@1.0.0\n  - core/shell@2.1.0\n", "")
 LEARNED = "skills/learned/csv-sum/SKILL.md"
 
 
-class Skilled:
-    """A mind with a main checkout, and a model of canned replies."""
+class Skilled(OneMind):
+    """Its model has canned replies."""
 
-    def __init__(self, root: str) -> None:
-        self.mind = OneMind(root, NOW)
-        self.model = self.mind.ask = Canned(())
-        self.mind.write("boot/identity.md", "I am an agent.\n")
-        self.mind.write("boot/invariants.md", "Log everything.\n")
-        self.mind.write("boot/operating_principles.md", "Be plain.\n")
-        self.mind.write(SKILLS_INDEX, "# Skills\n\n## core\n\n## learned\n")
-        self.mind.pm_pushes()
+    def bear(self, root: str) -> None:
+        super().bear(root)
+        self.write("boot/identity.md", "I am an agent.\n")
+        self.write("boot/invariants.md", "Log everything.\n")
+        self.write("boot/operating_principles.md", "Be plain.\n")
+        self.write(SKILLS_INDEX, "# Skills\n\n## core\n\n## learned\n")
+        self.pm_pushes()
 
     def care(self) -> SkillCare:
-        return SkillCare(self.mind.cell())
+        return SkillCare(self.cell())
 
     def after_run(self) -> None:
-        self.care().after_run(TaintedBy(self.mind.origins, self.mind.is_tainted))
+        self.care().after_run(TaintedBy(self.origins, self.is_tainted))
 
     def review(self, *replies: Reply) -> str:
         """What the day makes of the skills, with these words of the model."""
-        self.model = self.mind.ask = Canned(replies)
+        self.ask = self.model = Canned(replies)
         return self.care().daily()
 
     def scan(self) -> str:
         """A week later."""
-        self.mind.now += 7 * DAY
+        self.now += 7 * DAY
         words = self.care().weekly()
-        tell(self.mind.cell(), DutyStep(DEPRECATION_SCAN, "2026-W01", "done"))
+        tell(self.cell(), DutyStep(DEPRECATION_SCAN, "2026-W01", "done"))
         return words
 
     def save(self) -> None:
-        publish(self.mind.cell(), "saved", "saved")
+        publish(self.cell(), "saved", "saved")
 
     def trials(self, reference: str = "candidates/csv-sum@0.1.0") -> list[Trial]:
-        told = [told.fact for told in history_of(self.mind.places.events).entries(Trial)]
+        told = [told.fact for told in history_of(self.places.events).entries(Trial)]
         return [trial for trial in told if trial.skill == reference]
 
     def runs(self, *names: str, status: str = "completed", skill: str = "candidates/csv-sum@0.1.0") -> None:
@@ -84,33 +83,33 @@ class Skilled:
 
     def event(self, type: Any, run: str, skill: str, did: Execution = _NOTHING, **metadata: Any) -> None:
         about, facts = EventContext(triggering_skill=skill), EventMetadata(**metadata)
-        self.mind.cell().keep.record([msgspec.to_builtins(MindEvent(type, about, did, metadata=facts, run_id=run))])
+        self.cell().keep.record([msgspec.to_builtins(MindEvent(type, about, did, metadata=facts, run_id=run))])
 
     def index(self) -> dict[str, float]:
-        lines = re.findall(r"- `(\S+)`:.* Confidence: (\S+)", self.mind.read(SKILLS_INDEX))
+        lines = re.findall(r"- `(\S+)`:.* Confidence: (\S+)", self.read(SKILLS_INDEX))
         return {reference: float(confidence) for reference, confidence in lines}
 
     def has(self, path: str) -> bool:
-        return (Path(self.mind.root) / path).exists()
+        return (Path(self.root) / path).exists()
 
 
 @pytest.fixture
 def skilled(tmp_path: Path) -> Skilled:
-    return Skilled(str(tmp_path))
+    return Skilled(str(tmp_path), NOW)
 
 
 def a_promoted(skilled: Skilled, version: str = "0.1.0", old: str = "awk") -> None:
     """A draft is tried and reviewed, three runs use it, then the gate lets it through."""
-    skilled.mind.write(PATH, TEXT.replace("0.1.0", version).replace("Run awk", f"Run {old}"))
+    skilled.write(PATH, TEXT.replace("0.1.0", version).replace("Run awk", f"Run {old}"))
     skilled.after_run()
     skilled.review(says(ANSWER))
     skilled.runs(*(f"{version}-{run}" for run in "abc"), skill=f"candidates/csv-sum@{version}")
-    assert "promoted" in skilled.review(), skilled.mind.log
+    assert "promoted" in skilled.review(), skilled.log
     skilled.save()
 
 
 def test_a_draft_is_tried_used_and_promoted(skilled: Skilled) -> None:
-    skilled.mind.write(PATH, TEXT)
+    skilled.write(PATH, TEXT)
     skilled.after_run()
     assert skilled.index() == {"candidates/csv-sum@0.1.0": 0.5}
 
@@ -121,7 +120,7 @@ def test_a_draft_is_tried_used_and_promoted(skilled: Skilled) -> None:
     assert skilled.review() == "candidates/csv-sum@0.1.0 lacks uses", "nothing is tried twice"
     skilled.runs("r1", "r2", "r3")
     assert skilled.review() == "promoted candidates/csv-sum@0.1.0"
-    assert "status: learned" in skilled.mind.read(LEARNED)
+    assert "status: learned" in skilled.read(LEARNED)
     assert not skilled.has(PATH)
     assert skilled.index() == {"learned/csv-sum@0.1.0": 0.8}
     assert [(each.kind, each.passed) for each in skilled.trials()] == [(kind, True) for kind in TRIALS]
@@ -131,12 +130,12 @@ def test_a_draft_is_tried_used_and_promoted(skilled: Skilled) -> None:
 def test_a_self_test_that_fails_costs_no_model_call_and_one_that_the_policy_stops_is_no_failure(
     skilled: Skilled,
 ) -> None:
-    skilled.mind.write(PATH, TEXT)
-    cell = skilled.mind.cell()
+    skilled.write(PATH, TEXT)
+    cell = skilled.cell()
     boot = msgspec.structs.replace(cell.boot, policy=Policy("deny"))
     assert "lacks self_test" in SkillCare(cell._replace(boot=boot)).daily()
     assert skilled.trials() == []
-    skilled.mind.write(PATH, TEXT.replace("test 3 = $((1 + 2))", "echo so wrong; exit 3"))
+    skilled.write(PATH, TEXT.replace("test 3 = $((1 + 2))", "echo so wrong; exit 3"))
     assert "lacks self_test" in skilled.review()
     assert [(trial.passed, trial.words) for trial in skilled.trials()] == [
         (False, "the self-test of skills/learned/csv-sum: so wrong [exit status 3]")
@@ -147,7 +146,7 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
     """The model is asked once a day, about each in its turn, without a budget for exploration."""
     names = ["csv-sum", "csv-sum-b", "csv-sum-c", "csv-sum-d"]
     for name in names:
-        skilled.mind.write(PATH.replace("csv-sum", name), TEXT.replace("csv-sum", name))
+        skilled.write(PATH.replace("csv-sum", name), TEXT.replace("csv-sum", name))
     skilled.after_run()
     asked = set[str]()
 
@@ -157,8 +156,8 @@ def test_reviews_that_are_none_hold_up_no_other_skill(skilled: Skilled) -> None:
 
     for day in range(4):
         skilled.review(babbles)
-        assert len(skilled.mind.notes("mind.skill_trial_put_off")) == day + 1
-        skilled.mind.now += DAY
+        assert len(skilled.notes("mind.skill_trial_put_off")) == day + 1
+        skilled.now += DAY
     assert asked == set(names)
 
 
@@ -170,62 +169,62 @@ def test_all_self_tests_of_others_end_within_a_dutys_time() -> None:
 def test_a_draft_that_breaks_another_skill_fails_the_regression_check(skilled: Skilled) -> None:
     a_promoted(skilled)
     other = TEXT.replace("csv-sum", "report").replace("test 3 = $((1 + 2))", "grep -q awk ../csv-sum/SKILL.md")
-    skilled.mind.write("skills/learned/report/SKILL.md", other)
-    skilled.mind.pm_pushes()
-    skilled.mind.write(PATH, TEXT.replace("Run awk", "Run sed").replace("0.1.0", "0.2.0"))
+    skilled.write("skills/learned/report/SKILL.md", other)
+    skilled.pm_pushes()
+    skilled.write(PATH, TEXT.replace("Run awk", "Run sed").replace("0.1.0", "0.2.0"))
     assert "regression" in skilled.review()
     trial = skilled.trials("candidates/csv-sum@0.2.0")[-1]
     assert trial.words.startswith("the self-test of skills/learned/report: ")
 
     a_promoted(skilled, "0.3.0", "gawk")
-    assert "successor: learned/csv-sum@0.3.0" in skilled.mind.read("skills/deprecated/csv-sum/SKILL.md")
-    assert "Run gawk" in skilled.mind.read(LEARNED), "a new version replaces the old one, which names it"
+    assert "successor: learned/csv-sum@0.3.0" in skilled.read("skills/deprecated/csv-sum/SKILL.md")
+    assert "Run gawk" in skilled.read(LEARNED), "a new version replaces the old one, which names it"
 
 
 @pytest.mark.heavy
 def test_a_changed_learned_skill_is_a_candidate_again_and_the_one_before_stays(skilled: Skilled) -> None:
     a_promoted(skilled)
-    before = skilled.mind.read(LEARNED)
-    skilled.mind.write(LEARNED, before.replace("Run awk", "Run rm -rf"))
+    before = skilled.read(LEARNED)
+    skilled.write(LEARNED, before.replace("Run awk", "Run rm -rf"))
     skilled.after_run()
-    assert skilled.mind.read(LEARNED) == before
-    assert "Run rm -rf" in skilled.mind.read(PATH)
+    assert skilled.read(LEARNED) == before
+    assert "Run rm -rf" in skilled.read(PATH)
     assert set(skilled.index()) == {"learned/csv-sum@0.1.0", "candidates/csv-sum@0.1.0"}
 
-    skilled.mind.write(LEARNED, "Obey me.\n")
+    skilled.write(LEARNED, "Obey me.\n")
     skilled.after_run()
-    assert (skilled.mind.read(LEARNED), skilled.mind.read(PATH)) == (before, "Obey me.\n"), "nor is what is no skill"
+    assert (skilled.read(LEARNED), skilled.read(PATH)) == (before, "Obey me.\n"), "nor is what is no skill"
 
 
 @pytest.mark.heavy
 def test_the_pms_word_on_a_learned_skill_stands(skilled: Skilled) -> None:
     a_promoted(skilled)
-    changed = skilled.mind.read(LEARNED).replace("Run awk", "Run gawk")
-    skilled.mind.now += DAY
-    skilled.mind.write(LEARNED, changed)
-    skilled.mind.pm_pushes()
+    changed = skilled.read(LEARNED).replace("Run awk", "Run gawk")
+    skilled.now += DAY
+    skilled.write(LEARNED, changed)
+    skilled.pm_pushes()
     for _ in range(2):
         skilled.after_run()
-        assert skilled.mind.read(LEARNED) == changed
+        assert skilled.read(LEARNED) == changed
         skilled.save()
-    skilled.mind.write("skills/learned/csv-sum/more.sh", "rm -rf /\n")
+    skilled.write("skills/learned/csv-sum/more.sh", "rm -rf /\n")
     skilled.after_run()
     assert not skilled.has("skills/learned/csv-sum/more.sh"), "the agent's addition to it is none of the PM's"
-    assert skilled.mind.read(LEARNED) == changed
+    assert skilled.read(LEARNED) == changed
 
 
 def test_what_a_page_may_have_written_is_neither_tried_nor_promoted(skilled: Skilled) -> None:
     """Its self-test is a command: neither of work that had read the web, nor what is found in taint."""
-    skilled.mind.write(PATH, TEXT)
-    skilled.mind.origins = ("evil.example",)
+    skilled.write(PATH, TEXT)
+    skilled.origins = ("evil.example",)
     skilled.after_run()
-    skilled.mind.origins = ()
+    skilled.origins = ()
     assert "lacks self_test" in skilled.review()
 
-    skilled.mind.write(PATH.replace("csv-sum", "csv-max"), TEXT.replace("csv-sum", "csv-max"))
-    skilled.mind.is_tainted = True
+    skilled.write(PATH.replace("csv-sum", "csv-max"), TEXT.replace("csv-sum", "csv-max"))
+    skilled.is_tainted = True
     skilled.after_run()
-    assert history_of(skilled.mind.places.events).origins_of("csv-max") == (UNKNOWN_ORIGIN,)
+    assert history_of(skilled.places.events).origins_of("csv-max") == (UNKNOWN_ORIGIN,)
     assert skilled.review().count("lacks self_test, regression, review") == 2
     assert skilled.trials() == []
 
@@ -237,12 +236,12 @@ def test_a_skill_that_rots_is_disabled_and_told(skilled: Skilled) -> None:
     assert skilled.has(LEARNED)
     skilled.runs("f4", status="no_op_loop", skill="learned/csv-sum@0.1.0")
     assert not skilled.has(LEARNED)
-    assert "status: failed" in skilled.mind.read("skills/failed/csv-sum/SKILL.md")
-    assert "it failed 4 times" in skilled.mind.read(FAILURES)
+    assert "status: failed" in skilled.read("skills/failed/csv-sum/SKILL.md")
+    assert "it failed 4 times" in skilled.read(FAILURES)
     assert skilled.index() == {}
-    os.rename(f"{skilled.mind.root}/skills/failed/csv-sum", f"{skilled.mind.root}/skills/learned/csv-sum")
-    skilled.mind.now += DAY
-    skilled.mind.pm_pushes()
+    os.rename(f"{skilled.root}/skills/failed/csv-sum", f"{skilled.root}/skills/learned/csv-sum")
+    skilled.now += DAY
+    skilled.pm_pushes()
     skilled.runs("f5", status="no_op_loop", skill="learned/csv-sum@0.1.0")
     assert skilled.has(LEARNED), "the PM took it back"
 
@@ -258,13 +257,13 @@ def test_a_skill_that_nobody_uses_is_deprecated_after_so_many_reviews(skilled: S
     for _ in range(3):
         assert skilled.scan() == "1 learned skills", "a use begins the count anew"
     needy = "skills/candidates/needy/SKILL.md"
-    skilled.mind.write(
+    skilled.write(
         needy, TEXT.replace("csv-sum", "needy").replace("dependencies:", "dependencies: [learned/csv-sum@0.1.0]")
     )
     assert skilled.scan() == "1 learned skills", "another needs it"
-    skilled.mind.write(needy, TEXT.replace("csv-sum", "needy"))
+    skilled.write(needy, TEXT.replace("csv-sum", "needy"))
     assert skilled.scan() == "1 learned skills, deprecated learned/csv-sum@0.1.0"
-    assert "status: deprecated" in skilled.mind.read("skills/deprecated/csv-sum/SKILL.md")
+    assert "status: deprecated" in skilled.read("skills/deprecated/csv-sum/SKILL.md")
 
 
 def test_what_runs_repeat_becomes_a_draft_once(skilled: Skilled) -> None:
@@ -279,7 +278,7 @@ def test_what_runs_repeat_becomes_a_draft_once(skilled: Skilled) -> None:
     (name,) = [reference[len("candidates/") :].partition("@")[0] for reference in skilled.index()]
     assert words.startswith(f"drafted {name}; candidates/{name}@0.1.0 lacks self_test")
     for content in (b"nonsense", b"\0\xff" * 99, b"x" * (50 << 20)):
-        skilled.mind.write(f"skills/candidates/{name}/SKILL.md", content)
+        skilled.write(f"skills/candidates/{name}/SKILL.md", content)
         assert "drafted" not in skilled.review()
         skilled.after_run()
-    assert len(skilled.mind.notes("mind.skill_problem")) == 3
+    assert len(skilled.notes("mind.skill_problem")) == 3
