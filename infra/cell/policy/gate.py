@@ -48,6 +48,10 @@ _NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
 """An assignment, or what bash may expand to another name."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
 _IN_URL = re.compile(r"://(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)")
+_BARE = re.compile(
+    r"\b(?:curl|nc|ping|scp|ssh|wget)(?: [^\s;&|]{1,200}){0,9}? (?:[^\s/@]{0,100}@)?([\w-]+(?:\.[\w-]+)+)(?=[\s:/]|\Z)"
+)
+"""The first word with a dot behind a program of the network; elsewhere, such words are versions, prices and files."""
 
 
 Names = tuple[str, ...]
@@ -211,8 +215,9 @@ def forms(command: Command) -> Iterator[str]:
 
 
 def hosts_in(given: Mapping[str, Any]) -> frozenset[str]:
-    """The hosts in URLs of the arguments, as they would be looked up: small letters, no dot at the end."""
+    """The hosts in the arguments, as they would be looked up: small letters, no dot at the end."""
     found = {host for value in given.values() for host in _IN_URL.findall(str(value))}
+    found.update(_BARE.findall(str(given.get("command", ""))))
     return frozenset(as_resolved(host).strip("[]").removesuffix(".") for host in found) - {""}
 
 

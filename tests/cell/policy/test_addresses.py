@@ -44,7 +44,20 @@ def test_every_spelling_of_a_private_address_in_a_url_is_found(url: str) -> None
     assert [host for host in PUBLIC if is_found({"a": [1, url.format(host)]})] == []
 
 
+COMMANDS = [
+    *("curl {}", "curl -sx {}:3128 https://example.com", "wget {}/x", "ssh -p 22 ada@{} ls", "nc -z {} 80"),
+    *("cd /tmp && sudo -n nc {} 22", "bash -c 'ping -c 1 {} '", "if true; then timeout 5 /usr/bin/curl {}\nfi"),
+]
+
+
+def test_the_first_word_with_a_dot_behind_a_program_of_the_network_is_a_host() -> None:
+    """With a port, behind options, behind programs that start it."""
+    texts = [command.format(host) for command in COMMANDS for host in ("10.0.0.1", "0x0a.1")]
+    assert [text for text in texts if not is_found({"command": text})] == []
+
+
 LEFT_ALONE = [
+    "curl https://example.com && git checkout 10.5",
     "pip install thing==10.0.0.1; git tag v10.0.0.1",
     "curl -m 10 --retry 3 https://example.com/10.0.0.1/v10.2",
     "curl http://localhost:8000 http://127.0.0.1:8000/ http://[::1]:80/ http://0.0.0.0:1/ http://127.1",
@@ -53,7 +66,7 @@ LEFT_ALONE = [
 
 
 def test_versions_numbers_and_this_machine_are_left_alone() -> None:
-    """Only what stands where a URL has its host is one, and loopback is free."""
+    """Only what stands where a host must stand is one, and loopback is free."""
     assert [command for command in LEFT_ALONE if is_found({"command": command, "timeout": 10.1})] == []
 
 

@@ -141,7 +141,7 @@ def test_files_are_known_by_where_they_are(tmp_path: Path) -> None:
         ("curl https://EXAMPLE.com./x", "example.com", True, True),
         ("curl https://notexample.com", "example.com", False, False),
         ("curl https://example.com https://evil.org", "example.com", True, False),
-        ("wget -q http://pastebin.com/raw/x", "pastebin.com", True, True),
+        ("wget -q pastebin.com/raw/x", "pastebin.com", True, True),
         ("curl http://0x0a.1/", "10.0.0.0/8", True, True),
         ("curl http://[2001:db8::1]/", "2001:db8::1", True, True),
         ("echo example.com", "example.com", False, False),
@@ -201,7 +201,7 @@ def test_the_gate_tells_the_model_and_the_transcript() -> None:
     denied = through(rules, "rm x")
     assert (denied.status, denied.policy_flags) == ("denied", ("rule 1", "denied"))
     assert "rule 1 of policy.rules: ask me" in denied.payload
-    assert through(Policy(), "curl http://10.0.0.1").policy_flags == ("private_address", "denied")
+    assert through(Policy(), "curl 10.0.0.1").policy_flags == ("private_address", "denied")
     asked = through(rules, "dd x", lambda tool, given, why: Verdict(True, flags=(f"{tool} {dict(given)} {why}",)))
     assert asked.policy_flags == ("rule 2", "bash {'command': 'dd x'} rule 2 of policy.rules")
     assert asked.payload == "ran"
