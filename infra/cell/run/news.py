@@ -34,6 +34,8 @@ class RunNews:
         """As they are now."""
         is_resumed = start.before is not None
         self._known = {*work.ticks} if is_resumed else {each.id for each in seen.open}
+        self.left = list[Acted]()
+        """Notes that a shell left: no calls of a reply, and so in no record of the run."""
         self._joined = list[str]()
         self._to_look = is_resumed
         self._answered = set[str]()
@@ -59,7 +61,11 @@ class RunNews:
 
     def asks(self) -> tuple[str, ...]:
         """Ids of the questions that wait for the PM's answer."""
-        return tuple(id for id in waiting(self._start.record.lines) if id not in self._answered)
+        return tuple(self._waiting())
+
+    def _waiting(self) -> dict[str, Acted]:
+        found = waiting((*self.left, *self._start.record.lines))
+        return {id: call for id, call in found.items() if id not in self._answered}
 
     def makes(self) -> Completion | None:
         """What the PM has answered is made as it was asked, in the model's name: the result is the answer."""
@@ -88,8 +94,8 @@ class RunNews:
     def _answers(self) -> list[str]:
         """To questions of this run that the model was not told of yet."""
         words, answers = list[str](), open_answers(self.document)
-        for id, call in waiting(self._start.record.lines).items():
-            if id in self._answered or id not in answers:
+        for id, call in self._waiting().items():
+            if id not in answers:
                 continue
             self._answered.add(id)
             # It is made by calling a tool, and only as it was asked: a key may have been left out of the record.

@@ -163,7 +163,8 @@ class WorkRun:
             self._beat()
             began = time.monotonic()
             result = self._toolbox.call(call)
-            self._mind.record(Acted.of(behind.step_id, call, result, time.monotonic() - began))
+            self._news.left.append(Acted.of(behind.step_id, call, result, time.monotonic() - began))
+            self._mind.record(self._news.left[-1])
 
     def _told(self) -> News:
         if self._cell.services:

@@ -164,8 +164,9 @@ def test_each_answer_is_told_once_and_the_call_made(cell: Cell, acts: str) -> No
     cell.tell("make it")
     calls = [asked(cell, command="x", timeout=None), asked(cell, command="y"), asked(cell, command="z")]
     first, second, third = asked_ids(cell)
-    told = news(context := cell.context(), Days(cell, context, iter(())), *calls, acts=acts)
-    assert told.asks() == (first, second, third)
+    told = news(context := cell.context(), Days(cell, context, iter(())), *calls[:2], acts=acts)
+    told.left.append(calls[2])
+    assert {*told.asks()} == {first, second, third}
     cell.tell(f"approve {first}")
     cell.tell(f"deny {second}: no")
 

@@ -93,17 +93,6 @@ def test_the_runners_note_says_where_the_model_is(cell: Cell) -> None:
     assert "with more below" not in note, "the whole text stands in COMMS.md"
 
 
-def test_the_model_is_told_of_its_money(cell: Cell) -> None:
-    """Between two steps, with the results."""
-    cell.tell("do it")
-    dear = calls(bash("true"), text="On my way.")._replace(spent=0.92)
-    _, model = work(cell, dear, calls(bash("true"), text="Nearly."), says("Done."))
-
-    assert texts(model.requests[0]) == []
-    assert "92% of the day's budget is used up" in texts(model.requests[1])[0]
-    assert texts(model.requests[2]) == [], "once"
-
-
 @pytest.mark.fault("F69", "F70")
 def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> None:
     """The call is made again, at once and then as the provider asks; it costs no step, nothing is done twice, and the
@@ -116,7 +105,8 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
     def broken(request: Request) -> Completion:
         raise ModelFailure("provider_error", "the stream ended before message_stop")
 
-    canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, calls(bash("cat did")), says("Done.")])
+    dear = calls(bash("cat did"))._replace(spent=0.92)
+    canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, dear, says("Done.")])
     context = cell.context(canned, limits=limits(run_steps=3))
     outcome = one_run(context, still := Still(context))
 
@@ -124,6 +114,7 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
     assert still.waited == [0, 1, 5]
     assert [request.messages for request in canned.requests[1:4]] == [canned.requests[4].messages] * 3
     assert results(canned.requests[-1])[0].content == "once\n[exit status 0]"
+    assert "92% of the day's budget is used up" in texts(canned.requests[-1])[0]
 
 
 def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: Cell) -> None:
