@@ -48,10 +48,9 @@ _NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
 """An assignment, or what bash may expand to another name."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
 _IN_URL = re.compile(r"://(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)")
-_BARE = re.compile(
-    r"\b(?:curl|nc|ping|scp|ssh|wget)(?: [^\s;&|]{1,200}){0,9}? (?:[^\s/@]{0,100}@)?([\w-]+(?:\.[\w-]+)+)(?=[\s:/]|\Z)"
-)
-"""The first word with a dot behind a program of the network; elsewhere, such words are versions, prices and files."""
+_OF_NETWORK = frozenset(("curl", "ftp", "nc", "netcat", "ping", "rsync", "scp", "sftp", "ssh", "telnet", "wget"))
+"""Each dotted word behind one of these may name a host; elsewhere, such words are versions, prices and files."""
+_DOTTED = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
 Names = tuple[str, ...]
@@ -81,7 +80,7 @@ class Call:
             # In another directory the same words may be other programs.
             there = f"cd {shlex.quote(cwd)} && " if isinstance(cwd, str) and cwd not in ("", ".") else ""
             self.script = read(there + self.command)
-        self.hosts = hosts_in(given)
+        self.hosts = hosts_in(given, self.script)
 
 
 class Decision(NamedTuple):
@@ -214,10 +213,15 @@ def forms(command: Command) -> Iterator[str]:
         yield " ".join((re.sub(r"\A\S*/", "", word), *command.words[at + 1 :]))
 
 
-def hosts_in(given: Mapping[str, Any]) -> frozenset[str]:
+def hosts_in(given: Mapping[str, Any], script: tuple[Command, ...] | None = None) -> frozenset[str]:
     """The hosts in the arguments, as they would be looked up: small letters, no dot at the end."""
     found = {host for value in given.values() for host in _IN_URL.findall(str(value))}
-    found.update(_BARE.findall(str(given.get("command", ""))))
+    text = re.sub(r"\\\n|[\"'\\$]", "", str(given.get("command", "")))
+    guessed = (piece.split() for piece in re.split(r"[;|&\n()<>`]+", text))
+    for words in guessed if script is None else (command.words for command in script):
+        first = next((at for at, word in enumerate(words) if word.rpartition("/")[2] in _OF_NETWORK), len(words))
+        for word in words[first + 1 :]:
+            found.update(_DOTTED.findall(re.split(r"[/?#]", word, maxsplit=1)[0]))
     return frozenset(as_resolved(host).strip("[]").removesuffix(".") for host in found) - {""}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.policy.gate import hosts_in
+from infra.cell.policy.gate import hosts_in, read
 from infra.shared.network import address_of, is_inner, is_private
 from tests.shared.rows import each_row
 
@@ -33,7 +33,8 @@ URLS = (
 
 
 def is_found(arguments: Mapping[str, Any]) -> bool:
-    return any((address := address_of(host)) and is_private(address) for host in hosts_in(arguments))
+    found = hosts_in(arguments, read(arguments["command"]) if "command" in arguments else None)
+    return any((address := address_of(host)) and is_private(address) for host in found)
 
 
 @pytest.mark.attack("S35")
@@ -45,13 +46,14 @@ def test_every_spelling_of_a_private_address_in_a_url_is_found(url: str) -> None
 
 
 COMMANDS = [
-    *("curl {}", "curl -sx {}:3128 https://example.com", "wget {}/x", "ssh -p 22 ada@{} ls", "nc -z {} 80"),
-    *("cd /tmp && sudo -n nc {} 22", "bash -c 'ping -c 1 {} '", "if true; then timeout 5 /usr/bin/curl {}\nfi"),
+    *("curl {}", "curl -sx {}:3128 https://example.com", "wget {}/x", "ssh -p 22 ada@{} ls", "nc -z '{}' 80"),
+    *("cd /tmp && sudo -n nc {} 22", "bash -c 'ping -c 1 {}'", "if true; then timeout 5 /usr/bin/curl {}\nfi"),
+    *("curl -o page.html {}", "wget --proxy={} x", 'echo $(curl ""{}/x)', "curl $'{}'", "rsync -a x {}:y"),
 ]
 
 
-def test_the_first_word_with_a_dot_behind_a_program_of_the_network_is_a_host() -> None:
-    """With a port, behind options, behind programs that start it."""
+def test_each_word_with_a_dot_behind_a_program_of_the_network_is_a_host() -> None:
+    """With a port, behind options and files, quoted, behind programs that start it, deep in a command."""
     texts = [command.format(host) for command in COMMANDS for host in ("10.0.0.1", "0x0a.1")]
     assert [text for text in texts if not is_found({"command": text})] == []
 
