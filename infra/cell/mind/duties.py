@@ -52,12 +52,7 @@ def _profile_week(cell: Cell, week: str) -> str:
 
 
 DUTIES: Final = (
-    Duty(
-        "exploration_reset",
-        lambda cell, _: f"{cell.boot.exploration_usd or 0:g} USD",
-        at_start=True,
-        steers=False,
-    ),
+    Duty("exploration_reset", lambda cell, _: f"{cell.boot.exploration_usd or 0:g} USD", at_start=True, steers=False),
     Duty("health_check", lambda cell, _: check_sandbox(cell), at_start=True, steers=False),
     Duty("daily_summary", learn.learn),
     Duty("skill_review", lambda cell, _: SkillCare(cell).daily(), at_start=True),

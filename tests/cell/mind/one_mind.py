@@ -56,13 +56,8 @@ class OneMind:
         Git(root)("init", "--quiet", "--template=", "--initial-branch=mind", "bot/mind")
         self.git("remote", "add", "origin", self.places.remote)
         self.write(".gitignore", "logs/events\nscratch/\n*.prom\n")
-        self.saves("birth")
+        self.pm_pushes()
         self.pm_says("")
-
-    def saves(self, message: str) -> None:
-        self.git("add", "--all", "--force")
-        self.git("commit", "--quiet", "--message", message)
-        self.git("push", "--quiet", "origin", "HEAD:mind")
 
     def write(self, path: str, content: str | bytes) -> None:
         os.makedirs(os.path.dirname(f"{self.root}/{path}"), exist_ok=True)

@@ -42,7 +42,7 @@ class Both(OneMind):
         self.write(layout.BELIEFS, "# Beliefs\n\n" + "\n".join(belief(at, f"claim {at}") for at in (1, 2, 3)))
         self.write(layout.IDENTITY, "# Identity\n")
         self.write(layout.WORKING, "# Working memory\n")
-        self.saves("more")
+        self.pm_pushes()
         Git(root, PM)("clone", "--quiet", "--branch", "mind", self.places.remote, "pm")
 
     def pm_writes(self, path: str, edit: Callable[[str], str]) -> None:

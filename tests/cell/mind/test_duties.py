@@ -18,11 +18,11 @@ from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment, timestamp
 from infra.shared.heart import Heart
-from infra.shared.mind.event import EventLine, EventMetadata, name_of
+from infra.shared.mind.event import EventLine, name_of
 from infra.shared.mind.layout import FAILURES
 from infra.shared.repository.git import Git
 from tests.cell.mind.one_mind import OneMind
-from tests.shared.mind.events import event_of
+from tests.shared.mind.events import act
 from tests.shared.rows import each_row
 
 NOW = moment("2026-01-31T10:00:00")  # a Saturday, in the week 2026-W05
@@ -36,7 +36,7 @@ def history(*steps: tuple[str, str, float]) -> History:
     for seq, (period, state, at) in enumerate((("1999-12-31", "done", 946_684_800.0), *steps), 1):
         for name in (DAILY.name, WEEKLY.name):
             details = {"entry": "dutystep", "name": name, "period": period, "state": state, "words": "no space left"}
-            event = structs.replace(event_of(at=timestamp(at)), metadata=EventMetadata(details=details))
+            event = structs.replace(act("task_update", details=details), timestamp=timestamp(at))
             found.add(EventLine(name_of(timestamp(at)), seq, event))
     found.first_day = "2000-01-01.jsonl"
     return found

@@ -21,17 +21,17 @@ from infra.cell.mind.skill_care import DEPRECATION_SCAN, MOST_OTHERS, SELF_TEST_
 from infra.cell.mind.skill_gate import TRIALS
 from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Request
-from infra.shared.mind.event import Command, EventContext, EventMetadata, Execution, MindEvent
+from infra.shared.mind.event import Command, Execution
 from infra.shared.mind.layout import FAILURES, SKILLS_INDEX
 from infra.shared.policy import Policy
 from infra.shared.requests import TaintedBy
 from tests.cell.loop.replies import Canned, Reply, says
 from tests.cell.mind.one_mind import OneMind
 from tests.cell.mind.test_skills import PATH, SKILL
+from tests.shared.mind.events import NOTHING, act
 
 NOW = moment("2026-01-31T10:00:00")
 DAY = 86_400.0
-_NOTHING = Execution()
 ANSWER = json.dumps({"verdict": "approve", "reasons": ["small and clear"]})
 TEXT = SKILL.replace("  - core/files@1.0.0\n  - core/shell@2.1.0\n", "")
 LEARNED = "skills/learned/csv-sum/SKILL.md"
@@ -81,9 +81,8 @@ class Skilled(OneMind):
             self.after_run()
         self.save()
 
-    def event(self, type: Any, run: str, skill: str, did: Execution = _NOTHING, **metadata: Any) -> None:
-        about, facts = EventContext(triggering_skill=skill), EventMetadata(**metadata)
-        self.cell().keep.record([msgspec.to_builtins(MindEvent(type, about, did, metadata=facts, run_id=run))])
+    def event(self, type: Any, run: str, skill: str, did: Execution = NOTHING, **metadata: Any) -> None:
+        self.cell().keep.record([msgspec.to_builtins(act(type, run, skill, did, **metadata))])
 
     def index(self) -> dict[str, float]:
         lines = re.findall(r"- `(\S+)`:.* Confidence: (\S+)", self.read(SKILLS_INDEX))

@@ -25,7 +25,8 @@ from infra.cell.mind.skills import (
     skill_of,
     skills_of,
 )
-from infra.shared.mind.event import Command, EventContext, EventLine, EventMetadata, EventType, Execution, MindEvent
+from infra.shared.mind.event import Command, EventLine, EventType, Execution
+from tests.shared.mind.events import act
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
 
@@ -167,31 +168,19 @@ def test_the_index_is_made_from_the_folders() -> None:
     ]
 
 
-NOTHING = Execution()
 REFERENCE, HASH = "candidates/csv-sum@0.1.0", "sha256:0a"
 CORE = (a_skill("core/files@1.0.0"), a_skill("core/shell@2.1.0"))
 
 
 class Log:
-    """Events in their order."""
+    """Events in their order, and what they come to."""
 
     def __init__(self) -> None:
-        self.lines: list[EventLine] = []
+        self.history = History()
 
-    def add(
-        self,
-        type: EventType,
-        run: str = "",
-        skill: str | None = None,
-        did: Execution = NOTHING,
-        label: str = "task",
-        **metadata: Any,
-    ) -> Log:
-        seq = len(self.lines) + 1
-        about, facts = EventContext(triggering_skill=skill), EventMetadata(label=label, **metadata)
-        at = f"2026-01-31T10:{seq % 60:02}:00.000Z"
-        event = MindEvent(type, about, did, metadata=facts, run_id=run, timestamp=at, seq=seq)
-        self.lines.append(EventLine("2026-01-31.jsonl", seq, event))
+    def add(self, type: EventType, run: str = "", skill: str | None = None, **more: Any) -> Log:
+        seq = self.history.last_seq + 1
+        self.history.add(EventLine("2026-01-31.jsonl", seq, act(type, run, skill, seq=seq, **more)))
         return self
 
     def fact(self, fact: LogEntry) -> Log:
@@ -209,13 +198,6 @@ class Log:
         self.add("skill_execution", run, skill, **more)
         self.add("skill_execution", run, skill, **more)
         return self.add("task_update", run, status=status, details={"steps": 2}, **more)
-
-    @property
-    def history(self) -> History:
-        history = History()
-        for line in self.lines:
-            history.add(line)
-        return history
 
 
 def passing(uses: int = 3) -> Log:

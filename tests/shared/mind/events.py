@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -12,6 +13,7 @@ from infra.shared.mind.event import (
     EventContext,
     EventLine,
     EventMetadata,
+    EventType,
     Execution,
     MindEvent,
     Outcomes,
@@ -22,6 +24,7 @@ from infra.shared.mind.event import (
 from infra.shared.safe_files import Below
 
 DAY = "2026-01-31T10:42:12.345Z"
+NOTHING = Execution()
 
 
 def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.1", seq: int = 1) -> MindEvent:
@@ -39,6 +42,13 @@ def event_of(words: str = "", at: str = DAY, run: str = "run-1", step: str = "1.
         at,
         seq,
     )
+
+
+def act(
+    type: EventType, run: str = "", skill: str | None = None, did: Execution = NOTHING, seq: int = 0, **metadata: Any
+) -> MindEvent:
+    about, facts = EventContext(triggering_skill=skill), EventMetadata(**metadata)
+    return MindEvent(type, about, did, Outcomes(), facts, run, timestamp=DAY, seq=seq)
 
 
 def encoded(event: MindEvent) -> bytes:
