@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 from msgspec import ValidationError, convert
 
-from infra.cell.media_types import media_type_of
 from infra.shared.conversation import (
     ERROR_TYPES,
     MAX_TOKENS,
@@ -44,6 +43,22 @@ WEB_SECONDS = 170.0
 UNKNOWN_ORIGIN = "unknown: the keep did not say"
 KEEP_SECONDS, ANSWER_SECONDS = 70.0, 20.0
 """The git door may wait for git, and for others that move main; its own calls end after a minute."""
+
+
+_IMAGES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+"""How the files begin that all providers take."""
+
+
+def media_type_of(content: bytes) -> str:
+    """Of an image that all providers take; nothing for what is none."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((found for start, found in _IMAGES.items() if content.startswith(start)), "")
 
 
 class Refused(OSError):

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from infra.cell.doors import ModelFailure
-from infra.cell.media_types import media_type_of
+from infra.cell.doors import ModelFailure, media_type_of
 from infra.cell.tools.spill import ENDINGS, IMAGE, digest_of
 from infra.shared.conversation import MOST_IMAGE_BYTES, Block, Completion, Image, Request, Text, ToolResult, images_of
 from infra.shared.paths import OUTPUTS

@@ -8,7 +8,7 @@ import hashlib
 import os
 from typing import Any
 
-from infra.cell.media_types import media_type_of
+from infra.cell.doors import media_type_of
 from infra.cell.tools import command
 from infra.shared.paths import OUTPUTS
 from infra.shared.redacted_file import RedactedFile

@@ -34,23 +34,14 @@ def evidence(run: str, lines: Iterable[Line], commits: tuple[str, ...]) -> TaskE
     return TaskEvidence(run, tuple(commands), commits, artifacts, skills_read, tuple(notes))
 
 
-def tips(cell: Cell) -> tuple[str, ...]:
-    """Of all branches."""
-    try:
-        return tuple(cell.git("for-each-ref", "--format=%(objectname)").split())
-    except GitError:
-        return ()
-
-
-def commits_since(cell: Cell, before: tuple[str, ...]) -> tuple[str, ...]:
-    """New in the agent's clone of main since it had these tips, whoever made them, but for the keep's own reports."""
-    if not before:
-        return ()
+def commits_since(cell: Cell, began: float) -> tuple[str, ...]:
+    """In the agent's clone of main since a run began, whoever made them, but for the keep's own reports. By the dates
+    that they bear, which are the agent's to set."""
     try:
         fetch_all(cell.git)
         shown = cell.git(
             *("log", f"--max-count={2 * MOST_COMMITS}", "--encoding=UTF-8", "--format=%H%x00%ce%x00%s"),
-            *("--branches", f"--exclude=origin/{MIND}", "--remotes", "--not", *sorted(set(before)), "--"),
+            *(f"--since=@{int(began)}", "--branches", f"--exclude=origin/{MIND}", "--remotes", "--"),
         )
     except GitError as error:
         cell.log.warning("task.commits_not_listed", error=str(error))

@@ -16,9 +16,10 @@ from infra.cell.page import PageSeen
 from infra.cell.run_states import StopReason
 from infra.cell.wakes import Wakes
 from infra.cell.work import report
-from infra.cell.work.evidence import commits_since, evidence, tips
+from infra.cell.work.evidence import commits_since, evidence
 from infra.cell.work.work import Over, Report, Work, WorkSource
 from infra.shared.branches import MIND
+from infra.shared.clock import began
 from infra.shared.comms import Directive
 from infra.shared.mind.layout import COMPLETED, INBOX
 from infra.shared.mind.tasks import MOST_BYTES, Task, inbox_of
@@ -71,8 +72,6 @@ class Tasks(WorkSource):
         self.commit = ""
         """Of the mind on origin, at the last look; empty without a branch `mind`."""
         self._prepared = ""
-        self._tips: tuple[str, ...] = ()
-        """Of all branches, when the run began."""
         self._inbox = self._problems = ""
 
     def look(self) -> None:
@@ -102,7 +101,6 @@ class Tasks(WorkSource):
 
     def begin(self, work: Work) -> None:
         """Show in `active.md` what is being done."""
-        self._tips = tips(self._cell)
         try:
             if task := self._task(work):
                 self.files.begin(task)
@@ -138,7 +136,7 @@ class Tasks(WorkSource):
             then = f"To answer, add a directive that begins with `{work.id}:`, or change it in {INBOX}.\n\n"
         elif has_failed(result.text):
             status, word = TaskStatus.FAILED, "failed"
-        did = evidence(over.run, over.lines, commits_since(self._cell, self._tips))
+        did = evidence(over.run, over.lines, commits_since(self._cell, began(over.run) or time.time()))
         answer = TaskAnswer(work.id, status, self._cell.now()[:10], shown, did, task.text, task.digest)
         where = f"{then}The answer: {answer.path} on the branch mind (`minifram task show {work.id}`)."
         done = () if status is TaskStatus.BLOCKED else (work.id,)

@@ -74,10 +74,10 @@ class CutTasks(Tasks):
 
 @pytest.mark.heavy
 def test_a_report_is_not_lost_over_a_kill_before_the_answer_is_written(cell: Cell) -> None:
-    """The next runner ends the run from its record, without a call of the model."""
+    """The next runner ends the run from its record, without a call of the model, and its evidence is whole."""
     mind = PmMind(cell)
     mind.add(block("TASK-001", "Write the notes."))
-    cell.model.replies += [says("It is written.")]
+    cell.model.replies += [calls(bash(f"echo more >> src/notes.md; {SAVE}")), says("It is written.")]
     context = cell.context()
     tasks = CutTasks(context, wakes := Still(context))
     tasks.look()
@@ -88,8 +88,9 @@ def test_a_report_is_not_lost_over_a_kill_before_the_answer_is_written(cell: Cel
     one_day(cell)
 
     assert cell.reported("done: Task TASK-001")
-    assert "It is written." in answer(mind, "TASK-001")
-    assert len(cell.model.requests) == 1
+    for words in ("It is written.", " a change\n", "push -q origin main` → exit 0"):
+        assert words in answer(mind, "TASK-001")
+    assert len(cell.model.requests) == 2
 
 
 @pytest.mark.heavy
