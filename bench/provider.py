@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.keep.model_door.wire import Answer, Counts, Reaction, Say, Use, Whole, Wire
+from tests.keep.model_door import peer
+from tests.keep.model_door.wire import Answer, Counts, Reaction, Say, Use, Wire
 from tests.whole.owner import Owner
 
 DONE = "Done: the work is finished."
@@ -43,7 +44,8 @@ class Provider(Wire):
     def _say(self, body: dict[str, Any]) -> Reaction:
         act = next(self._acts, None)
         if not body.get("stream"):
-            return Whole("application/json", json.dumps(_chat(act or SUBMIT, len(self.requests))).encode())
+            whole = json.dumps(_chat(act or SUBMIT, len(self.requests))).encode()
+            return peer.Answer((whole,), content_type="application/json")
         if not act:
             blocks: tuple[Say | Use, ...] = (Say(DONE, 1),)
         elif body.get("tools"):

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from infra.shared import comms
-from tests.keep.model_door.wire import Answer, Broken, Reaction, Say, Status, Use, Wire, error_event
+from tests.keep.model_door.wire import Answer, Reaction, Say, Use, Wire, broken, overloaded
 from tests.whole.owner import POLITER, Owner
 
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
@@ -29,10 +29,9 @@ class Claude:
     def __call__(self, request: dict[str, Any]) -> Reaction:
         self.calls += 1
         if self.calls == 1:
-            return Status(529, "overloaded_error", "Overloaded", (("retry-after", "1"),))
+            return overloaded(("retry-after", "1"))
         if self.calls == 2:
-            cut = Answer((Say("I begin"), Use("bash", {"command": "touch never-run"})))
-            return Broken(cut, events=4, extra=error_event("overloaded_error", "Overloaded"))
+            return broken(Answer((Say("I begin"), Use("bash", {"command": "touch never-run"}))), 4)
         page = request["system"][1]["text"]
         if not any("politer" in directive.text for directive in comms.open_directives(page)):
             return [Say("Heard.")]

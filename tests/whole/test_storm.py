@@ -19,7 +19,7 @@ from infra.keep.programs import keep_command
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import ARCHIVE
-from tests.keep.model_door.wire import Reaction, Say, Status, Use, Wire
+from tests.keep.model_door.wire import Reaction, Say, Use, Wire, overloaded
 from tests.whole.owner import Owner
 
 SECONDS, SEED = 480.0, 12
@@ -45,7 +45,7 @@ class CarefulModel:
     def __call__(self, request: dict[str, Any]) -> Reaction:
         self.calls += 1
         if self.calls % FAILS_EVERY == 0:
-            return Status(529, "overloaded_error", "Overloaded")
+            return overloaded()
         tried: Counter[int] = Counter()
         done: set[int] = set()
         of_call: dict[str, int] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, StreamedModel
@@ -18,27 +17,22 @@ from infra.keep.model_door.responses import RESPONSES
 from infra.keep.settings.models import Choice
 from tests.keep.model_door import wire
 from tests.keep.model_door.doors import KEY
+from tests.keep.model_door.wire import Counts, Use, cut
 
 MAX_TOKENS = 1000
 IDLE_SECONDS = 10.0
 
 
-@dataclass(frozen=True)
-class Called:
-    """A tool call as it is sent."""
-
-    id: str | None
-    name: str = "bash"
-    input: dict[str, Any] = field(default_factory=lambda: {"command": "ls"})
-    raw: str | None = None
-    """Sent instead of the input's JSON."""
+def Called(id: str | None, name: str = "bash", input: dict[str, Any] | None = None, raw: str | None = None) -> Use:
+    """A tool call as it is sent, of any length in some 500 pieces."""
+    given = {"command": "ls"} if input is None else input
+    return Use(name, given, id, raw, max(7, len(raw or str(given)) // 500))
 
 
 Texts = Sequence[str]
-Calls = Sequence[Called]
+Calls = Sequence[Use]
 Pieces = tuple[bytes, ...]
-Counted = wire.Counts
-COUNTED = Counted()
+COUNTED = Counts()
 
 
 class Dialect:
@@ -73,7 +67,7 @@ class Dialect:
         model.most_bytes, model.call_seconds, model.idle_seconds = most_bytes, call_seconds, idle_seconds
         return model
 
-    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED) -> Pieces:
         """The pieces of a reply; `counted` None leaves the usage out."""
         raise NotImplementedError
 
@@ -95,29 +89,25 @@ class Anthropic(Dialect):
     provider, content_type, path = "anthropic", "text/event-stream", "/v1/messages"
     dialect, name, made_by = MESSAGES, "claude-opus-5-5", ClaudeModel
     whole, called, cut = "end_turn", "tool_use", "max_tokens"
-    alive = wire.sse("ping", {"type": "ping"})
+    alive = wire.sse("ping", {})
 
-    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
-        uses = [
-            wire.Use(call.name, call.input, call.id, call.raw, max(7, len(str(call.input)) // 500)) for call in calls
-        ]
-        blocks: tuple[wire.Block, ...] = (*(wire.Say(text) for text in texts), *uses)
-        answer = wire.Answer(blocks, reason or (self.called if calls else self.whole), counted or Counted())
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED) -> Pieces:
+        blocks: tuple[wire.Block, ...] = (*map(wire.Say, texts), *calls)
+        answer = wire.Answer(blocks, reason or (self.called if calls else self.whole), counted or COUNTED)
         made = []
-        for name, data in wire.events(answer, {"model": "claude-opus-5-5"}, 1):
+        for name, data in wire.events(answer):
             if name == "content_block_start" and data["content_block"].get("id"):
-                ids = [call.id for call in calls]
-                data["content_block"]["id"] = ids[data["index"] - len(texts)]
+                data["content_block"]["id"] = calls[data["index"] - len(texts)].id  # also when it has none
             if name == "message_delta" and counted is None:
                 data = {"delta": data["delta"], "usage": {}}
-            made.append(wire.sse(name, {"type": name, **data}))
+            made.append(wire.sse(name, data))
         return tuple(made)
 
     def error(self, message: str) -> bytes:
-        return wire.error_event("api_error", message)
+        return wire.sse("error", wire.error(message))
 
     def refusal(self, message: str) -> bytes:
-        return json.dumps({"type": "error", "error": {"type": "some_error", "message": message}}).encode()
+        return json.dumps(wire.error(message, "some_error")).encode()
 
     def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
         made: list[tuple[str, ...]] = [("system", block["text"]) for block in body.get("system", [])]
@@ -147,7 +137,7 @@ class Responses(Dialect):
         texts: Texts,
         calls: Calls = (),
         reason: str = "",
-        counted: Counted | None = COUNTED,
+        counted: Counts | None = COUNTED,
         reasoning: Texts = (),
     ) -> Pieces:
         """`reasoning`: the encrypted content of items of it, at the beginning."""
@@ -160,38 +150,21 @@ class Responses(Dialect):
         for text in texts:
             item = {"type": "message", "id": f"msg_{len(output)}", "role": "assistant", "status": "in_progress"}
             part = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-            deltas = [
-                ("response.output_text.delta", {"content_index": 0, "logprobs": [], "delta": text[at : at + 7]})
-                for at in range(0, len(text), 7)
-            ]
+            deltas = [("response.output_text.delta", {"content_index": 0, "delta": part}) for part in cut(text, 7)]
             done = item | {"content": [part], "status": "completed"}
             self._item(made, output, item | {"content": []}, deltas, done)
         for call in calls:
-            raw = json.dumps(call.input) if call.raw is None else call.raw
-            size = max(7, len(raw) // 500)
             item = {"type": "function_call", "id": f"fc_{len(output)}", "call_id": call.id or "", "name": call.name}
-            deltas = [
-                ("response.function_call_arguments.delta", {"delta": raw[at : at + size]})
-                for at in range(0, len(raw), size)
-            ]
-            done = item | {"arguments": raw, "status": "completed"}
+            deltas = [("response.function_call_arguments.delta", {"delta": part}) for part in call.pieces]
+            done = item | {"arguments": "".join(call.pieces), "status": "completed"}
             self._item(made, output, item | {"arguments": "", "status": "in_progress"}, deltas, done)
         is_whole = reason in ("", "completed")
         status = "completed" if is_whole else "incomplete"
-        usage = counted and {
-            "input_tokens": counted.input + counted.cache_read + counted.cache_write,
-            "input_tokens_details": {
-                "cached_tokens": counted.cache_read,
-                "cache_write_tokens": counted.cache_write,
-            },
-            "output_tokens": counted.output,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": 1,
-        }
+        usage = counted and _usage(counted, "input", "output") | {"output_tokens_details": {"reasoning_tokens": 0}}
         why = None if is_whole else {"reason": reason}
         end = self._response(status, output) | {"usage": usage, "incomplete_details": why}
         made.append((f"response.{status}", {"response": end}))
-        return tuple(wire.sse(kind, {"type": kind, "sequence_number": n} | data) for n, (kind, data) in enumerate(made))
+        return tuple(wire.sse(kind, {"sequence_number": n} | data) for n, (kind, data) in enumerate(made))
 
     def _item(
         self,
@@ -209,12 +182,10 @@ class Responses(Dialect):
 
     def _response(self, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
         told = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-6.1-terra", "error": None}
-        rest = {"parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "instructions": None}
-        return told | rest | {"status": status, "output": output, "incomplete_details": None}
+        return told | {"status": status, "output": output, "incomplete_details": None}
 
     def error(self, message: str) -> bytes:
-        told = {"type": "error", "code": "server_error", "message": message, "param": None, "sequence_number": 9}
-        return wire.sse("error", told)
+        return wire.sse("error", {"code": "server_error", "message": message, "param": None, "sequence_number": 9})
 
     def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
         made: list[tuple[str, ...]] = [("system", body["instructions"])] if "instructions" in body else []
@@ -239,30 +210,17 @@ class Chat(Dialect):
     whole, called, cut = "stop", "tool_calls", "length"
     alive = b": keep-alive\n\n"
 
-    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED) -> Pieces:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": text[at : at + 7]} for text in texts for at in range(0, len(text), 7)]
+        deltas += [{"content": part} for text in texts for part in cut(text, 7)]
         for index, call in enumerate(calls):
             head = {"index": index, "id": call.id, "type": "function"}
             deltas.append({"tool_calls": [{**head, "function": {"name": call.name, "arguments": ""}}]})
-            raw = json.dumps(call.input) if call.raw is None else call.raw
-            for at in range(0, len(raw), max(7, len(raw) // 500)):
-                part = {"arguments": raw[at : at + max(7, len(raw) // 500)]}
-                deltas.append({"tool_calls": [{"index": index, "function": part}]})
+            deltas += [{"tool_calls": [{"index": index, "function": {"arguments": part}}]} for part in call.pieces]
         chunks = [self._chunk([{"index": 0, "delta": delta, "finish_reason": None}]) for delta in deltas]
         end = reason or (self.called if calls else self.whole)
         chunks.append(self._chunk([{"index": 0, "delta": {}, "finish_reason": end}]))
-        if counted:
-            usage = {
-                "prompt_tokens": counted.input + counted.cache_read + counted.cache_write,
-                "completion_tokens": counted.output,
-                "total_tokens": 1,
-                "prompt_tokens_details": {
-                    "cached_tokens": counted.cache_read,
-                    "cache_write_tokens": counted.cache_write,
-                },
-            }
-            chunks.append(self._chunk([], usage))
+        chunks += [self._chunk([], _usage(counted, "prompt", "completion"))] if counted else []
         return (*chunks, b"data: [DONE]\n\n")
 
     def _chunk(self, choices: list[dict[str, Any]], usage: dict[str, Any] | None = None) -> bytes:
@@ -294,13 +252,12 @@ class Ollama(Dialect):
     whole, called, cut = "stop", "stop", "length"
     alive = b"\n"
 
-    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counted | None = COUNTED) -> Pieces:
-        lines = [self._line({"content": text[at : at + 7]}) for text in texts for at in range(0, len(text), 7)]
+    def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED) -> Pieces:
+        lines = [self._line({"content": part}) for text in texts for part in cut(text, 7)]
         for index, call in enumerate(calls):
             function = {"index": index, "name": call.name, "arguments": "HERE"}
             line = self._line({"content": "", "tool_calls": [{"id": call.id or "", "function": function}]})
-            raw = json.dumps(call.input) if call.raw is None else call.raw
-            lines.append(line.replace(b'"HERE"', raw.encode()))
+            lines.append(line.replace(b'"HERE"', "".join(call.pieces).encode()))
         counts = {"prompt_eval_count": counted.input, "eval_count": counted.output} if counted else {}
         lines.append(self._line({"content": ""}, done=True, done_reason=reason or self.whole, **counts))
         return tuple(lines)
@@ -326,6 +283,13 @@ class Ollama(Dialect):
             for call in message.get("tool_calls", []):
                 made.append(("call", call["id"], call["function"]["name"], json.dumps(call["function"]["arguments"])))
         return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
+
+
+def _usage(counted: Counts, prompt: str, completion: str) -> dict[str, Any]:
+    """As OpenAI tells it."""
+    details = {"cached_tokens": counted.cache_read, "cache_write_tokens": counted.cache_write}
+    counts = {f"{prompt}_tokens": counted.input + sum(details.values()), f"{completion}_tokens": counted.output}
+    return counts | {f"{prompt}_tokens_details": details, "total_tokens": 1}
 
 
 def _result(id: str, text: str) -> tuple[str, ...]:

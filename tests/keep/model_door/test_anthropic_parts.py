@@ -28,7 +28,7 @@ from infra.shared.conversation import (
     Usage,
 )
 from tests.keep.model_door.doors import a_request
-from tests.keep.model_door.wire import Answer, Counts, Other, Say, Think, Use, events
+from tests.keep.model_door.wire import Answer, Block, Counts, Event, Raw, Say, Use, events
 from tests.shared.rows import each_row
 
 # --- requests
@@ -67,26 +67,24 @@ def taken(reply: StreamedReply, name: str, data: dict[str, Any]) -> StreamedRepl
 
 
 def heard(answer: Answer) -> StreamedReply:
-    reply = StreamedReply("m")
-    for name, data in events(answer, {"model": "m"}, 1):
-        taken(reply, name, data)
-    return reply
+    return functools.reduce(lambda reply, event: taken(reply, *event), events(answer), StreamedReply("m"))
+
+
+def think(signature: str, *thoughts: str) -> Raw:
+    """As they come by default: the text withheld, a signature alone."""
+    deltas = tuple({"type": "thinking_delta", "thinking": thought} for thought in thoughts)
+    end: dict[str, Any] = {"type": "signature_delta", "signature": signature}
+    return Raw({"type": "thinking", "thinking": "", "signature": ""}, (*deltas, end))
 
 
 def hear(answer: Answer) -> Completion:
     return heard(answer).completion(())
 
 
-@pytest.mark.parametrize(
-    ("wire_reason", "reason"),
-    [
-        ("end_turn", END_TURN),
-        ("stop_sequence", END_TURN),
-        ("max_tokens", MAX_TOKENS),
-        ("model_context_window_exceeded", MAX_TOKENS),
-        ("refusal", REFUSAL),
-    ],
-)
+REASONS = {"end_turn": END_TURN, "stop_sequence": END_TURN, "max_tokens": MAX_TOKENS, "refusal": REFUSAL}
+
+
+@each_row("wire_reason, reason", [*REASONS.items(), ("model_context_window_exceeded", MAX_TOKENS)])
 def test_each_stop_reason_has_one_of_ours(wire_reason: str, reason: str) -> None:
     """A call that was cut is dropped unread, and a refusal needs no words."""
     cut = () if reason == END_TURN else (Use("bash", {}, raw='{"command": "rm -rf /tm'),)
@@ -108,14 +106,14 @@ def test_counts_are_believed_upwards_only_and_at_the_end() -> None:
 def test_what_is_thought_or_of_no_known_kind_is_passed_over() -> None:
     """Thoughts alone are a turn, with nothing to say. The provider may send more than this door knows; what it knows is
     still understood."""
-    assert hear(Answer((Think("sig"),))) == hear(Answer((Think("sig"), Say(" \n"))))
-    blocks = (Other({"type": "hologram", "beam": 3}), Say("x"), Think("sig", "hm"))
+    assert hear(Answer((think("sig"),))) == hear(Answer((think("sig"), Say(" \n"))))
+    blocks = (Raw({"type": "hologram", "beam": 3}, ({"type": "some_future_delta"},)), Say("x"), think("sig", "hm"))
     assert hear(Answer(blocks)).content == (Text("x"),)
     assert not taken(StreamedReply("m"), "some_future_event", {"x": 1}).began
 
 
-def _events(*blocks: Say | Use | Other, reason: str | None = None) -> list[tuple[str, dict[str, Any]]]:
-    return events(Answer(blocks, reason), {"model": "m"}, 1)
+def _events(*blocks: Block, reason: str | None = None) -> list[Event]:
+    return events(Answer(blocks, reason))
 
 
 WHOLE = _events(Say("I act."), Use("bash", {}))
@@ -131,12 +129,10 @@ LACKING = ("message_start", "content_block_start", "content_block_stop", "messag
         (_events(), "empty"),
         (_events(Say("x"), reason="tool_use"), "and has none"),
         # What was read once no longer tells a key that stood there twice.
-        (_events(Other({"type": "tool_use", "id": "a", "name": "bash", "input": {"a": 1}})), "begins with its argum"),
+        (_events(Raw({"type": "tool_use", "id": "a", "name": "bash", "input": {"a": 1}})), "begins with its argum"),
     ],
 )
-def test_a_reply_that_contradicts_itself_or_lacks_a_part_is_broken(
-    sent: list[tuple[str, dict[str, Any]]], words: str | None
-) -> None:
+def test_a_reply_that_contradicts_itself_or_lacks_a_part_is_broken(sent: list[Event], words: str | None) -> None:
     """No call of it is let through."""
     with pytest.raises(BrokenReply, match=words):
         functools.reduce(lambda reply, event: taken(reply, *event), sent, StreamedReply("m")).completion(())
@@ -145,8 +141,8 @@ def test_a_reply_that_contradicts_itself_or_lacks_a_part_is_broken(
 # --- errors
 
 
-@pytest.mark.parametrize(
-    ("status", "type", "words", "expected"),
+@each_row(
+    "status, type, words, expected",
     [
         (400, "invalid_request_error", "prompt is too long: 1000001 tokens > 1000000 maximum", "context_overflow"),
         (400, "invalid_request_error", "Your credit balance is too low", "budget_exhausted"),
@@ -194,19 +190,11 @@ def test_the_most_exact_name_of_an_error_counts() -> None:
 
 
 @pytest.mark.fault("F69")
-@pytest.mark.parametrize(
-    ("header", "seconds"),
+@each_row(
+    "header, seconds",
     [
-        ("2", 2),
-        ("0.5", 0.5),
-        ("301", 300),
-        ("1e9", 300),
-        ("inf", 300),
-        ("-5", 0),
-        ("nan", None),
-        ("", None),
-        ("Thu, 01 Jan 1970 00:01:30 GMT", 90),
-        ("Thu, 99 Jan 1970 02:00:00 GMT", None),
+        *(("2", 2), ("0.5", 0.5), ("301", 300), ("1e9", 300), ("inf", 300), ("-5", 0), ("nan", None), ("", None)),
+        *(("Thu, 01 Jan 1970 00:01:30 GMT", 90), ("Thu, 99 Jan 1970 02:00:00 GMT", None)),
     ],
 )
 def test_the_wait_that_is_asked_for_is_bounded(header: str, seconds: float | None) -> None:
@@ -233,7 +221,7 @@ def test_an_address_that_could_leak_the_key_is_refused() -> None:
 
 # --- thoughts
 
-CALLED = Answer((Think("sig"), Say("x"), Use("bash", {"n": 1.0}), Think("g2", "hm")), usage=Counts(1, 2))
+CALLED = Answer((think("sig"), Say("x"), Use("bash", {"n": 1.0}), think("g2", "hm")), usage=Counts(1, 2))
 
 
 def test_thoughts_come_back_only_to_the_same_turn_at_the_same_place() -> None:

@@ -4,9 +4,11 @@ explored with; and what is written down of calls that nobody counted."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,8 +25,9 @@ from infra.keep.model_door.app import ModelDoor
 from infra.keep.model_door.model import Answer, CallFailure
 from infra.keep.model_door.models import Offer
 from infra.keep.settings.schema import Price
-from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage
+from infra.shared.conversation import END_TURN, Completion, Request, Text, Usage, to_plain
 from tests.keep.model_door.doors import a_request
+from tests.shared.rows import each_row
 
 DAY, NEXT_DAY = "2026-01-31", "2026-02-01"
 NOON = 1769860800.0
@@ -39,17 +42,13 @@ TARIFF = Tariff(Rates(input=2_000_000, output=5_000_000, cache_write=3_000_000, 
 
 
 def an_opening(id: str, nano: int = 100, tokens: int = 50, day: str = DAY) -> Opened:
-    return Opened(
-        time=f"{day}T12:00:00.000Z", day=day, id=id, provider="p", model="m",
-        worst_usd=nano / NANO, worst_tokens=tokens,
-    )  # fmt: skip
+    about: dict[str, Any] = {"time": f"{day}T12:00:00.000Z", "day": day, "id": id, "provider": "p", "model": "m"}
+    return Opened(**about, worst_usd=nano / NANO, worst_tokens=tokens)
 
 
-def an_end(id: str, nano: int = 10, tokens: int = 5, day: str = DAY, error: str | None = None) -> Settled:
-    return Settled(
-        time=f"{day}T12:00:01.000Z", day=day, id=id, provider="p", model="m", input_tokens=tokens,
-        output_tokens=0, cache_write_tokens=0, cache_read_tokens=0, usd=nano / NANO, duration_ms=1, error=error,
-    )  # fmt: skip
+def an_end(id: str, nano: int = 10, tokens: int = 5) -> Settled:
+    about: dict[str, Any] = {"time": f"{DAY}T12:00:01.000Z", "day": DAY, "id": id, "provider": "p", "model": "m"}
+    return Settled(**about, **to_plain(Usage(tokens)), usd=nano / NANO, duration_ms=1)
 
 
 def an_answer(usage: Usage) -> Answer:
@@ -116,20 +115,16 @@ def test_no_history_passes_the_limit(history: list[tuple[str, int, float]]) -> N
             lines.append(an_end(under_way[0], actual))
         elif step == "crash":
             # Calls under way may have used all that they could; nobody will ever say.
-            assert used(_reread(lines)) == known
+            assert used([msgspec.json.decode(msgspec.json.encode(line), type=Line) for line in lines]) == known
         assert really + used(lines).reserved <= LIMIT
         assert used(lines).spent == really
-
-
-def _reread(lines: list[Line]) -> list[Line]:
-    return [msgspec.json.decode(msgspec.json.encode(line), type=Line) for line in lines]
 
 
 def forged(line: Line, **other: float) -> bytes:
     return msgspec.json.encode(msgspec.to_builtins(line) | other)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "foreign",
     [
         *(forged(an_opening("x"), **other) for other in ({"worst_usd": -1e6}, {"worst_tokens": -(10**9)})),
@@ -140,61 +135,48 @@ def forged(line: Line, **other: float) -> bytes:
         b'{"x":' + b"[" * 100_000,
         b" " * (3 << 20),
     ],
-    ids=lambda foreign: repr(foreign[-40:]),
 )
-def test_a_line_that_no_door_wrote_gives_no_budget_and_keeps_no_door_shut(foreign: bytes, tmp_path: Path) -> None:
+def test_a_line_that_no_door_wrote_gives_no_budget_and_keeps_no_door_shut(foreign: bytes) -> None:
     """A ledger may come from a stranger's archive: less than nothing, or more than any call costs, is no line."""
-    path = tmp_path / "ledger.jsonl"
-    path.write_bytes(b"\n".join([msgspec.json.encode(an_opening("a")), foreign, msgspec.json.encode(an_opening("b"))]))
-
-    assert used(Ledger(str(path)).day(DAY)) == Used(open={"a": 100, "b": 100}, calls=2)
+    lines = [msgspec.json.encode(an_opening("a")), foreign, msgspec.json.encode(an_opening("b"))]
+    with tempfile.NamedTemporaryFile() as file:
+        Path(file.name).write_bytes(b"\n".join(lines))
+        assert used(Ledger(file.name).day(DAY)) == Used(open={"a": 100, "b": 100}, calls=2)
 
 
 @given(st.integers(1, 400), st.sampled_from([b"", b"\0" * 30, b"\xff\xfe{"]))
 def test_a_torn_last_line_neither_counts_nor_harms(cut: int, garbage: bytes) -> None:
     """After a power cut in mid line the lines before it count, what is written next counts, and nothing is removed."""
     with tempfile.TemporaryDirectory() as directory:
-        path = f"{directory}/ledger.jsonl"
-        ledger = Ledger(path)
-        ledger.append(an_opening("a"))
-        ledger.append(an_end("a"))
-        ledger.close()
-        whole = Path(path).read_bytes()
+        path = Path(directory, "ledger.jsonl")
+        whole = b"".join(msgspec.json.encode(line) + b"\n" for line in (an_opening("a"), an_end("a")))
         torn = msgspec.json.encode(an_opening("torn"))[:-1][:cut] + garbage
-        Path(path).write_bytes(whole + torn)
-
-        ledger = Ledger(path)
-        before = used(ledger.day(DAY))
-        ledger.append(an_opening("b"))
-        after = used(ledger.day(DAY))
-        ledger.close()
-
-        assert before == Used(10, 5, {}, calls=1)
-        assert after == before.after(an_opening("b"))
-        assert Path(path).read_bytes().startswith(whole + torn)
+        path.write_bytes(whole + torn)
+        with contextlib.closing(Ledger(str(path))) as ledger:
+            before = used(ledger.day(DAY))
+            ledger.append(an_opening("b"))
+            assert before == Used(10, 5, {}, calls=1)
+            assert used(ledger.day(DAY)) == before.after(an_opening("b"))
+        assert path.read_bytes().startswith(whole + torn)
 
 
 def test_only_the_asked_day_is_read_and_the_rest_is_left_alone(tmp_path: Path) -> None:
     """Days do not mix, not even when a clock was put back for a while."""
     path = tmp_path / "ledger.jsonl"
-    ledger = Ledger(str(path))
-    old = [an_opening(f"old-{number}", day="2025-06-01") for number in range(10)]
-    lines: list[Line] = [*old, an_opening("a"), an_opening("n", day=NEXT_DAY), an_opening("b")]
-    for line in (*lines, an_end("n", day=NEXT_DAY)):
-        ledger.append(line)
-
-    assert [line.id for line in ledger.day(DAY)] == ["a", "b"]
-    assert [line.id for line in ledger.day(NEXT_DAY)] == ["n", "n"]
-    assert len(ledger.day("2025-06-01")) == 10
+    with contextlib.closing(Ledger(str(path))) as ledger:
+        for id, day in (("o", "2025-06-01"), ("a", DAY), ("n", NEXT_DAY), ("b", DAY), ("m", NEXT_DAY)):
+            ledger.append(an_opening(id, day=day))
+        assert [line.id for line in ledger.day(DAY)] == ["a", "b"]
+        assert [line.id for line in ledger.day(NEXT_DAY)] == ["n", "m"]
+        assert [line.id for line in ledger.day("2025-06-01")] == ["o"]
     assert path.stat().st_mode & 0o777 == 0o600
-    ledger.close()
 
 
+@dataclass
 class Clock:
     """A wall clock that is set by hand."""
 
-    def __init__(self, now: float) -> None:
-        self.now = now
+    now: float = NOON
 
     def __call__(self) -> float:
         return self.now
@@ -205,7 +187,7 @@ def test_calls_at_the_same_time_cannot_pass_the_limit_together(tmp_path: Path) -
     """Of a hundred calls that all ask at once, so many are let through as fit, and the ledger says the same. Who asks
     for more than any day has is not told to wait for the next one."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, Clock(NOON))
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, lambda: NOON)
 
     async def ask(tokens: int) -> list[object]:
         calls = (accounts.open("p", "m", Usage(input_tokens=tokens)) for _ in range(100))
@@ -254,25 +236,18 @@ def test_a_new_day_begins_with_an_empty_budget(tmp_path: Path) -> None:
 def test_no_call_is_made_that_cannot_be_written_down(tmp_path: Path) -> None:
     """A ledger that takes no line refuses the call and reserves nothing; one that does, lets it through."""
     ledger = Ledger(str(tmp_path / "ledger.jsonl"))
-    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, Clock(NOON))
-    full = os.open("/dev/full", os.O_WRONLY)
+    accounts = Accounts(ledger, LIMIT, {("p", "m"): FLAT}, lambda: NOON)
     kept = os.dup(ledger._descriptor)
-    os.dup2(full, ledger._descriptor)
-
-    async def ask() -> None:
-        await accounts.open("p", "m", Usage(input_tokens=10))
-
-    with pytest.raises(CallFailure) as caught:
-        asyncio.run(ask())
-    os.dup2(kept, ledger._descriptor)
-    asyncio.run(ask())
-
-    for descriptor in (full, kept):
-        os.close(descriptor)
-    ledger.close()
+    with open("/dev/full", "wb") as full:
+        os.dup2(full.fileno(), ledger._descriptor)
+    with pytest.raises(CallFailure, match="No space left") as caught:
+        asyncio.run(accounts.open("p", "m", Usage(input_tokens=10)))
     assert caught.value.type == "unavailable"
-    assert "No space left" in caught.value.message
-    assert used(Ledger(str(tmp_path / "ledger.jsonl")).day(DAY)).reserved == 20
+    os.dup2(kept, ledger._descriptor)
+    os.close(kept)
+    asyncio.run(accounts.open("p", "m", Usage(input_tokens=10)))
+    assert used(ledger.day(DAY)).reserved == 20
+    ledger.close()
 
 
 class FullLedger(Ledger):
@@ -295,9 +270,8 @@ def test_a_call_waits_for_the_disk_before_it_is_made_and_not_when_it_has_ended(t
     path = str(tmp_path / "ledger.jsonl")
 
     async def call(first: Ledger, then: Ledger) -> Settled:
-        line = await Accounts(first, AMPLE, {("p", "m"): TARIFF}, Clock(NOON)).open("p", "m", Usage(100))
-        ends = Accounts(then, AMPLE, {("p", "m"): TARIFF}, Clock(NOON))
-        return await ends.settle(line, an_answer(Usage(10)), 1)
+        starts, ends = (Accounts(each, AMPLE, {("p", "m"): TARIFF}, lambda: NOON) for each in (first, then))
+        return await ends.settle(await starts.open("p", "m", Usage(100)), an_answer(Usage(10)), 1)
 
     with pytest.raises(CallFailure, match="ledger cannot be written"):
         asyncio.run(call(FullLedger(path), Ledger(path)))
@@ -334,7 +308,7 @@ async def refused(accounts: Accounts, label: str, tokens: int = 100) -> CallFail
 @pytest.mark.attack("S62")
 def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) -> None:
     """A new door knows what was used, a new day begins anew."""
-    clock, path = Clock(NOON), tmp_path / "ledger.jsonl"
+    clock, path = Clock(), tmp_path / "ledger.jsonl"
 
     async def live() -> None:
         await call(accounts_of(path, 1.0, clock), "exploration", 600)
@@ -357,16 +331,13 @@ def test_exploration_ends_at_its_own_limit_and_all_else_goes_on(tmp_path: Path) 
 
 def test_without_an_amount_nothing_is_explored(tmp_path: Path) -> None:
     """As it is by default."""
-    accounts = accounts_of(tmp_path / "ledger.jsonl", None, Clock(NOON))
-
-    failure = asyncio.run(refused(accounts, "exploration"))
-
+    failure = asyncio.run(refused(accounts_of(tmp_path / "ledger.jsonl", None, Clock()), "exploration"))
     assert "exploration.usd, which is not set" in failure.message
     assert passed(limits_of(0, None), {}, "exploration", 0, "2026-01-31"), "also when it costs nothing"
     assert passed(limits_of(0, None), {}, "maintenance", 0, "2026-01-31") is None
 
 
-@pytest.mark.parametrize("label", ["exploration\n", "task\n", "task 2", "", "exploration/web"])
+@each_row("label", ["exploration\n", "task\n", "task 2", "", "exploration/web"])
 def test_a_label_that_is_none_of_ours_is_no_request(label: str) -> None:
     """It would have no limit of exploration."""
     with pytest.raises(ValueError, match="label"):
@@ -379,42 +350,39 @@ def test_a_label_that_is_none_of_ours_is_no_request(label: str) -> None:
 MOST = Usage(1000, 100)
 
 
+@dataclass
 class Hand:
     """A model that does as it is told, and its one call."""
 
+    does: Answer | Exception
     provider, name, sees, problem = "openai", "m", True, None
     most = MOST
-
-    def __init__(self, does: Answer | Exception) -> None:
-        self._does = does
 
     def prepare(self, request: Request) -> Hand:
         return self
 
     async def make(self) -> Answer:
-        if isinstance(self._does, Exception):
-            raise self._does
-        return self._does
+        if isinstance(self.does, Exception):
+            raise self.does
+        return self.does
 
 
-def opened(directory: Path, model: Any) -> ModelDoor:
-    ledger = Ledger(str(directory / "ledger.jsonl"))
-    return ModelDoor([Offer(model, FREE)], Accounts(ledger, 10**12, {("openai", "m"): FREE}, lambda: 1_800_000_000.0))
+def completed(path: Path, does: Answer | Exception, price: Tariff = FREE) -> Completion:
+    """By a door that has this model alone."""
+    accounts = Accounts(Ledger(str(path)), 10**15, {("openai", "m"): price}, lambda: NOON)
+    return asyncio.run(ModelDoor([Offer(cast(Any, Hand(does)), FREE)], accounts).complete(a_request()))
 
 
-def last_line(directory: Path) -> dict[str, Any]:
-    line: dict[str, Any] = json.loads((directory / "ledger.jsonl").read_text().splitlines()[-1])
+def last_line(path: Path) -> dict[str, Any]:
+    line: dict[str, Any] = json.loads(path.read_text().splitlines()[-1])
     return line
 
 
 def test_a_bug_in_a_call_settles_it_at_its_worst(tmp_path: Path) -> None:
     """The reservation is not left open for the day: what was paid is not known, and the exception goes on."""
-    door = opened(tmp_path, Hand(OverflowError("a bug")))
-
     with pytest.raises(OverflowError, match="a bug"):
-        asyncio.run(door.complete(a_request()))
-
-    line = last_line(tmp_path)
+        completed(tmp_path / "ledger.jsonl", OverflowError("a bug"))
+    line = last_line(tmp_path / "ledger.jsonl")
     assert (line["event"], line["measured"], line["input_tokens"]) == ("settled", False, sum(MOST))
 
 
@@ -423,11 +391,9 @@ def test_the_worst_case_is_not_told_as_a_count(tmp_path: Path, measured: bool) -
     """The ledger has it; the runner, who reckons with counts, hears of none."""
     counted = Usage(10, 2) if measured else MOST
     answer = Answer(Completion((Text("Hello."),), END_TURN, "m", counted), measured)
-
-    said = asyncio.run(opened(tmp_path, Hand(answer)).complete(a_request()))
-
+    said = completed(tmp_path / "ledger.jsonl", answer)
     assert said.usage == (counted if measured else Usage())
-    line = last_line(tmp_path)
+    line = last_line(tmp_path / "ledger.jsonl")
     assert line["measured"] is measured
     assert sum(line[name] for name in Usage.__struct_fields__) == sum(counted)
 
@@ -437,12 +403,9 @@ def test_a_prompt_of_unknown_class_is_settled_at_its_dearest(tmp_path: Path) -> 
     for has_classes, usd in ((True, 10.0), (False, 12.5)):
         failure = CallFailure("unavailable", "gone", usage=Usage(10**6))
         failure.measured, failure.has_classes = False, has_classes
-        directory, hand = tmp_path / str(has_classes), cast(Any, Hand(failure))
-        ledger = Ledger(str(directory / "ledger.jsonl"))
-        accounts = Accounts(ledger, 10**15, {("openai", "m"): Tariff(rates(10, 50))}, lambda: 1_800_000_000.0)
         with pytest.raises(CallFailure):
-            asyncio.run(ModelDoor([Offer(hand, FREE)], accounts).complete(a_request()))
-        line = last_line(directory)
+            completed(tmp_path / "ledger.jsonl", failure, Tariff(rates(10, 50)))
+        line = last_line(tmp_path / "ledger.jsonl")
         assert (line["usd"], line["measured"]) == (usd, False)
 
 
@@ -455,8 +418,8 @@ MILLION_OF_EACH = Usage(1_000_000, 1_000_000, 1_000_000, 1_000_000)
 KNOWN = ["claude-opus-5-5", "claude-haiku-4-5", "claude-haiku-5-5", "claude-fable-5-1", "claude-sonnet-5"]
 
 
-@pytest.mark.parametrize(
-    ("model", "input", "output", "write", "read"),
+@each_row(
+    "model, input, output, write, read",
     [
         ("claude-opus-5-5", 4, 20, 5, 0.2),
         ("claude-sonnet-5-5", 2, 10, 2.5, 0.1),
@@ -471,8 +434,7 @@ def test_a_million_of_each_class_costs_the_list_price(
 ) -> None:
     """The list price, class by class; a dated name has its family's; a prompt of millions is a long one."""
     found = tariff(model, {})
-    assert found is not None
-
+    assert found
     each = [Usage(**{name: 1_000_000}) for name in Usage.__struct_fields__]
     assert [cost(found, usage) / NANO for usage in each[:1] + each[2:]] == [input, write, read]
     assert cost(found, MILLION_OF_EACH) / NANO == pytest.approx(input + output + write + read, rel=1e-12)
@@ -481,16 +443,14 @@ def test_a_million_of_each_class_costs_the_list_price(
 def test_a_long_prompt_makes_every_token_of_the_call_dearer() -> None:
     """claude-haiku-5-5 has two bands; all classes of the prompt count towards the border, and it is inclusive below."""
     haiku = tariff("claude-haiku-5-5", {})
-    assert haiku is not None
-
+    assert haiku
     below = Usage(input_tokens=50_000, output_tokens=1000, cache_write_tokens=25_000, cache_read_tokens=25_000)
     above = below._replace(cache_read_tokens=25_001)
-
     assert cost(haiku, below) == round((50_000 * 0.1 + 1000 * 0.5 + 25_000 * 0.125 + 25_000 * 0.01) * 1000)
     assert cost(haiku, above) == -(-round((50_000 * 0.5 + 1000 * 2.5 + 25_000 * 0.625 + 25_001 * 0.05) * 10**6) // 1000)
 
 
-@pytest.mark.parametrize("model", ["claude-opus-9", "gpt-7", "", "claude-opus-5-5-20261", "claude-opus-5-5 "])
+@each_row("model", ["claude-opus-9", "gpt-7", "", "claude-opus-5-5-20261", "claude-opus-5-5 "])
 def test_an_unknown_model_has_no_price(model: str) -> None:
     """A name that is not in the table is not guessed at."""
     assert tariff(model, {}) is None
@@ -498,15 +458,11 @@ def test_an_unknown_model_has_no_price(model: str) -> None:
 
 def test_the_own_price_of_the_pm_comes_first() -> None:
     """A price in the settings wins over the table and names models that the table lacks; the cache has its defaults."""
-    own = {
-        "claude-opus-5-5": Price(input=8.0, output=9.0),
-        "mine": Price(input=1, output=2, cache_write=3, cache_read=0),
-    }
-
+    prices = {"claude-opus-5-5": Price(input=8.0, output=9.0)}
+    own = prices | {"mine": Price(input=1, output=2, cache_write=3, cache_read=0)}
     ours, mine = tariff("claude-opus-5-5", own), tariff("mine-20260101", own)
-
-    assert ours is not None
-    assert mine is not None
+    assert ours
+    assert mine
     assert [rate / NANO for rate in ours.rates] == [8, 9, 10, 0.8]
     assert [rate / NANO for rate in mine.rates] == [1, 2, 3, 0]
 
@@ -515,10 +471,9 @@ def test_the_own_price_of_the_pm_comes_first() -> None:
 def test_the_worst_case_is_never_passed(model: str, usage: Usage, more_input: int, more_output: int) -> None:
     """A call within the reserved tokens costs at most the reserved money, whatever classes they are billed in."""
     found = tariff(model, {})
-    assert found is not None
+    assert found
     prompt = usage.input_tokens + usage.cache_write_tokens + usage.cache_read_tokens
     most = Usage(input_tokens=prompt + more_input, output_tokens=usage.output_tokens + more_output)
-
     assert cost(found, usage) <= worst_cost(found, most)
     assert sum(usage) <= sum(most)
 

@@ -12,11 +12,12 @@ import pytest
 from infra.cell.doors import ModelFailure
 from infra.keep.ledger.prices import most_image_tokens
 from infra.shared.conversation import Image, Message, Text, ToolResult, ToolUse, Usage
-from tests.keep.model_door.dialects import Anthropic, Chat, Counted, Dialect, Ollama, Responses
+from tests.keep.model_door.dialects import Anthropic, Chat, Dialect, Ollama, Responses
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
 from tests.keep.model_door.test_conformance import asked, every_dialect
+from tests.keep.model_door.wire import Counts
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -96,7 +97,7 @@ def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: 
     seen = model.prepare(a_request(messages=(Message("user", (LARGE,)),))).most
     most = most_image_tokens("any other model")
     assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counted(1600, 2)))) as peer:
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counts(1600, 2)))) as peer:
         model = dialect.model(peer.url)
         answer = asyncio.run(asked(model, a_request(messages=(Message("user", (LARGE,)),))))
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))

@@ -1,7 +1,7 @@
 """A loopback server that speaks Anthropic's streaming Messages format over real HTTP, for driving the real SDK.
 
 `Wire(reply)` asks the callable `reply(request_json)` what to do with each request: a list of blocks, an `Answer`, or
-a fault, made from the events of a good answer."""
+what is sent as it is, such as a fault."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.keep.model_door import peer
 from tests.keep.model_door.peer import Peer
 
+Event = tuple[str, dict[str, Any]]
 
-@dataclass(frozen=True)
-class Say:
+
+class Say(NamedTuple):
     text: str
     pieces: int = 3
     """In how many deltas it comes."""
@@ -34,35 +35,30 @@ class Use:
     """Sent instead of the input's own JSON."""
     piece_length: int = 7
 
-
-@dataclass(frozen=True)
-class Think:
-    """Thoughts as they come by default: the text withheld, a signature alone."""
-
-    signature: str
-    thinking: str = ""
+    @property
+    def pieces(self) -> list[str]:
+        """Of its arguments."""
+        return cut(json.dumps(self.input) if self.raw is None else self.raw, self.piece_length)
 
 
-@dataclass(frozen=True)
-class Other:
-    """Any block, for kinds that nobody knows yet."""
+class Raw(NamedTuple):
+    """Any block, and what is told of it afterwards."""
 
     block: dict[str, Any]
+    deltas: tuple[dict[str, Any], ...] = ()
 
 
-Block = Say | Use | Think | Other
+Block = Say | Use | Raw
 
 
-@dataclass(frozen=True)
-class Counts:
+class Counts(NamedTuple):
     input: int = 100
     output: int = 20
     cache_write: int = 0
     cache_read: int = 0
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(NamedTuple):
     """A good reply."""
 
     blocks: tuple[Block, ...] = ()
@@ -73,49 +69,36 @@ class Answer:
     """Sent after the first event."""
 
 
-@dataclass(frozen=True)
-class Broken:
-    """A reply that is good up to an event and then goes wrong."""
-
-    answer: Answer
-    events: int
-    """So many events are sent."""
-    extra: bytes
-    """Sent after the events, as they are."""
+Reaction = list[Block] | Answer | peer.Answer
 
 
-@dataclass(frozen=True)
-class Status:
-    """An answer that is no 200, in Anthropic's error format."""
-
-    code: int
-    type: str = "api_error"
-    message: str = "something went wrong"
-    headers: tuple[tuple[str, str], ...] = ()
+def error(message: str, type: str = "api_error") -> dict[str, Any]:
+    return {"type": "error", "error": {"type": type, "message": message}}
 
 
-@dataclass(frozen=True)
-class Whole:
-    """A 200 with a body of any other kind."""
-
-    content_type: str
-    body: bytes
+OVERLOADED = error("Overloaded", "overloaded_error")
 
 
-Reaction = list[Block] | Answer | Broken | Status | Whole
+def overloaded(*headers: tuple[str, str]) -> peer.Answer:
+    """No reply."""
+    return peer.Answer((json.dumps(OVERLOADED).encode(),), "end", 529, "application/json", headers)
 
 
-def error_event(type: str, message: str) -> bytes:
-    """For `Broken.extra`: an error in the middle of a reply that began with 200."""
-    return sse("error", {"type": "error", "error": {"type": type, "message": message}})
+def broken(answer: Answer, count: int) -> peer.Answer:
+    """A reply that is good for so many events."""
+    return peer.Answer((*(sse(*event) for event in events(answer)[:count]), sse("error", OVERLOADED)))
+
+
+def cut(text: str, length: int) -> list[str]:
+    return [text[place : place + length] for place in range(0, len(text), length)]
 
 
 def sse(name: str, data: dict[str, Any]) -> bytes:
-    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n".encode()
+    return f"event: {name}\ndata: {json.dumps({'type': name} | data, ensure_ascii=False)}\n\n".encode()
 
 
-def events(answer: Answer, request: dict[str, Any], number: int) -> list[tuple[str, dict[str, Any]]]:
-    """The events of a good reply, in order, without the ping behind the first."""
+def events(answer: Answer, model: str = "claude-opus-5-5", number: int = 1) -> list[Event]:
+    """The events of a good reply, in order, without the ping behind the first; `number` tells its ids from others'."""
     counts = answer.usage
     calls = any(isinstance(block, Use) for block in answer.blocks)
     reason = answer.stop_reason or ("tool_use" if calls else "end_turn")
@@ -124,19 +107,10 @@ def events(answer: Answer, request: dict[str, Any], number: int) -> list[tuple[s
         "cache_creation_input_tokens": counts.cache_write,
         "cache_read_input_tokens": counts.cache_read,
         "output_tokens": 1,
-        "service_tier": "standard",
     }
-    message = {
-        "id": f"msg_{number:04}",
-        "type": "message",
-        "role": "assistant",
-        "model": request.get("model"),
-        "content": list[object](),
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": usage,
-    }
-    made: list[tuple[str, dict[str, Any]]] = [("message_start", {"message": message})]
+    message: dict[str, Any] = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": model}
+    message |= {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+    made: list[Event] = [("message_start", {"message": message})]
     for index, block in enumerate(answer.blocks):
         start, deltas = _block(block, f"toolu_{number:04}_{index:02}")
         made.append(("content_block_start", {"index": index, "content_block": start}))
@@ -146,51 +120,29 @@ def events(answer: Answer, request: dict[str, Any], number: int) -> list[tuple[s
     return [*made, ("message_delta", delta), ("message_stop", {})]
 
 
-def _block(block: Block, id: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _block(block: Block, id: str) -> Raw:
     match block:
         case Say(text, pieces):
-            return {"type": "text", "text": ""}, [
-                {"type": "text_delta", "text": piece} for piece in _cut(text, -(-len(text) // max(pieces, 1)) or 1)
-            ]
+            parts = cut(text, -(-len(text) // max(pieces, 1)) or 1)
+            return Raw({"type": "text", "text": ""}, tuple({"type": "text_delta", "text": part} for part in parts))
         case Use():
-            arguments = json.dumps(block.input) if block.raw is None else block.raw
-            pieces_of_json = ["", *_cut(arguments, block.piece_length)] if arguments != "{}" else []
-            return {"type": "tool_use", "id": block.id or id, "name": block.name, "input": {}}, [
-                {"type": "input_json_delta", "partial_json": piece} for piece in pieces_of_json
-            ]
-        case Think(signature, thinking):
-            thoughts = [{"type": "thinking_delta", "thinking": thinking}] if thinking else []
-            start = {"type": "thinking", "thinking": "", "signature": ""}
-            return start, [*thoughts, {"type": "signature_delta", "signature": signature}]
-        case Other(raw):
-            return raw, [{"type": "some_future_delta", "anything": [1, 2]}]
-
-
-def _cut(text: str, length: int) -> list[str]:
-    return [text[place : place + length] for place in range(0, len(text), length)]
+            parts = [] if block.pieces == ["{}"] else ["", *block.pieces]
+            start = {"type": "tool_use", "id": block.id or id, "name": block.name, "input": dict[str, Any]()}
+            return Raw(start, tuple({"type": "input_json_delta", "partial_json": part} for part in parts))
+        case Raw():
+            return block
 
 
 class Wire(Peer):
     """`with Wire(reply) as wire` runs it on a free port of 127.0.0.1."""
 
     def __init__(self, reply: Callable[[dict[str, Any]], Reaction]) -> None:
-        super().__init__("text/event-stream", lambda body: _sent(reply(body), body, next(self._numbers)))
+        super().__init__("text/event-stream", lambda body: self._sent(reply(body), body["model"]))
         self._numbers = itertools.count(1)
 
-
-def _sent(reaction: Reaction, request: dict[str, Any], number: int) -> peer.Answer:
-    match reaction:
-        case Status():
-            error = {"type": reaction.type, "message": reaction.message}
-            body = json.dumps({"type": "error", "error": error}).encode()
-            return peer.Answer((body,), "end", reaction.code, "application/json", reaction.headers)
-        case Whole():
-            return peer.Answer((reaction.body,), content_type=reaction.content_type)
-        case Broken():
-            every = events(reaction.answer, request, number)[: reaction.events]
-            return peer.Answer((*(sse(name, {"type": name, **data}) for name, data in every), reaction.extra))
-        case list():
-            return _sent(Answer(tuple(reaction)), request, number)
-        case Answer():
-            first, *others = (sse(name, {"type": name, **data}) for name, data in events(reaction, request, number))
-            return peer.Answer((first, *[sse("ping", {"type": "ping"})] * reaction.pings, *others))
+    def _sent(self, reaction: Reaction, model: str) -> peer.Answer:
+        if isinstance(reaction, peer.Answer):
+            return reaction
+        answer = Answer(tuple(reaction)) if isinstance(reaction, list) else reaction
+        first, *others = (sse(*event) for event in events(answer, model, next(self._numbers)))
+        return peer.Answer((first, *[sse("ping", {})] * answer.pings, *others))
