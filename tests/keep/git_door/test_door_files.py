@@ -154,14 +154,12 @@ def test_when_git_fails_nothing_lands(world: World) -> None:
 def test_input_that_is_too_large_is_refused(world: World) -> None:
     """A pack over ten times the limit for files, and over 100 MiB, is cut off while it comes in."""
     config = Path(f"{world.places.var}/door/receive-pack")
-    assert f"={100 * 1024 * 1024} " in config.read_text()
-    config.write_text(config.read_text().replace(str(100 * 1024 * 1024), "5000"))
+    assert f"={100 << 20} " in config.read_text()
+    config.write_text(config.read_text().replace(str(100 << 20), "5000"))
     world.agent.commit({"noise": os.urandom(6000).hex()})
-
     assert "pack exceeds maximum allowed size" in world.agent.refused("main")
-
-    world.settings(blob_bytes=20 * 1024 * 1024)
-    assert f"={200 * 1024 * 1024} " in config.read_text()
+    world.settings(blob_bytes=20 << 20)
+    assert f"={200 << 20} " in config.read_text()
     world.agent.push("main")
 
 

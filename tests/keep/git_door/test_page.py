@@ -43,14 +43,16 @@ from tests.keep.git_door.world import PAGE, World
 PM = Person("PM", "pm@example.invalid")
 
 
+SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
+
+
 class Desk:
-    """A git door's world around the repository of another test's."""
+    """What the door has at hand when it writes, at a time of the test's own; and what others do meanwhile."""
 
     def __init__(self, world: World) -> None:
-        self.git = Git(world.places.remote, PM)
-        self.now = 1_800_000_000.0
+        self.git, self.clone, self.places, self.now = Git(world.places.remote, PM), world.pm, world.places, SINCE
         self.world = world.context(lambda: self.now)
-        self.questions = world.places.questions
+        self.record, self.questions = self.world.record, world.places.questions
 
     def asks(self, tool: str = "bash", why: str = "rule 1", work: str = "0123abcd", **given: Any) -> QuestionState:
         return ask(self.world, Ask(tool, given, why, "main", "ab" * 20, work))
@@ -58,9 +60,6 @@ class Desk:
     def report(self, told: Report) -> Done:
         self.now += 1
         return report(self.world, told)
-
-    def commits(self) -> int:
-        return int(self.git("rev-list", "--count", "main"))
 
     def page(self) -> str:
         return read_file(self.git, "main", "COMMS.md") or ""
@@ -74,6 +73,21 @@ class Desk:
     def reports(self) -> list[str]:
         """But the one that the page begins with."""
         return comms.reports(self.page())[1:]
+
+    def commit(self, who: Person, branch: str, files: dict[str, str]) -> None:
+        self.clone.git("checkout", "--quiet", "-B", branch)
+        self.clone.write(files)
+        git = Git(str(self.clone.path), who)
+        git("add", "--all")
+        git("commit", "--quiet", "--message", "x")
+        self.clone.push(f"HEAD:refs/heads/{branch}")
+
+    def call(self, id: str, usd: float, ends: bool = True) -> None:
+        about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "provider": "p", "model": "m"}
+        with contextlib.closing(Ledger(self.places.ledger)) as ledger:
+            ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
+            if ends:
+                ledger.append(Settled(**about, **to_plain(Usage(5, 2)), usd=usd, duration_ms=1500))
 
 
 @pytest.fixture
@@ -235,10 +249,9 @@ STOP = structs.replace(TOLD, id="f" * 32, title="stopped (stuck): x")
 
 def test_a_report_is_one_commit_of_the_agents_and_comes_once(desk: Desk) -> None:
     """Its author and committer are the agent; the same id again changes nothing, wherever the page is by then."""
-    before = desk.commits()
-    done = desk.report(TOLD)
-    assert done == Done(desk.git("rev-parse", "main"))
-    assert desk.commits() == before + 1
+    before = desk.git("rev-parse", "main")
+    assert desk.report(TOLD) == Done(desk.git("rev-parse", "main"))
+    assert desk.git("rev-list", "--parents", "-1", "main").split()[1:] == [before]
     who = desk.git("log", "-1", "--format=%an %ae %cn %ce", "main")
     assert who == f"{AGENT.name} {AGENT.email} {AGENT.name} {AGENT.email}"
     desk.edit(lambda page: "## Directives\n\n## Reports\n")
@@ -259,14 +272,13 @@ def test_the_keep_says_what_reports(desk: Desk) -> None:
 
 def test_the_same_stop_is_counted_until_the_pm_says_something(desk: Desk) -> None:
     """At each tick the same run may stop for the same reason; the page has the 1st, 2nd and 4th time."""
-    before = desk.commits()
     for number in range(7):
         desk.report(structs.replace(STOP, id=f"{number:032x}"))
-    assert desk.commits() == before + 3
-    assert "for the 4th time since" in desk.page()
+    assert len(desk.reports()) == 3
+    assert "for the 4th time since" in desk.reports()[-1]
     desk.says("try again")
     desk.report(STOP)
-    assert desk.commits() == before + 5
+    assert len(desk.reports()) == 4
 
 
 def test_a_report_that_had_to_wait_is_no_second_time(desk: Desk) -> None:
@@ -285,67 +297,35 @@ def test_a_report_that_had_to_wait_is_no_second_time(desk: Desk) -> None:
 # What stands under a report: what the keep saw itself.
 
 
-SINCE, THEN = 1_800_000_000.0, "2027-01-15T08:00:00.000Z"
-
-
-class Scene:
-    """A repository with a commit of the PM's, and the keep's state beside it."""
-
-    def __init__(self, world: World) -> None:
-        self.places, self.clone = world.places, world.pm
-        self.commit(PM, "main", {"a": "1\n"})
-        self.now = SINCE
-        self.record = world.context(lambda: self.now).record
-
-    def commit(self, who: Person, branch: str, files: dict[str, str]) -> None:
-        self.clone.git("checkout", "--quiet", "-B", branch)
-        self.clone.write(files)
-        git = Git(str(self.clone.path), who)
-        git("add", "--all")
-        git("commit", "--quiet", "--message", "x")
-        self.clone.push(f"HEAD:refs/heads/{branch}")
-
-    def call(self, id: str, usd: float, ends: bool = True) -> None:
-        about: dict[str, Any] = {"time": THEN, "day": THEN[:10], "id": id, "provider": "p", "model": "m"}
-        with contextlib.closing(Ledger(self.places.ledger)) as ledger:
-            ledger.append(Opened(**about, worst_usd=1.0, worst_tokens=100))
-            if ends:
-                ledger.append(Settled(**about, **to_plain(Usage(5, 2)), usd=usd, duration_ms=1500))
-
-
-@pytest.fixture
-def scene(world: World) -> Scene:
-    return Scene(world)
-
-
-def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
+def test_the_keep_tells_what_came_since_the_last_unit(desk: Desk) -> None:
     """Commits of the agent's alone, calls with their money, examinations, starts; each once work is done."""
-    assert scene.record.lines() == "", "there is nothing to compare with"
-    scene.call("before", 5.0)
-    scene.record.begin()
+    assert desk.record.lines() == "", "there is nothing to compare with"
+    desk.call("before", 5.0)
+    desk.commit(PM, "main", {"a": "1\n"})
+    desk.record.begin()
 
-    scene.now = SINCE + 240
-    scene.commit(AGENT, "main", {"b": "1\n2\n", "a": "2\n"})
-    scene.commit(AGENT, "main", {"COMMS.md": "a report\n"})
-    scene.commit(PM, "main", {"c": "1\n" * 100})
-    scene.commit(WATCHER, "main", {"d": "1\n" * 100})
-    scene.commit(AGENT, "x", {"b": "2\n"})
-    scene.call("one", 0.1)
-    scene.call("two", 0.0834)
-    scene.call("three", 0.0, ends=False)
-    git, counts = Git(scene.places.remote), Counts(40, 0, 2)
+    desk.now = SINCE + 240
+    desk.commit(AGENT, "main", {"b": "1\n2\n", "a": "2\n"})
+    desk.commit(AGENT, "main", {"COMMS.md": "a report\n"})
+    desk.commit(PM, "main", {"c": "1\n" * 100})
+    desk.commit(WATCHER, "main", {"d": "1\n" * 100})
+    desk.commit(AGENT, "x", {"b": "2\n"})
+    desk.call("one", 0.1)
+    desk.call("two", 0.0834)
+    desk.call("three", 0.0, ends=False)
+    git, counts = Git(desk.places.remote), Counts(40, 0, 2)
     refs.keep(git, Verdict("12" * 20, "x", "ab" * 20, "", True, rehearsed=True, mains=counts, at=2.0, seconds=51.0))
     refs.keep(git, Verdict("34" * 20, "x", "cd" * 20, "", False, "tests/test_a.py::test_a failed", at=1.0))
     refs.keep(git, Verdict("56" * 20, "x", "ef" * 20, "", False, "no room on the disk", outage=True))
     before = BootRecord(boot_id="1", branch="main", commit="", reason="", started_at="2027-01-15T07:59:00.000Z")
     after = {"branch": "x", "reason": "fallback: x died", "started_at": "2027-01-15T08:01:00.000Z", "outcome": "died"}
     boots = State(boots=(before, structs.replace(before, **after)))
-    Path(scene.places.watcher_state).write_bytes(encode(boots))
+    Path(desk.places.watcher_state).write_bytes(encode(boots))
 
     for why in ("x: logs/a: logs stay out", "x: logs/a: logs stay out", "`y` **z**: no\n\n# heading"):
-        scene.record.push_refused(why)
+        desk.record.push_refused(why)
 
-    told = scene.record.lines().splitlines()
+    told = desk.record.lines().splitlines()
     assert told == [
         f"- since {THEN}",
         "- 2 model calls, $0.1834, 14 tokens, 3 s in the model",
@@ -355,73 +335,72 @@ def test_the_keep_tells_what_came_since_the_last_unit(scene: Scene) -> None:
         "- pushes refused: x: logs/a: logs stay out; 'y' ··z··: no # heading",
         "- hops and starts: x (fallback, died)",
     ]
-    assert scene.record.lines().splitlines() == told, "until the work is done"
+    assert desk.record.lines().splitlines() == told, "until the work is done"
 
-    scene.record.work_done()
-    scene.now += 60
-    scene.record = WorkRecord(scene.places, structlog.get_logger(), lambda: scene.now)
-    scene.record.begin()
-    assert scene.record.lines().splitlines()[2:] == ["- commits: none", "- tests run by the keep: none"]
+    desk.record.work_done()
+    desk.now += 60
+    desk.record = WorkRecord(desk.places, structlog.get_logger(), lambda: desk.now)
+    desk.record.begin()
+    assert desk.record.lines().splitlines()[2:] == ["- commits: none", "- tests run by the keep: none"]
 
 
-def test_it_stays_short_whatever_is_named(scene: Scene) -> None:
+def test_it_stays_short_whatever_is_named(desk: Desk) -> None:
     """Names are the agent's; they neither break a line nor fill the page."""
-    scene.record.begin()
+    desk.record.begin()
     for at in range(6):
-        scene.commit(AGENT, f"b{at}", {f"f{at}": "1\n"})
+        desk.commit(AGENT, f"b{at}", {f"f{at}": "1\n"})
     for at in range(200):
-        scene.record.push_refused(f"{at} no\n\n### heading `x` **y** " * 100)
+        desk.record.push_refused(f"{at} no\n\n### heading `x` **y** " * 100)
 
-    lines = scene.record.lines().splitlines()
+    lines = desk.record.lines().splitlines()
 
     assert len(lines) == 5
     assert max(map(len, lines)) < 800
     assert lines[2].endswith("; and 2 more")
 
 
-def test_a_mark_or_a_repository_that_is_lost_costs_no_report(scene: Scene) -> None:
+def test_a_mark_or_a_repository_that_is_lost_costs_no_report(desk: Desk) -> None:
     """What cannot be seen is said, or left out; a file that is damaged is begun anew."""
-    path = Path(f"{scene.places.var}/record.json")
+    path = Path(f"{desk.places.var}/record.json")
     path.write_text("{")
-    scene.record.begin()
-    assert "commits: none" in scene.record.lines()
+    desk.record.begin()
+    assert "commits: none" in desk.record.lines()
 
     path.write_bytes(msgspec.json.encode(Mark(SINCE, {"refs/heads/main": "ab" * 20}, 10_000)))
-    scene.record.begin()
-    scene.call("one", 0.1)
-    scene.commit(AGENT, "main", {"b": "1\n"})
-    assert "- 0 model calls" in scene.record.lines(), "the ledger is another one"
-    assert "commits: 1 on main" in scene.record.lines()
+    desk.record.begin()
+    desk.call("one", 0.1)
+    desk.commit(AGENT, "main", {"b": "1\n"})
+    assert "- 0 model calls" in desk.record.lines(), "the ledger is another one"
+    assert "commits: 1 on main" in desk.record.lines()
 
-    os.rename(scene.places.remote, f"{scene.places.remote}.away")
-    assert "the rest is not known (git " in scene.record.lines()
+    os.rename(desk.places.remote, f"{desk.places.remote}.away")
+    assert "the rest is not known (git " in desk.record.lines()
 
 
-def test_what_cannot_be_counted_hides_one_unit(scene: Scene) -> None:
+def test_what_cannot_be_counted_hides_one_unit(desk: Desk) -> None:
     """The attack: commits that no git can count in time, or at all, and no record is ever made again. The control: what
     is on main is counted, and not told of its branch as well."""
-    scene.record.begin()
-    scene.commit(AGENT, "x", {"b": "2\n"})
-    scene.commit(AGENT, "main", {"e": "2\n"})
-    assert "commits: 2 on main (+2 -0 lines)\n" in scene.record.lines()
-    blob = scene.clone.git("rev-parse", "HEAD:b")
-    os.unlink(f"{scene.places.remote}/objects/{blob[:2]}/{blob[2:]}")
-    assert "the rest is not known (git log " in scene.record.lines()
-    scene.record.work_done()
-    scene.commit(AGENT, "y", {"c": "3\n"})
-    assert "commits: 1 on y (+1 -0 lines)\n" in scene.record.lines()
+    desk.record.begin()
+    desk.commit(AGENT, "x", {"b": "2\n"})
+    desk.commit(AGENT, "main", {"e": "2\n"})
+    assert "commits: 2 on main (+2 -0 lines)\n" in desk.record.lines()
+    blob = desk.clone.git("rev-parse", "HEAD:b")
+    os.unlink(f"{desk.places.remote}/objects/{blob[:2]}/{blob[2:]}")
+    assert "the rest is not known (git log " in desk.record.lines()
+    desk.record.work_done()
+    desk.commit(AGENT, "y", {"c": "3\n"})
+    assert "commits: 1 on y (+1 -0 lines)\n" in desk.record.lines()
 
 
-def test_it_stands_under_the_report_where_words_cannot(world: World, scene: Scene) -> None:
+def test_it_stands_under_the_report_where_words_cannot(desk: Desk) -> None:
     """Through the door's own verb: the agent's imitation is no heading, and work that is done begins the next record;
     one that ticks nothing which is open does not."""
-    context = world.context()
-    context.record.begin()
-    scene.commit(AGENT, "x", {"b": "2\n"})
+    desk.record.begin()
+    desk.commit(AGENT, "x", {"b": "2\n"})
 
     def put(id: str, title: str, text: str, ticks: tuple[str, ...]) -> list[str]:
-        report(context, Report(id * 32, "main", "0" * 40, title, text, ticks))
-        return comms.reports(world.shown("COMMS.md") or "")[-1].splitlines()
+        desk.report(Report(id * 32, "main", "0" * 40, title, text, ticks))
+        return desk.reports()[-1].splitlines()
 
     forged = f"All tests pass.\n\n{RECORD}\n\n- tests run by the keep: all passed"
     assert "- commits: 1 on x (+1 -0 lines)" in put("0", "done: nothing", "", ("01234567",))

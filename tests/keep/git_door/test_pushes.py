@@ -96,25 +96,17 @@ def test_a_line_tells_a_program_which_rule_and_file_it_was() -> None:
     assert refusals_in(f"{said}remote: nothing of this push was taken\nerror: refused: x\n") == told
 
 
-AUTONOMY = {
-    "propose": {
-        "refs/heads/main": "only the PM moves main; push a branch and let the PM merge it",
-        "refs/heads/work": "",
-    },
-    "frozen": {
-        "refs/heads/main": "only the PM moves main; keep this until the PM changes that",
-        "refs/heads/work": "autonomy is 'frozen': only reports are taken",
-    },
-}
-
-
-@pytest.mark.parametrize("autonomy", AUTONOMY)
-def test_without_autonomy_only_the_pm_moves_main(world: World, autonomy: str) -> None:
+def test_without_autonomy_only_the_pm_moves_main(world: World) -> None:
     """Not even commits that are in the repository already, on a branch, are the agent's to put on main."""
     fine = world.agent.commit({"src/b.py": "1\n"})
     world.agent.push(f"{fine}:refs/heads/proposal")
-    world.settings(autonomy=autonomy)
-    world.judges({f"{fine}:{ref}": words for ref, words in AUTONOMY[autonomy].items()})
+    for autonomy, instead, of_others in (
+        ("propose", "push a branch and let the PM merge it", ""),
+        ("frozen", "keep this until the PM changes that", "autonomy is 'frozen': only reports are taken"),
+    ):
+        world.settings(autonomy)
+        words = f"only the PM moves main; {instead}"
+        world.judges({f"{fine}:refs/heads/main": words, f"{fine}:refs/heads/{autonomy}": of_others})
     world.pm.git("fetch", "--quiet")
     world.pm.push("origin/proposal:main")
     assert world.main == fine
@@ -124,7 +116,7 @@ def test_main_is_the_pms_to_create(world: World) -> None:
     """A main of the agent's own making would hold directives and protected files of its own making."""
     world.bare("update-ref", "-d", "refs/heads/main")
     for autonomy in ("merge", "propose", "frozen"):
-        world.settings(autonomy=autonomy)
+        world.settings(autonomy)
         world.judges({"main:refs/heads/main": "main is the PM's to create"})
     world.pm.push("main")
 

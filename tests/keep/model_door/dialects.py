@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from infra.keep.model_door.call import CALL_SECONDS, MAX_BYTES, StreamedModel
 from infra.keep.model_door.call import Dialect as Format
+from infra.keep.model_door.call import StreamedModel
 from infra.keep.model_door.chat import CHAT
 from infra.keep.model_door.keys import NO_KEY, Key
 from infra.keep.model_door.messages import MESSAGES, ClaudeModel
@@ -54,17 +54,11 @@ class Dialect:
     key = Key(KEY, None)
     made_by: type[StreamedModel] = StreamedModel
 
-    def model(
-        self,
-        url: str = "http://127.0.0.1:9",
-        idle_seconds: float = IDLE_SECONDS,
-        most_bytes: int = MAX_BYTES,
-        max_tokens: int = MAX_TOKENS,
-        call_seconds: float = CALL_SECONDS,
-    ) -> StreamedModel:
-        choice = Choice(self.provider, self.name, url, max_tokens, vision=True)
-        model = self.made_by(choice, self.dialect, self.key)
-        model.most_bytes, model.call_seconds, model.idle_seconds = most_bytes, call_seconds, idle_seconds
+    def model(self, url: str = "http://127.0.0.1:9", max_tokens: int = MAX_TOKENS, **limits: float) -> StreamedModel:
+        """`limits`: of a StreamedModel, by their names."""
+        model = self.made_by(Choice(self.provider, self.name, url, max_tokens, vision=True), self.dialect, self.key)
+        for name, value in ({"idle_seconds": IDLE_SECONDS} | limits).items():
+            setattr(model, name, value)
         return model
 
     def reply(self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED) -> Pieces:

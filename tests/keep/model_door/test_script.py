@@ -6,15 +6,7 @@ import asyncio
 
 import pytest
 
-from infra.keep.model_door.script import (
-    DEMO,
-    Script,
-    ScriptedModel,
-    ScriptError,
-    choose,
-    parse_script,
-    read_script,
-)
+from infra.keep.model_door.script import DEMO, Script, ScriptedModel, ScriptError, choose, parse_script, read_script
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -28,6 +20,7 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from tests.keep.model_door.doors import a_request
+from tests.shared.rows import each_row
 
 GOOD = """
 scenes:
@@ -55,8 +48,8 @@ def test_a_script_is_read_into_scenes() -> None:
         read_script("/nowhere/script.yaml")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "named"),
+@each_row(
+    "before, after, named",
     [
         ("replies:", "answers:", "answers"),
         ("when:", "if:", "if"),
@@ -92,13 +85,11 @@ def test_the_next_reply_follows_from_what_the_model_said() -> None:
     assert choose(parse_script(GOOD, "s"), a_request("say hello", messages=said)).turn == 2
 
 
-@pytest.mark.parametrize(
-    ("directive", "scene"),
+@each_row(
+    "directive, scene",
     [
-        ("say hello to everyone", "greet"),
-        ("please say hello", "rest"),
-        ("anything\n- [ ] exit code 1", "told"),
-        ("anything\n- [ ] say hello", "rest"),
+        *(("say hello to everyone", "greet"), ("please say hello", "rest")),
+        *(("anything\n- [ ] exit code 1", "told"), ("anything\n- [ ] say hello", "rest")),
     ],
 )
 def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, scene: str) -> None:
@@ -108,9 +99,8 @@ def test_the_first_scene_that_is_for_the_conversation_is_played(directive: str, 
 
 def play(script: Script, times: int) -> list[Completion]:
     """The conversation that comes of calling the model again and again."""
-    model = ScriptedModel("m", script, max_tokens=1000)
-    heard: list[Completion] = []
-    messages: tuple[Message, ...] = ()
+    model, heard = ScriptedModel("m", script, max_tokens=1000), list[Completion]()
+    messages = tuple[Message, ...]()
     for _ in range(times):
         said = asyncio.run(model.prepare(a_request("say hello", messages=messages)).make()).completion
         heard.append(said)
@@ -135,11 +125,8 @@ def test_a_scene_is_played_to_its_end_and_says_so() -> None:
 def test_a_stop_reason_can_be_set_and_tokens_are_counted() -> None:
     """The reason that the script sets wins, and usage is four bytes a token, within what was announced."""
     model = ScriptedModel("m", parse_script(GOOD, "s"), max_tokens=5)
-    request = a_request("exit code 1")
-
-    call = model.prepare(request)
+    call = model.prepare(a_request("exit code 1"))
     said = asyncio.run(call.make()).completion
-
     assert said.stop_reason == MAX_TOKENS
     assert said.usage.output_tokens == 5
     assert said.usage.input_tokens == call.most.input_tokens > 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,7 @@ def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
     """One of a user's message and one of a result, which follows it where results can hold none."""
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
         model = dialect.model(peer.url)
-        asyncio.run(asked(model, a_request(messages=SHOWN)))
+        asked(model, a_request(messages=SHOWN))
         body = peer.requests[0].body
     assert len(images_in(body)) == 2
     last: dict[str, Any] = (body["input"] if "input" in body else body["messages"])[-1]
@@ -81,7 +80,7 @@ def test_a_model_that_sees_nothing_is_told_what_there_was(dialect: Dialect) -> N
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
         model = dialect.model(peer.url)
         model.sees = False
-        asyncio.run(asked(model, a_request(messages=SHOWN)))
+        asked(model, a_request(messages=SHOWN))
         said = dialect.sent(peer.requests[0].body)
     words = f"[image: image/png, {len(PNG)} bytes]"
     assert ("result", "call_1", f"dot.png\n{words}") in said
@@ -99,7 +98,7 @@ def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: 
     assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counts(1600, 2)))) as peer:
         model = dialect.model(peer.url)
-        answer = asyncio.run(asked(model, a_request(messages=(Message("user", (LARGE,)),))))
+        answer = asked(model, a_request(messages=(Message("user", (LARGE,)),)))
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
 
 
