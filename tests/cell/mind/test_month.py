@@ -31,11 +31,11 @@ from infra.shared import comms
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request, Text
 from infra.shared.mind.event import name_of
+from infra.shared.paths import ROOT
 from infra.shared.repository.git import GitError
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.notes import DAY, START
 
-PROJECT = Path(__file__).parents[3]
 ASPECTS = ("limit", "delay", "owner", "folder", "schedule", "password", "cost", "size")
 THINGS: tuple[str, ...] = ("database", "backup", "deployment", "customer", "invoice", "printer")
 THINGS += ("car", "meeting", "picture", "warehouse", "lawyer", "garden")
@@ -51,17 +51,12 @@ class Fact(NamedTuple):
     value: str
 
     @property
-    def about(self) -> str:
-        thing, aspect = self.subject.split()
-        return f"the {aspect} of the {thing}"
-
-    @property
     def statement(self) -> str:
-        return f"The {self.about[4:]} is {self.value}."
+        return f"The {self.subject} is {self.value}."
 
     @property
     def question(self) -> str:
-        return f"what is {self.about}"
+        return f"what is the {self.subject}"
 
 
 def facts_of(number: int, seed: int = 5) -> list[Fact]:
@@ -75,8 +70,7 @@ class Life:
 
     def __init__(self, root: Path) -> None:
         self.mind = OneMind(str(root), START)
-        template = PROJECT / "bot-template" / "mind"
-        shutil.copytree(template, self.mind.root, dirs_exist_ok=True)
+        shutil.copytree(f"{ROOT}/bot-template/mind", self.mind.root, dirs_exist_ok=True)
         self.mind.pm_pushes()
         self.runs, self.page, self.mind.ask = 0, comms.with_sections(""), _judge
 
@@ -169,30 +163,18 @@ MONTH = Plan(30, 96, 20, 20, 1000)
 
 def lived(life: Life, plan: Plan) -> dict[str, str]:
     """Gives the valid value of each subject."""
-    facts = facts_of(plan.facts)
-    valid = {fact.subject: fact.value for fact in facts}
-    telling_days = min(plan.days - 2, 7)
-    per_day = -(-len(facts) // telling_days)
-    changes = facts[: plan.changed]
-    changing_days = max(1, plan.days - telling_days - 2)
-    dice = random.Random(7)
+    facts, dice, valid = facts_of(plan.facts), random.Random(7), dict[str, str]()
+    telling, changing = min(plan.days - 2, 7), max(1, plan.days - 9)
     for day in range(plan.days):
-        told = facts[day * per_day : (day + 1) * per_day] if day < telling_days else []
+        told = facts[day::telling] if day < telling else facts[: plan.changed][day - telling :: changing]
         for number, fact in enumerate(told):
+            fact = fact if day < telling else fact._replace(value=f"w{fact.value[1:]}")
+            valid[fact.subject] = fact.value
             life.tell(fact, crashes=number % 17 == 5)
-        if day >= telling_days:
-            at = day - telling_days
-            share = -(-len(changes) // changing_days)
-            for fact in changes[at * share : (at + 1) * share]:
-                new = Fact(fact.subject, f"w{fact.value[1:]}")
-                valid[fact.subject] = new.value
-                life.tell(new)
         for number in range(max(0, plan.tasks - len(told))):
-            asked = dice.choice(facts[: max(1, (day + 1) * per_day)])
-            life.run(
-                f"Task {day}.{number}: {asked.question}",
-                [("recall", {"words": asked.question}), ("bash", {"command": "ls"})],
-            )
+            question = dice.choice([fact.question for fact in facts if fact.subject in valid])
+            acts = [("recall", {"words": question}), ("bash", {"command": "ls"})]
+            life.run(f"Task {day}.{number}: {question}", acts)
         _troubles(life, day, plan)
         life.new_day()
     return valid
