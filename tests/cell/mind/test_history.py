@@ -1,10 +1,13 @@
-"""The fold over the log of events, and what is counted by it: figures, and the profile of the context; the facts of
-the sandbox."""
+"""The fold over the log of events, and what is counted by it: figures, and the profile of the context; the sandbox, and
+whether the agent is fit to change itself."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,7 @@ import pytest
 from hypothesis import given
 
 from infra.cell.loop.record import Answered
+from infra.cell.mind import preflight
 from infra.cell.mind.health import Sandbox, problems_with
 from infra.cell.mind.history import Drafted, DutyStep, History, Moved, Promoted, Run, Trial
 from infra.cell.mind.metrics import FILE, MAX_SERIES, Metric, _shown, write_metrics
@@ -20,7 +24,7 @@ from infra.cell.mind.record import tell
 from infra.shared.clock import moment
 from infra.shared.conversation import Completion, Text, ToolUse
 from infra.shared.mind.event import name_of
-from infra.shared.mind.layout import IDENTITY, LONG_TERM, WORKING
+from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS, LONG_TERM, WORKING
 from infra.shared.paths import CONTAINER
 from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind
@@ -227,3 +231,32 @@ def test_a_week_counts_its_runs_also_when_there_are_none(tmp_path: Path) -> None
         ],
     }
     assert compile_week(str(tmp_path), (), "2026-W06").startswith("0 runs")
+
+
+def linked(mind: OneMind, path: str) -> None:
+    os.unlink(f"{mind.root}/{path}")
+    os.symlink("/etc/passwd", f"{mind.root}/{path}")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda mind: None, ""),
+        (lambda mind: os.unlink(f"{mind.root}/{IDENTITY}"), "cannot read boot/identity.md: No such file"),
+        (lambda mind: linked(mind, IDENTITY), "cannot read boot/identity.md"),
+        (lambda mind: mind.write(IDENTITY, b" \n"), "it is empty, or no text; 'git checkout"),
+        (lambda mind: mind.write(INVARIANTS, b"\xff\xfe\x00"), "boot/invariants.md: it is empty, or no text"),
+        (lambda mind: Path(mind.places.events).write_text("a file"), f"cannot write events ({EVENTS}/)"),
+        (lambda mind: mind.write(DAILY, "a file"), f"cannot write a daily summary ({DAILY}/)"),
+        (lambda mind: shutil.rmtree(mind.root), ""),
+    ],
+)
+def test_each_lack_is_named(mind: OneMind, spoil: Callable[[OneMind], object], words: str) -> None:
+    """A file that is gone, empty, binary or a link; a directory that is a file. Without a clone nothing is looked at,
+    and nothing is left behind by the look."""
+    mind.write(IDENTITY, "I am.\n")
+    mind.write(INVARIANTS, "Log.\n")
+    spoil(mind)
+    said = preflight.problem(mind.cell())
+    assert (words in said and "Mend that first" in said) if words else not said
+    assert not os.path.isdir(f"{mind.root}/{DAILY}") or os.listdir(f"{mind.root}/{DAILY}") == []

@@ -16,7 +16,6 @@ from infra.cell.run_states import RunState, StopReason
 from infra.cell.tools.tool import Position
 from infra.shared.conversation import Completion, Text, Usage
 from infra.shared.mind.event import MindEvent
-from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind, places_in
 from tests.shared.mind.events import logged
 from tests.shared.rows import each_row
@@ -25,18 +24,15 @@ NOW = 1769856132.345
 KEY = "postgres://app:tr0ub4dor@db/x"
 
 
-class Bench:
+class Bench(OneMind):
     """A recorder of one run, and the keep's log."""
 
     def __init__(self, root: Path, **begin: Any) -> None:
-        mind = OneMind.__new__(OneMind)
-        mind.lies(places_in(str(root)), NOW)
-        self.checkout = Path(mind.places.main_checkout)
+        self.lies(places_in(str(root)), NOW)
+        self.checkout = Path(self.places.main_checkout)
         self.checkout.mkdir(parents=True, exist_ok=True)
-        self.below = Below(mind.places.events)
-        self.mind = mind
         given: dict[str, Any] = {"words": "Do it.", "ids": ["0123abcd"], "shown": ["memory/beliefs.md#B-000001"]}
-        self.recorder = Recorder(mind.cell(), Position("run-1"), **given | begin)
+        self.recorder = Recorder(self.cell(), Position("run-1"), **given | begin)
 
     def act(self, name: str, result: ToolResult, step: int = 1, number: int = 1, **args: Any) -> MindEvent:
         self.recorder.record(Entered(str(step), RunState.PLAN))
@@ -49,7 +45,7 @@ class Bench:
         self.recorder.record(Entered(str(step + 1), RunState.PLAN))
 
     def events(self) -> list[MindEvent]:
-        return [each.event for each in logged(self.below.root)]
+        return [each.event for each in logged(self.places.events)]
 
 
 def test_a_run_from_its_beginning_to_its_end(tmp_path: Path) -> None:
@@ -154,7 +150,7 @@ def test_long_things_are_bounded(tmp_path: Path) -> None:
     many = tuple(f"{number}/{'p' * 5000}" for number in range(1000))
     bench.act("bash", ToolResult("o" * 1_000_000, artifacts=many, facts={"exit": 0}), command="c" * 1_000_000)
     bench.act("read_file", ToolResult("o" * 1_000_000), path="p" * 1_000_000, other="q" * 1_000_000)
-    told = Path(f"{bench.below.root}/2026-01-31.jsonl").read_text()
+    told = Path(f"{bench.places.events}/2026-01-31.jsonl").read_text()
     assert len(told) < 100_000
     assert "tr0" not in told, "redacted first, and cut then"
 
@@ -172,12 +168,12 @@ def test_a_resumed_run_goes_on_and_acts_after_a_skill_was_read_name_it(tmp_path:
 def test_what_could_not_be_sent_goes_with_the_next_step(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.act("bash", OK, command="true")
-    bench.mind.is_away = True
+    bench.is_away = True
     bench.act("bash", OK, 2, command="true")
     bench.recorder.end(RunResult(StopReason.COMPLETED))
-    assert [word for word, _ in bench.mind.log] == ["mind.events_wait"] * 2
+    assert [word for word, _ in bench.log] == ["mind.events_wait"] * 2
     assert len(bench.events()) == 2
-    bench.mind.is_away = False
+    bench.is_away = False
     Bench(tmp_path, words="Then that.").act("bash", OK, command="true")
     assert [each.metadata.status for each in bench.events()] == ["began", "ok", "ok", "completed", "began", "ok"]
     assert [each.seq for each in bench.events()] == [1, 2, 3, 4, 5, 6]
@@ -187,13 +183,13 @@ def test_what_could_not_be_sent_goes_with_the_next_step(tmp_path: Path) -> None:
 def test_a_run_whose_events_nobody_takes_for_a_minute_ends(tmp_path: Path) -> None:
     bench, now = Bench(tmp_path), 0.0
     bench.recorder._outbox = Outbox(lambda: now)
-    bench.mind.is_away = True
+    bench.is_away = True
     bench.act_unseen(1)
     now = 59.0
     bench.act_unseen(2)
     now = 61.0
     with pytest.raises(NotRecorded, match="the door is away"):
         bench.act_unseen(3)
-    bench.mind.is_away = False
+    bench.is_away = False
     bench.act_unseen(4)
     assert [each.step_id for each in bench.events()] == ["", "1.1", "2.1", "3.1", "4.1"]
