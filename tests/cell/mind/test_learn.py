@@ -26,8 +26,9 @@ from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Position
 from infra.shared import comms
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Completion, Request, Text
+from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import BELIEFS, LONG_TERM
+from tests.cell.loop.replies import Canned, says
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import write_events
 from tests.shared.mind.notes import DAY, START, Said, event_of, history_of
@@ -167,14 +168,11 @@ def _keys(found: tuple[Facts, list[Promoted]]) -> set[tuple[str, str]]:
 
 
 class Learning(OneMind):
-    """A mind whose runs say what they noted, and a model that judges."""
+    """A mind whose runs say what they noted."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root), START)
         self.seq = 0
-        self.answers: list[str | ModelFailure] = []
-        self.asked: list[str] = []
-        self.ask = self._judge
         os.makedirs(self.places.events, exist_ok=True)
 
     def say(self, *said: Said) -> None:
@@ -182,13 +180,6 @@ class Learning(OneMind):
             self.seq += 1
             event = event_of(each._replace(at=self.now), self.seq)
             write_events(self.places.events, [event])
-
-    def _judge(self, request: Request) -> Completion:
-        self.asked.append(str(request.messages[0].content[0]))
-        answer = self.answers.pop(0)
-        if isinstance(answer, ModelFailure):
-            raise answer
-        return Completion((Text(answer),), "end_turn", "scripted")
 
     @property
     def facts(self) -> tuple[Fact, ...]:
@@ -217,7 +208,6 @@ def test_a_checked_note_is_known_after_its_run_and_a_second_one_makes_it_a_belie
     learn.learn(mind.cell())
     belief = mind.facts[0]
     assert (belief.id, belief.claim, belief.last_validated[:10]) == ("B-000001", "it is 80", "2026-01-06")
-    assert mind.asked == []
 
 
 def test_the_pms_word_is_looked_up(mind: Learning) -> None:
@@ -270,17 +260,20 @@ def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> No
 WEEK_LATER = "2026-W02"
 
 
+def _away(request: Request) -> Completion:
+    raise ModelFailure("unavailable", "no answer")
+
+
 def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Learning) -> None:
     """And back, when the earlier one is validated again. A week has one question, and none when the model is away."""
     for run, statement in (("r1", "it is 80"), ("r2", "it is 90"), ("r3", "it is 80")):
         mind.now += DAY
         mind.say(Said(run, statement, how="check"))
         learn.learn(mind.cell())
-        assert not mind.asked or run == "r3"
         if run != "r1":
             pairs = 2 if run == "r3" else 1  # it is a belief by then, too
             verdicts = ", ".join(['{"verdict": "contradict"}'] * pairs)
-            mind.answers = [ModelFailure("unavailable", "no answer"), f"[{verdicts}]"]
+            mind.ask = Canned([_away, says(f"[{verdicts}]")])
             before = mind.facts
             with pytest.raises(ModelFailure):
                 learn.make_weekly(mind.cell(), WEEK_LATER)
@@ -297,7 +290,7 @@ def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> 
     mind.say(*(Said(run, text) for text in ("it is 80", "it is 90") for run in "ab"))
     learn.learn(mind.cell())
     for answer, why in (("[]", "not in the form"), ('[{"verdict": "contradict"}]', "neither is validated")):
-        mind.answers = [answer]
+        mind.ask = Canned([says(answer)])
         assert learn.make_weekly(mind.cell(), WEEK_LATER) == "1 pairs judged, 0 left"
         assert why in mind.read("logs/health/coherence-2026-W02.md")
         assert [(each.status, each.contradictions) for each in mind.facts] == [
@@ -323,10 +316,10 @@ def test_without_an_answer_both_are_contested_and_it_is_said(mind: Learning) -> 
 def test_a_pair_is_judged_once(mind: Learning, answer: str, claims: list[str]) -> None:
     mind.say(Said("r1", "it is 80", how="check"), Said("r1", "it is open 24 h", how="check"))
     learn.learn(mind.cell())
-    mind.answers = [answer]
+    model = mind.ask = Canned([says(answer)])
     learn.make_weekly(mind.cell(), WEEK_LATER)
     learn.make_weekly(mind.cell(), WEEK_LATER)
-    assert len(mind.asked) == 1
+    assert len(model.requests) == 1
     assert [(each.claim, each.status) for each in mind.facts] == [(claim, "active") for claim in claims]
 
 
@@ -365,7 +358,7 @@ def test_a_check_is_run_again_when_its_fact_is_placed_and_old(mind: Learning, fi
 )
 def test_only_the_list_that_was_asked_for_is_an_answer(answer: str, verdict: str) -> None:
     fact = Fact(id="L-000001", claim="x")
-    [found] = judged(lambda _: Completion((Text(answer),), "end_turn", "scripted"), [(fact, fact)])
+    [found] = judged(Canned([says(answer)]), [(fact, fact)])
     assert (found.verdict if found else "") == verdict
 
 
