@@ -39,15 +39,11 @@ def run(directory: Path, count: int) -> list[Table]:
     for note in random.Random(2).sample(range(NOTES), count):
         for kind, words in zip(took, questions(notes[note]), strict=True):
             began = time.perf_counter()
-            right[kind] += note_id(note) in found(directory, words)
+            files, _ = files_of(str(directory))
+            right[kind] += note_id(note) in [hit.id for hit in search(files, words, results=BEST)]
             took[kind].append(time.perf_counter() - began)
     told = [f"{kind}: {many} of {count} right among the first {BEST}" for kind, many in right.items()]
     return [times(f"one search of {NOTES:,} notes", took, *told)]
-
-
-def found(root: Path, words: str) -> list[str]:
-    files, _ = files_of(str(root))
-    return [hit.id for hit in search(files, words, results=BEST)]
 
 
 def note_id(note: int) -> str:

@@ -1,6 +1,7 @@
+"""The git door, by real pushes from real clones."""
+
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,21 +20,23 @@ def untouched(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.fixture
-def world(untouched: World) -> Iterator[World]:
-    """Autonomy is merge, and files are limited to `BLOB_BYTES`."""
-    # Not tmp_path: a socket's path must be short.
-    root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
-    made = World(root, like=untouched)
-    yield made
-    made.close_door()
-    shutil.rmtree(root)
+def short() -> Iterator[Path]:
+    """Not tmp_path: a socket's path must be short."""
+    with tempfile.TemporaryDirectory(prefix="mf-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture
-def server(untouched: World) -> Iterator[Server]:
+def world(untouched: World, short: Path) -> Iterator[World]:
+    """Autonomy is merge, and files are limited to `BLOB_BYTES`."""
+    made = World(short, like=untouched)
+    yield made
+    made.close_door()
+
+
+@pytest.fixture
+def server(untouched: World, short: Path) -> Iterator[Server]:
     """The same world behind `git daemon`."""
-    root = Path(tempfile.mkdtemp(prefix="minifram-door-"))
-    server = Server(root, untouched)
-    yield server
-    server.end()
-    shutil.rmtree(root)
+    made = Server(short, untouched)
+    yield made
+    made.end()

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
-import shutil
 import stat
 import subprocess
-import tempfile
 import threading
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from infra.keep.git_door import setup
 from infra.keep.git_door.setup import memory_bytes
 from infra.shared.exit_codes import Exit
 from tests.cell.loop.waiting import gone, wait_for
-from tests.keep.git_door.world import BLOB_BYTES, Clone, Server, World, pkt
+from tests.keep.git_door.world import BLOB_BYTES, Clone, Server, World
 
 
 def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> None:
@@ -36,16 +34,14 @@ def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> N
         assert "refused: refs/notes/anything" in other.refused("HEAD:refs/notes/anything")
 
 
-def test_odd_places(request: pytest.FixtureRequest) -> None:
+def test_odd_places(short: Path) -> None:
     """Paths with blanks, quotes and the like reach the shell and git as they are."""
-    root = tempfile.mkdtemp(prefix="m")  # not tmp_path: a socket's path must be short
-    request.addfinalizer(lambda: shutil.rmtree(root))
-    world = World(Path(root) / """a b it's "so" $(touch x) `id` $HOME a\\b #;=% \u00fc a\nb""")
-    request.addfinalizer(world.close_door)
+    world = World(short / """a b it's "so" $(touch x) `id` $HOME a\\b #;=% \u00fc a\nb""")
     world.agent.commit({"src/b.py": "b = 1\n"})
     world.agent.push("main")
     assert world.main == world.agent.head
     assert "refused: refs/notes/x" in world.agent.refused("HEAD:refs/notes/x")
+    world.close_door()
 
 
 def test_surroundings_of_the_agent_do_not_open_the_door(world: World) -> None:
@@ -92,9 +88,7 @@ def test_surroundings_of_the_agent_do_not_open_the_door(world: World) -> None:
 def test_without_a_running_door_nothing_of_the_agents_lands(world: World) -> None:
     """It is told what to do; the PM pushes by path and needs no door."""
     world.close_door()
-
     said = world.agent.refused("HEAD:refs/heads/work")
-
     assert "refused: the git door is being started again" in said
     assert "push again in a moment" in said
     world.pm.push("HEAD:refs/heads/pm")
@@ -111,8 +105,7 @@ def test_without_a_running_door_nothing_of_the_agents_lands(world: World) -> Non
 def test_without_a_part_nothing_lands_and_nobody_else_can_write_one(world: World) -> None:
     """Git goes on without a hook that is missing; the door does not. What is executed is writable by its owner alone,
     whatever was there before."""
-    names = ("hooks/pre-receive", "hooks/reference-transaction", "receive-pack")
-    parts = [Path(f"{world.places.var}/door/{name}") for name in names]
+    parts = [world.part(name) for name in ("hooks/pre-receive", "hooks/reference-transaction", "receive-pack")]
     for hook in parts[:2]:
         hook.unlink()
         assert "the git door is not in place" in world.agent.refused("HEAD:refs/heads/work")
@@ -153,7 +146,7 @@ def test_when_git_fails_nothing_lands(world: World) -> None:
 @pytest.mark.fault("F47")
 def test_input_that_is_too_large_is_refused(world: World) -> None:
     """A pack over ten times the limit for files, and over 100 MiB, is cut off while it comes in."""
-    config = Path(f"{world.places.var}/door/receive-pack")
+    config = world.part("receive-pack")
     assert f"={100 << 20} " in config.read_text()
     config.write_text(config.read_text().replace(str(100 << 20), "5000"))
     world.agent.commit({"noise": os.urandom(6000).hex()})
@@ -169,7 +162,7 @@ def test_a_push_has_little_memory(world: World, blob_bytes: int, allowed: int | 
     allows less than that, it is what the machine allows, and no closed door."""
     world.settings(blob_bytes=blob_bytes)
     seen = world.root / "seen"
-    hook = Path(f"{world.places.var}/door/hooks/pre-receive")
+    hook = world.part("hooks/pre-receive")
     hook.write_text(hook.read_text().replace("\n", f"\ncat /proc/self/limits >'{seen}'\n", 1))
     limited = ["prlimit", f"--as={allowed}", "--"] if allowed else []
     push = [*limited, "git", "push", "--quiet", "origin", "HEAD:refs/heads/work"]
@@ -182,15 +175,11 @@ def test_a_push_has_little_memory(world: World, blob_bytes: int, allowed: int | 
 @pytest.mark.fault("F47")
 def test_a_push_that_takes_too_long_is_ended(world: World) -> None:
     """A push has five minutes; then it ends with all that it started, and nothing has landed."""
-    door = Path(f"{world.places.var}/door")
-    pid_file = world.root / "pid"
-    script = (door / "receive-pack").read_text()
+    pid_file, script = world.root / "pid", world.part("receive-pack").read_text()
     assert "timeout --kill-after=10 300 git" in script
-    (door / "receive-pack").write_text(script.replace("10 300 git", "10 1 git"))
-    (door / "hooks/pre-receive").write_text(f"#!/bin/sh\necho $$ >'{pid_file}'\nexec sleep 100\n")
-
+    world.part("receive-pack").write_text(script.replace("10 300 git", "10 1 git"))
+    world.part("hooks/pre-receive").write_text(f"#!/bin/sh\necho $$ >'{pid_file}'\nexec sleep 100\n")
     world.agent.refused("HEAD:refs/heads/work")
-
     assert world.ref("refs/heads/work") is None
     wait_for(lambda: gone(int(pid_file.read_text())), "its end")
     world.settings()
@@ -263,7 +252,8 @@ def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None
     said = world.agent.refused(f"{world.agent.git('commit-tree', tree, '-m', 'x')}:refs/heads/x")
     assert "hasDotgit" in said or "Connection reset" in said, said  # the daemon's end can overtake its words
     assert "does not support push options" in world.agent.run("push", "-o", "a", "origin", "HEAD:refs/heads/x").stderr
-    assert b"service not enabled" in server.say(b"git-upload-archive /remote.git\0host=x\0")
+    with server.connect(b"git-upload-archive /remote.git\0host=x\0") as wire:
+        assert b"service not enabled" in wire.recv(1 << 16)
     assert not mark.exists()
     world.agent.commit({"src/c.py": "1\n"})
     world.agent.push("HEAD:refs/heads/work")
@@ -292,10 +282,10 @@ def test_nothing_else_is_served(server: Server) -> None:
 def test_without_a_part_nothing_lands(server: Server) -> None:
     """Git goes on without a hook; the daemon does not, and clones go on. Without its own program it serves nobody."""
     world = server.world
-    os.unlink(f"{world.places.var}/door/hooks/pre-receive")
+    world.part("hooks/pre-receive").unlink()
     assert "the git door is not in place, so nothing was taken" in world.agent.refused("HEAD:refs/heads/work")
     assert world.agent.git("ls-remote", server.url)
-    os.unlink(f"{world.places.var}/door/access")
+    world.part("access").unlink()
     assert world.agent.run("ls-remote", server.url).returncode
     world.settings()
     world.agent.push("HEAD:refs/heads/work")
@@ -303,8 +293,7 @@ def test_without_a_part_nothing_lands(server: Server) -> None:
 
 def test_what_serves_a_push_is_bounded(server: Server) -> None:
     """Each connection's process has little memory and time."""
-    with server.connect() as wire:
-        wire.sendall(pkt(b"git-receive-pack /remote.git\0host=x\0"))
+    with server.connect(b"git-receive-pack /remote.git\0host=x\0") as wire:
         assert wire.recv(10)
         children = psutil.Process(server.process.pid).children(recursive=True)
         receiving = [child for child in children if "receive-pack" in child.cmdline()]

@@ -202,6 +202,10 @@ class World:
         """What git says in the repository itself."""
         return self.pm.git("--git-dir", self.places.remote, *words, stdin=stdin)
 
+    def part(self, name: str) -> Path:
+        """A file that the door is made of."""
+        return Path(self.places.var, "door", name)
+
     def shown(self, path: str) -> str | None:
         """A file of main's; None when it has none of that name."""
         done = self.pm.run("--git-dir", self.places.remote, "show", f"main:{path}")
@@ -235,19 +239,15 @@ class Server:
         wait_for(self._is_up, "git daemon")
 
     def _is_up(self) -> bool:
-        with contextlib.suppress(OSError), self.connect():
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), 1.0):
             return True
         return False
 
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), 20.0)
-
-    def say(self, request: bytes) -> bytes:
-        """All that comes back for one request, as it goes over the wire."""
-        with self.connect() as wire:
-            wire.sendall(pkt(request))
-            wire.shutdown(socket.SHUT_WR)
-            return b"".join(iter(lambda: wire.recv(65536), b""))
+    def connect(self, request: bytes) -> socket.socket:
+        """Where the answer to a request comes, as it goes over the wire."""
+        wire = socket.create_connection(("127.0.0.1", self.port), 20.0)
+        wire.sendall(pkt(request))
+        return wire
 
     def end(self) -> None:
         with contextlib.suppress(ProcessLookupError):
