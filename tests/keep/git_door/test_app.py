@@ -84,8 +84,7 @@ def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: DoorP
     question = Ask("bash", {"command": "touch a"}, "rule 1", "main", commit)
     asked = keep.question(question)
     world.agent.git("pull", "--quiet", "--rebase", "origin", "main")
-    world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push("main")
+    world.agent.commit({"src/b.py": "1\n"}, to="main")
 
     [be_good] = comms.open_directives(PAGE)
     keep.report(Report("0" * 32, "main", commit, "done: it", "I pushed it.", (be_good.id,)))

@@ -169,8 +169,7 @@ def test_a_shallow_push_cuts_no_history(server: Server) -> None:
     world.agent.push(f"{alone}:refs/heads/other")
     assert world.ref("refs/heads/other") == alone
     assert not os.path.exists(f"{world.places.remote}/shallow")
-    world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push("main")
+    world.agent.commit({"src/b.py": "1\n"}, to="main")
     assert world.bare("rev-list", "--count", "main") == "5"
     world.agent.commit({"logs/x": "1\n"})
     assert "adds or changes logs/" in world.agent.refused("main")

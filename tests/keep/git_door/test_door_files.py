@@ -27,8 +27,7 @@ def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> N
     other.git("init", "--quiet")
     other.git("init", "--quiet", "--bare", str(world.root / "other.git"))
     other.git("remote", "add", "origin", str(world.root / "other.git"))
-    other.commit({"logs/x": "1\n"})
-    other.push("HEAD:refs/notes/anything")
+    other.commit({"logs/x": "1\n"}, to="HEAD:refs/notes/anything")
     for spelling in (world.places.remote, f"{world.places.remote}/", f"{world.root}/./remote.git"):
         other.git("remote", "set-url", "origin", spelling)
         assert "refused: refs/notes/anything" in other.refused("HEAD:refs/notes/anything")
@@ -37,8 +36,7 @@ def test_an_own_repository_of_the_agents_is_none_of_the_doors(world: World) -> N
 def test_odd_places(short: Path) -> None:
     """Paths with blanks, quotes and the like reach the shell and git as they are."""
     world = World(short / """a b it's "so" $(touch x) `id` $HOME a\\b #;=% \u00fc a\nb""")
-    world.agent.commit({"src/b.py": "b = 1\n"})
-    world.agent.push("main")
+    world.agent.commit({"src/b.py": "b = 1\n"}, to="main")
     assert world.main == world.agent.head
     assert "refused: refs/notes/x" in world.agent.refused("HEAD:refs/notes/x")
     world.close_door()
@@ -204,8 +202,7 @@ def test_the_good_versions_can_be_read_and_nothing_else_of_the_keeps(server: Ser
     for ref in ("refs/minifram/good/0123", "refs/minifram/good/4567"):
         assert "deny updating a hidden ref" in world.agent.refused(f"HEAD:{ref}")
     world.agent.push("main")
-    good = world.pm.commit({"src/b.py": "1\n"})
-    world.pm.push("HEAD:refs/minifram/good/89ab")
+    good = world.pm.commit({"src/b.py": "1\n"}, to="HEAD:refs/minifram/good/89ab")
     world.agent.git("-c", f"protocol.version={version}", "fetch", "--quiet", "origin", good)
     assert world.agent.git("cat-file", "-t", good) == "commit"
 
@@ -240,8 +237,7 @@ def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None
     ):
         world.bare("config", key, value)
     (Path(world.places.remote) / "objects/info/alternates").write_text(f"{world.pm.path}/.git/objects\n")
-    world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push("HEAD:refs/heads/work")
+    world.agent.commit({"src/b.py": "1\n"}, to="HEAD:refs/heads/work")
     old = world.agent.head
 
     assert "only branches" in world.agent.refused("HEAD:refs/notes/x")
@@ -255,8 +251,7 @@ def test_settings_of_the_repository_do_not_open_the_door(server: Server) -> None
     with server.connect(b"git-upload-archive /remote.git\0host=x\0") as wire:
         assert b"service not enabled" in wire.recv(1 << 16)
     assert not mark.exists()
-    world.agent.commit({"src/c.py": "1\n"})
-    world.agent.push("HEAD:refs/heads/work")
+    world.agent.commit({"src/c.py": "1\n"}, to="HEAD:refs/heads/work")
     assert world.ref("refs/heads/work") != old
     world.pm.push("HEAD:refs/heads/pm-by-path")
     assert mark.exists()

@@ -22,8 +22,7 @@ from tests.keep.git_door.world import World
 def body(world: World) -> Git:
     """Main with the parts of an agent, and the agent's clone at it."""
     test = {"tests/cell/test_a.py": "def test_a():\n    pass\n"}
-    world.pm.commit({"infra/a.py": "a = 1\n", "SYSTEM.md": "You.\n"} | test)
-    world.pm.push("main")
+    world.pm.commit({"infra/a.py": "a = 1\n", "SYSTEM.md": "You.\n"} | test, to="main")
     world.agent.git("pull", "--quiet")
     return Git(world.places.remote)
 
@@ -49,8 +48,7 @@ def test_the_agent_itself_changes_only_after_an_examination(world: World) -> Non
     for tip in world.agent.commits({path: "x = 1\n"} for path in ("infra/new.py", "tests/cell/test_a.py")):
         world.judges({f"{tip}:refs/heads/main": "the keep has not examined this version"})
     free = ("src/b.py", "tests/test_b.py", "tests/mine/conftest.py", "notes.md")
-    work = world.agent.commit(dict.fromkeys(free, "b = 1\n"))
-    world.agent.push("main")
+    work = world.agent.commit(dict.fromkeys(free, "b = 1\n"), to="main")
     assert world.main == work
 
 
@@ -63,8 +61,7 @@ def test_a_verdict_opens_main_for_what_was_examined(world: World) -> None:
     world.agent.git("commit", "--quiet", "-m", "more")
     assert "has not examined" in world.agent.refused("main")
     world.agent.git("reset", "--quiet", "--hard", "origin/main")
-    world.agent.commit({"src/b.py": "b = 1\n"})
-    world.agent.push("main")
+    world.agent.commit({"src/b.py": "b = 1\n"}, to="main")
     door = world.context()
     assert examine(door, Examine("better", work)).passed, "main has moved, and what was examined is the same"
     world.agent.git("merge", "--quiet", "--no-ff", work)
@@ -87,8 +84,7 @@ def test_a_verdict_says_nothing_of_what_main_has_got_since(world: World) -> None
     verdict(git, work)
     world.agent.push("main")
     world.pm.git("pull", "--quiet", "origin", "main")
-    world.pm.commit({"infra/a.py": "a = 3\n", "tests/test_b.py": "def test_b():\n    pass\n"})
-    world.pm.push("main")
+    world.pm.commit({"infra/a.py": "a = 3\n", "tests/test_b.py": "def test_b():\n    pass\n"}, to="main")
     world.agent.git("fetch", "--quiet")
     made = world.agent.git("commit-tree", f"{work}^{{tree}}", "-p", "origin/main", "-m", "x")
     assert "has not examined" in world.agent.refused(f"{made}:refs/heads/main")
@@ -122,8 +118,7 @@ def test_the_agents_requests_keep_nobody_elses_waiting(world: World) -> None:
 
 
 def pushed(world: World, branch: str, text: str, path: str = "infra/a.py") -> str:
-    world.pm.commit({path: text})
-    world.pm.push(f"+HEAD:refs/heads/{branch}")
+    world.pm.commit({path: text}, to=f"+HEAD:refs/heads/{branch}")
     return world.pm.head
 
 

@@ -163,8 +163,7 @@ def mind(world: World) -> World:
     """A world with a mind; `agent` and `pm` have it checked out."""
     world.pm.git("checkout", "--quiet", "--orphan", "mind")
     world.pm.git("rm", "--quiet", "-r", "--force", ".")
-    world.pm.commit(FILES, "the mind")
-    world.pm.push("mind")
+    world.pm.commit(FILES, "the mind", to="mind")
     world.agent.git("fetch", "--quiet", "origin")
     world.agent.git("checkout", "--quiet", "mind")
     return world
@@ -185,14 +184,12 @@ def test_each_refused_path_is_named_and_the_pms_push_meets_none_of_it(mind: Worl
     assert found == {*lost, *barred, ("orders", "tasks/inbox.md")}
 
     mind.agent.git("reset", "--quiet", "--hard", "origin/mind")
-    mind.agent.commit({"logs/daily/d.md": "d", "memory/working.md": "busy\n"})
-    mind.agent.push("mind")
+    mind.agent.commit({"logs/daily/d.md": "d", "memory/working.md": "busy\n"}, to="mind")
     mind.agent.git("checkout", "--quiet", "main")
     mind.agent.commit({"logs/daily/x.md": "x"})
     assert "never committed" in mind.agent.refused("HEAD:refs/heads/other")
     mind.pm.git("pull", "--quiet", "origin", "mind")
-    mind.pm.commit({"memory/beliefs.md": "# Beliefs\n", "boot/identity.md": "another\n"})
-    mind.pm.push("mind")
+    mind.pm.commit({"memory/beliefs.md": "# Beliefs\n", "boot/identity.md": "another\n"}, to="mind")
 
 
 @pytest.mark.attack("S61")
@@ -264,5 +261,4 @@ def test_a_tainted_agent_remembers_what_no_page_can_have_said(scene: Scene, mind
     for made in mind.agent.commits({"memory/long_term.md": text} for text in wrong):
         words = "'memory/long_term.md' changes, and the agent has read the web"
         mind.judges({f"{made}:refs/heads/mind": words})
-    mind.agent.commit({"memory/long_term.md": items + item(1)})
-    mind.agent.push("mind")
+    mind.agent.commit({"memory/long_term.md": items + item(1)}, to="mind")

@@ -20,8 +20,7 @@ WORDS = "is the PM's to change on main (protected.files has "
 @pytest.fixture
 def guarded(world: World) -> World:
     """Main holds protected files, and the agent has them."""
-    world.pm.commit({"SYSTEM.md": "be good\n", "spec/SPEC_A.md": "must\n", "a/b.lock": "1\n"})
-    world.pm.push("main")
+    world.pm.commit({"SYSTEM.md": "be good\n", "spec/SPEC_A.md": "must\n", "a/b.lock": "1\n"}, to="main")
     world.agent.git("pull", "--quiet")
     world.settings(protected=FILES)
     return world
@@ -32,8 +31,7 @@ def test_a_protected_file_is_not_changed_on_main(guarded: World) -> None:
     guarded.agent.commit({"spec/new/x": "changed\n"})
     words = f"'spec/new/x' {WORDS}'spec/'); leave it as it is on main"
     guarded.judges({"HEAD:refs/heads/main": words, "HEAD:refs/heads/proposal": ""})
-    guarded.pm.commit({"spec/new/x": "by the PM\n"})
-    guarded.pm.push("main")
+    guarded.pm.commit({"spec/new/x": "by the PM\n"}, to="main")
 
 
 def ways(world: World, path: str) -> dict[str, str]:
@@ -86,8 +84,7 @@ def test_the_page_is_not_protected_by_a_pattern(guarded: World) -> None:
     guarded.judges({f"{bad}:refs/heads/main": WORDS})
     report(guarded.places, Report(id="1", at="2026-01-01T00:00:00.000Z", title="all is well", text="It is."))
     guarded.agent.git("pull", "--quiet")
-    guarded.agent.commit({})
-    guarded.agent.push("main")
+    guarded.agent.commit({}, to="main")
 
 
 @pytest.mark.attack("S50")
@@ -95,8 +92,9 @@ def test_no_way_round_by_a_rollback(guarded: World) -> None:
     """The agent may ask the watcher for the tree of any commit; what is protected in it stays as it is on main."""
     good = str(guarded.main)
     guarded.agent.git("rm", "--quiet", "a/b.lock")
-    guarded.agent.commit({"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n"})
-    guarded.agent.push("HEAD:refs/heads/proposal")
+    guarded.agent.commit(
+        {"SYSTEM.md": "be bad\n", "spec/new.md": "may\n", "src/b.py": "b = 1\n"}, to="HEAD:refs/heads/proposal"
+    )
 
     roll_back(guarded.places, "proposal", "merge", "1", FILES.files)
 

@@ -32,15 +32,13 @@ def test_deleting_is_refused(world: World) -> None:
 @pytest.mark.parametrize("branch", ["main", "feature"])
 def test_forcing_is_refused(world: World, branch: str) -> None:
     """No commit of a branch can be pushed away by the agent; on top of it is fine, and the PM may do it."""
-    world.pm.commit({"src/pm.py": "1\n"})
-    world.pm.push(f"HEAD:{branch}")
+    world.pm.commit({"src/pm.py": "1\n"}, to=f"HEAD:{branch}")
     world.agent.commit({"src/b.py": "1\n"})
     said = world.judges({f"+HEAD:refs/heads/{branch}": "the push would drop commits that are there"})
     assert f"git pull --rebase origin {branch}" in said
     world.agent.git("pull", "--quiet", "--rebase", "origin", branch)
     world.agent.push(f"HEAD:{branch}")
-    world.pm.commit({"src/pm.py": "2\n"})
-    world.pm.push(f"+HEAD:{branch}")
+    world.pm.commit({"src/pm.py": "2\n"}, to=f"+HEAD:{branch}")
     assert world.ref(f"refs/heads/{branch}") == world.pm.head
 
 
@@ -98,8 +96,7 @@ def test_a_line_tells_a_program_which_rule_and_file_it_was() -> None:
 
 def test_without_autonomy_only_the_pm_moves_main(world: World) -> None:
     """Not even commits that are in the repository already, on a branch, are the agent's to put on main."""
-    fine = world.agent.commit({"src/b.py": "1\n"})
-    world.agent.push(f"{fine}:refs/heads/proposal")
+    fine = world.agent.commit({"src/b.py": "1\n"}, to="HEAD:refs/heads/proposal")
     for autonomy, instead, of_others in (
         ("propose", "push a branch and let the PM merge it", ""),
         ("frozen", "keep this until the PM changes that", "autonomy is 'frozen': only reports are taken"),
@@ -151,8 +148,7 @@ def test_what_others_made_can_be_built_on(world: World) -> None:
     """A cherry-picked patch keeps its author; merged commits of the PM and the watcher are not judged again, whatever
     they hold."""
     world.pm.git("switch", "--quiet", "--create", "patch")
-    patch = world.pm.commit({"src/pm.py": "1\n", "logs/kept.txt": "by mistake\n", "large": BIG})
-    world.pm.push("patch")
+    patch = world.pm.commit({"src/pm.py": "1\n", "logs/kept.txt": "by mistake\n", "large": BIG}, to="patch")
     world.agent.git("fetch", "--quiet")
     world.agent.git("cherry-pick", "--no-commit", patch)
     world.agent.git("rm", "--quiet", "--force", "logs/kept.txt")
@@ -168,8 +164,7 @@ def test_what_others_made_can_be_built_on(world: World) -> None:
     world.agent.push("main")
     assert {theirs, patch} <= set(world.agent.git("log", "--format=%H").split())
     world.agent.git("rm", "--quiet", "-r", "logs")
-    world.agent.commit({})
-    world.agent.push("main")
+    world.agent.commit({}, to="main")
     world.agent.commit({"logs/kept.txt": "again\n", "copy-of-large": BIG})
     assert [each.id for each in refusals_in(world.agent.refused("main"))] == ["logs"]
 
@@ -195,8 +190,7 @@ def test_what_a_commit_may_bring(world: World) -> None:
     made = [*zip(world.agent.commits(files for files, _ in BROUGHT), (words for _, words in BROUGHT), strict=True)]
     passing = [(taken_back(world, tip), f"commit {tip[:12]}" if "top" in words else words) for tip, words in made]
     world.judges(on_branches([*made, *passing]))
-    world.pm.commit({"logs/x": "1\n", "big": BIG, ".mailmap": _MAILMAP})
-    world.pm.push("main")
+    world.pm.commit({"logs/x": "1\n", "big": BIG, ".mailmap": _MAILMAP}, to="main")
 
 
 def taken_back(world: World, commit: str) -> str:
@@ -310,8 +304,7 @@ def test_an_old_page_cannot_be_played_again(world: World) -> None:
     was pushed past the door comes onto main no more than a new one."""
     git = world.agent.git
     for page in (FORGED_PAGE, PAGE):
-        world.pm.commit({"COMMS.md": page})
-        world.pm.push("HEAD:main")
+        world.pm.commit({"COMMS.md": page}, to="HEAD:main")
     git("pull", "--quiet")
     bad = world.agent.commit({"COMMS.md": FORGED_PAGE, "src/b.py": "1\n"})
     git("push", "--quiet", "--receive-pack=git-receive-pack", "origin", f"{bad}:refs/heads/past")

@@ -88,13 +88,10 @@ def test_a_key_in_a_commit_is_refused(world: World) -> None:
 
 def test_what_the_repository_has_already_is_not_judged_again(world: World) -> None:
     """What the PM let in may be copied, and the file that holds it changed; elsewhere in a new text it is refused."""
-    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n"})
-    world.pm.push("main")
+    world.pm.commit({"src/tests/keys.py": f"a = 1\nKEY = '{KEY}'\n"}, to="main")
     world.agent.git("pull", "--quiet")
-    world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"})
-    world.agent.push("main")
-    world.agent.commit({"src/tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"})
-    world.agent.push("main")
+    world.agent.commit({"src/copy.py": f"a = 1\nKEY = '{KEY}'\n"}, to="main")
+    world.agent.commit({"src/tests/keys.py": f"a = 2\n\nKEY = '{KEY}'\n"}, to="main")
     world.agent.commit({"src/other.py": f"KEY = '{KEY}'  # changed\n"})
     refused(world, {"HEAD:refs/heads/main": f"{AN_ANTHROPIC_KEY} in 'src/other.py', line 1"})
     world.agent.git("reset", "--quiet", "--hard", "origin/main")
@@ -106,11 +103,9 @@ def test_a_directive_with_a_key_does_not_stop_reports(world: World) -> None:
     """What the PM writes on the page stands there, and the agent goes on; in its reports no key is repeated."""
     world.secret(KNOWN)
     page = add_directive(PAGE, f"use {KEY}, or {KNOWN}")
-    world.pm.commit({"COMMS.md": page})
-    world.pm.push("main")
+    world.pm.commit({"COMMS.md": page}, to="main")
     world.agent.git("pull", "--quiet")
-    world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}")
-    world.agent.push("main")
+    world.agent.commit({"src/b.py": "1\n"}, f"use {KEY}, or {KNOWN}", to="main")
     ids = tuple(item.id for item in directives(page))
     told = Report("0" * 32, "main", "a" * 40, f"done: {KNOWN}", f"Used {KEY}.", ids)
 

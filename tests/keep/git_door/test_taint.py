@@ -217,8 +217,7 @@ def test_nothing_else_clears_it(scene: Scene) -> None:
 def test_a_verdict_needs_the_pms_word_while_the_agent_is_tainted(scene: Scene) -> None:
     """So its runner leaves the branch to the PM, with words, as for a test that is gone."""
     clone = scene.world.agent
-    made = clone.commit({"infra/a.py": "a = 2\n"})
-    clone.push("main:refs/heads/better")
+    made = clone.commit({"infra/a.py": "a = 2\n"}, to="main:refs/heads/better")
     verdict(scene.git, made)
     for expected in ([], [True]):
         reply = cast(Examination, answer(scene.door, Examine("better", made)))

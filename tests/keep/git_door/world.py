@@ -66,10 +66,13 @@ class Clone:
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             (self.path / name).write_text(text)
 
-    def commit(self, files: dict[str, str], message: str = "a change") -> str:
+    def commit(self, files: dict[str, str], message: str = "a change", to: str = "") -> str:
+        """Its id; it is pushed, and must be taken, where that is named."""
         self.write(files)
         self.git("add", "--force", "--all")
         self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        if to:
+            self.push(to)
         return self.head
 
     def push(self, *refspecs: str) -> None:
@@ -143,8 +146,7 @@ class World:
         self.pm.git("init", "--quiet", "--bare", self.places.remote)
         self.pm.git("init", "--quiet")
         self.pm.git("remote", "add", "origin", self.places.remote)
-        self.pm.commit({"COMMS.md": PAGE, "src/a.py": "a = 1\n"}, "birth")
-        self.pm.push("main")
+        self.pm.commit({"COMMS.md": PAGE, "src/a.py": "a = 1\n"}, "birth", to="main")
         self.agent.path.mkdir()
         self.agent.git("clone", "--quiet", self.places.remote, ".")
 
