@@ -9,10 +9,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from infra.cell.doors import Model, ModelFailure
+from infra.cell.doors import UNKNOWN_ORIGIN, Keep, Model, ModelFailure
 from infra.keep.sockets import listen
 from infra.shared.conversation import END_TURN, Complete, Completion, Text, Usage
 from infra.shared.door import Answer
+from infra.shared.requests import TaintedBy
 from tests.keep.model_door.doors import a_request
 
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
@@ -94,3 +95,8 @@ def test_no_door_is_unavailable(tmp_path: Path) -> None:
                 Model(path).complete(a_request(), 1.0)
             assert caught.value.type == "unavailable"
             assert path in caught.value.message
+
+
+def test_who_is_not_told_counts_as_tainted(tmp_path: Path) -> None:
+    keep = Keep(f"{tmp_path}/git.sock", lambda seconds: None)
+    assert keep.taint(0.0) == TaintedBy((UNKNOWN_ORIGIN,), True)
