@@ -98,5 +98,5 @@ def test_no_door_is_unavailable(tmp_path: Path) -> None:
 
 
 def test_who_is_not_told_counts_as_tainted(tmp_path: Path) -> None:
-    keep = Keep(f"{tmp_path}/git.sock", lambda seconds: None)
+    keep = Keep(f"{tmp_path}/git.sock")
     assert keep.taint(0.0) == TaintedBy((UNKNOWN_ORIGIN,), True)
