@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from infra.keep.model_door.call import LINES, MOST_TOKENS_PER_SECOND, StreamedModel
+from infra.keep.model_door.call import LINES, MOST_TOKENS_PER_SECOND
 from infra.keep.model_door.errors import BrokenReply, ProviderError
 from infra.keep.model_door.keys import Key
 from infra.keep.model_door.model import NOTHING, Answer, CallFailure
@@ -28,7 +28,7 @@ from tests.keep.model_door import dialects
 from tests.keep.model_door.dialects import DIALECTS, Anthropic, Called, Dialect
 from tests.keep.model_door.doors import KEY, a_request
 from tests.keep.model_door.peer import Answer as Sent
-from tests.keep.model_door.peer import Peer
+from tests.keep.model_door.peer import Peer, Recorded
 from tests.keep.model_door.wire import Counts, Use
 from tests.keep.web_door.sites import certificate
 
@@ -44,18 +44,23 @@ every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect:
 
 def ask(dialect: Dialect, url: str, request: Request | None = None, **limits: Any) -> Answer:
     """`limits`: as of `Dialect.model`."""
-    return asked(dialect.model(url, **limits), request or a_request(messages=EARLIER))
+    model = dialect.model(url, **limits)
 
-
-def asked(model: StreamedModel, request: Request) -> Answer:
     async def made() -> Answer:
         try:
-            return await model.prepare(request).make()
+            return await model.prepare(request or a_request(messages=EARLIER)).make()
         finally:
             client = model.client()
             await (client.aclose() if hasattr(client, "aclose") else client.close())
 
     return asyncio.run(made())
+
+
+def requested(dialect: Dialect, request: Request, **limits: Any) -> Recorded:
+    """What is sent for it, which is answered by a word."""
+    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
+        ask(dialect, peer.url, request, **limits)
+    return peer.requests[-1]
 
 
 def hear(dialect: Dialect, sent: Sent, **limits: Any) -> Answer:
@@ -101,10 +106,7 @@ def test_a_conversation_goes_out_in_order_and_whole(dialect: Dialect) -> None:
     uses = (ToolUse("call_1", "bash", {"command": "ä"}), ToolUse("call_2", "bash", {}))
     results = (Text("Hurry."), ToolResult("call_1", ""), ToolResult("call_2", "no such file", is_error=True))
     messages = (Message("assistant", (Text("I act."), *uses)), Message("user", results), Message("user", (Text(" "),)))
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
-        ask(dialect, peer.url, a_request("go", messages=messages)._replace(system=("You are an agent.", "")))
-        sent = peer.requests[-1]
-
+    sent = requested(dialect, a_request(messages=messages)._replace(system=("You are an agent.", "")))
     assert (sent.path, sent.body["stream"]) == (dialect.path, True)
     assert dialect.sent(sent.body) == [
         ("system", "You are an agent."),

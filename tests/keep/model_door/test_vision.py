@@ -15,7 +15,7 @@ from tests.keep.model_door.dialects import Anthropic, Chat, Dialect, Ollama, Res
 from tests.keep.model_door.doors import KEY, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer as Sent
 from tests.keep.model_door.peer import Peer
-from tests.keep.model_door.test_conformance import asked, every_dialect
+from tests.keep.model_door.test_conformance import ask, every_dialect, requested
 from tests.keep.model_door.wire import Counts
 
 PNG = base64.b64decode(
@@ -45,10 +45,7 @@ SHOWN = (
 @every_dialect
 def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
     """One of a user's message and one of a result, which follows it where results can hold none."""
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
-        model = dialect.model(peer.url)
-        asked(model, a_request(messages=SHOWN))
-        body = peer.requests[0].body
+    body = requested(dialect, a_request(messages=SHOWN)).body
     assert len(images_in(body)) == 2
     last: dict[str, Any] = (body["input"] if "input" in body else body["messages"])[-1]
     url = f"data:image/png;base64,{DOT.data}"
@@ -77,28 +74,23 @@ def test_images_reach_the_provider_in_its_form(dialect: Dialect) -> None:
 @every_dialect
 def test_a_model_that_sees_nothing_is_told_what_there_was(dialect: Dialect) -> None:
     """Kind and size, no data."""
-    with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",)))) as peer:
-        model = dialect.model(peer.url)
-        model.sees = False
-        asked(model, a_request(messages=SHOWN))
-        said = dialect.sent(peer.requests[0].body)
+    body = requested(dialect, a_request(messages=SHOWN), sees=False).body
+    said = dialect.sent(body)
     words = f"[image: image/png, {len(PNG)} bytes]"
     assert ("result", "call_1", f"dot.png\n{words}") in said
     assert words in "".join(text for kind, text, *_ in said if kind == "user")
-    assert images_in(peer.requests[0].body) == []
+    assert images_in(body) == []
 
 
 @every_dialect
 def test_an_image_is_reserved_by_what_it_can_cost_and_not_by_its_bytes(dialect: Dialect) -> None:
     """Four megabytes are no four million tokens; and a small count behind them is a count."""
-    model = dialect.model()
-    plain = model.prepare(a_request()).most
-    seen = model.prepare(a_request(messages=(Message("user", (LARGE,)),))).most
+    model, large = dialect.model(), a_request(messages=(Message("user", (LARGE,)),))
+    more = model.prepare(large).most.input_tokens - model.prepare(a_request()).most.input_tokens
     most = most_image_tokens("any other model")
-    assert most <= seen.input_tokens - plain.input_tokens <= most + 1000
+    assert most <= more <= most + 1000
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("ok",), counted=Counts(1600, 2)))) as peer:
-        model = dialect.model(peer.url)
-        answer = asked(model, a_request(messages=(Message("user", (LARGE,)),)))
+        answer = ask(dialect, peer.url, large)
     assert (answer.measured, answer.completion.usage) == (True, Usage(1600, 2))
 
 
