@@ -38,23 +38,17 @@ def sent_back(pieces: tuple[bytes, ...]) -> list[dict[str, Any]]:
     return made
 
 
-def changed(pieces: tuple[bytes, ...], kind: str, change: Any) -> tuple[bytes, ...]:
-    """The pieces with the data of the last event of this kind changed by `change`."""
+def changed(pieces: tuple[bytes, ...], kind: str, **values: Any) -> tuple[bytes, ...]:
+    """The pieces with these values in the last event of this kind, or in the item or response that it tells of."""
     place = max(n for n, piece in enumerate(pieces) if f'"{kind}"'.encode() in piece)
     data = json.loads(pieces[place].partition(b"data: ")[2])
-    change(data)
+    for name, value in values.items():
+        (data if name in data else data.get("item") or data["response"])[name] = value
     made = b"event: x\ndata: " + json.dumps(data).encode() + b"\n\n"
     return (*pieces[:place], made, *pieces[place + 1 :])
 
 
 DONE, COMPLETED = "response.output_item.done", "response.completed"
-
-
-def _set(**values: Any) -> Any:
-    def change(data: dict[str, Any]) -> None:
-        (data.get("item") or data.get("response") or data).update(values)
-
-    return change
 
 
 def after(completion: Completion, text: str = "done") -> tuple[Message, ...]:
@@ -112,17 +106,17 @@ def test_reasoning_goes_back_to_its_own_place_alone() -> None:
 
 def test_what_the_provider_would_refuse_does_not_go_back() -> None:
     """Reasoning without its encrypted content, which it knows nothing of, and reasoning that nothing follows."""
-    bare = (*changed(REASONED[:3], DONE, lambda data: data["item"].pop("encrypted_content")), *REASONED[3:])
+    bare = (*changed(REASONED[:3], DONE, encrypted_content=None), *REASONED[3:])
     assert [item["type"] for item in sent_back(bare)] == ["message", "function_call", "function_call"]
     last = DIALECT.reply((), (Called("call_1"),), reasoning=(SECRET,))
     behind = (*last[:1], *(p.replace(b'"output_index": 0', b'"output_index": 9') for p in last[3:-1]), *last[1:3])
-    end = changed(last[-1:], COMPLETED, _set(output=[]))
+    end = changed(last[-1:], COMPLETED, output=[])
     assert [item["type"] for item in sent_back((*behind, *end))] == ["function_call"]
 
 
 def test_the_phase_of_a_text_goes_back() -> None:
     """The provider asks for it: without it, later replies get worse."""
-    first = changed(DIALECT.reply(("I look.",), (Called("call_1"),))[:-4], DONE, _set(phase="commentary"))
+    first = changed(DIALECT.reply(("I look.",), (Called("call_1"),))[:-4], DONE, phase="commentary")
     thoughts, answer = _remembered((*first, *DIALECT.reply(("I look.",), (Called("call_1"),))[-4:]))
     made = sent(a_request(messages=after(answer)), MODEL, thoughts)
     assert made["input"][1] == {"type": "message", "role": "assistant", "content": "I look.", "phase": "commentary"}
@@ -167,13 +161,13 @@ OPEN = tuple(piece for piece in CALLED if DONE.encode() not in piece)
 @pytest.mark.parametrize(
     ("pieces", "words"),
     [
-        (changed(CALLED, DONE, _set(status="in_progress")), "inside a part"),
-        (changed(CALLED, DONE, lambda data: data.update(output_index=7)), "not open"),
-        (changed(CALLED, DONE, _set(arguments='{"command": "rm"}')), "not those that came"),
-        (changed(OPEN, COMPLETED, _set(output=[])), "inside a part"),
-        (changed(CALLED, COMPLETED, _set(status="in_progress")), "its status is 'in_progress'"),
-        (changed(CALLED, COMPLETED, _set(incomplete_details={"reason": "max_output_tokens"})), "says why it is not"),
-        (changed(CALLED, COMPLETED, _set(error={"code": "server_error"})), "says why it is not"),
+        (changed(CALLED, DONE, status="in_progress"), "inside a part"),
+        (changed(CALLED, DONE, output_index=7), "not open"),
+        (changed(CALLED, DONE, arguments='{"command": "rm"}'), "not those that came"),
+        (changed(OPEN, COMPLETED, output=[]), "inside a part"),
+        (changed(CALLED, COMPLETED, status="in_progress"), "its status is 'in_progress'"),
+        (changed(CALLED, COMPLETED, incomplete_details={"reason": "max_output_tokens"}), "says why it is not"),
+        (changed(CALLED, COMPLETED, error={"code": "server_error"}), "says why it is not"),
         (CALLED[:-1] + CALLED[-2:-1] + CALLED[-1:], "not open"),
         (CALLED + CALLED[-1:], "behind the end"),
         (CALLED[:1] + CALLED[:1] + CALLED[1:], "began twice"),
@@ -198,4 +192,4 @@ def test_a_failed_response_is_typed_and_booked_at_what_it_says() -> None:
     assert type_of_failure(200, (caught.value.type,), caught.value.message) == "rate_limited"
     assert (reply.told, reply.is_counted) == (Usage(60, 7, 0, 40), True)
     usage = {"input_tokens": 5, "output_tokens": 1, "input_tokens_details": {"cached_tokens": 6}}
-    assert not hear(changed(CALLED, COMPLETED, _set(usage=usage))).is_counted
+    assert not hear(changed(CALLED, COMPLETED, usage=usage)).is_counted
