@@ -148,6 +148,7 @@ OPENERS = {
     "infra/keep/services/": OWN,
     "infra/keep/sockets.py": OWN,
     "infra/keep/web_door/worker_process.py": KERNEL,
+    "infra/keep/eye/": KERNEL + ", its own script, and a scratch directory of a browser",
     "infra/keep/git_door/": "the bare repository, written through the door alone, and the keep's own state",
     "infra/keep/seal/": "the bare repository before anything of the cell runs, and /proc",
     "infra/keep/egress/": KERNEL + " and the image",

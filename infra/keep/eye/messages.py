@@ -1,0 +1,86 @@
+"""What the web door and the driver of a browser say to each other: msgpack, each with its length before it. What the
+driver says is a stranger's word: it has talked to a browser that has run a page."""
+
+from __future__ import annotations
+
+import struct
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from infra.keep.eye.blocked import Signals
+
+MOST_HTML_CHARS, MOST_IMAGE_BYTES, MOST_FRAME_BYTES = 4 << 20, 4 << 20, 512 << 10
+MOST_MESSAGE_BYTES = 24 << 20
+"""Of one message, whoever sends it: more ends the browser."""
+_HEAD = struct.Struct("!I")
+
+
+class Blank(msgspec.Struct, frozen=True, tag="blank"):
+    """The browser is sound, has an empty page open, and nothing else: said at its start, and after each look."""
+
+
+class Look(msgspec.Struct, frozen=True, tag="look"):
+    """Show this page in the context that is open, which is closed with it."""
+
+    url: str
+    picture: bool = False
+    """Of what it looks like; else its visible part as HTML."""
+    full_page: bool = False
+    width: int = 1280
+    seconds: float = 20.0
+    stream_quality: int = 0
+    """Of the frames that are told meanwhile; 0: none."""
+    stream_width: int = 854
+
+
+class Seen(msgspec.Struct, frozen=True, tag="seen"):
+    """What the page became."""
+
+    url: Annotated[str, Meta(max_length=8192)]
+    """The final address, as the browser says."""
+    status: Annotated[int, Meta(ge=0, le=999)]
+    headers: dict[str, str]
+    """Of the final answer, in small letters; a few that tell a challenge."""
+    html: Annotated[str, Meta(max_length=MOST_HTML_CHARS)] = ""
+    image: Annotated[bytes, Meta(max_length=MOST_IMAGE_BYTES)] = b""
+    signals: Signals = Signals()
+    notes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=10)] = ()
+    """What was refused or left out, in our words."""
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """There is no page."""
+
+    why: Annotated[str, Meta(pattern=r"\A[\w :().,'-]{1,200}\Z")]
+    """Such as net::ERR_TUNNEL_CONNECTION_FAILED."""
+    is_late: bool = False
+    is_broken: bool = False
+    """The browser is not asked again."""
+
+
+class Frame(msgspec.Struct, frozen=True, tag="frame"):
+    """A picture of the page as it is now."""
+
+    jpeg: Annotated[bytes, Meta(max_length=MOST_FRAME_BYTES)]
+
+
+Said = Blank | Seen | Failed | Frame
+SAID: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
+
+
+def packed(message: msgspec.Struct) -> bytes:
+    content = msgspec.msgpack.encode(message)
+    return _HEAD.pack(len(content)) + content
+
+
+def length_in(head: bytes) -> int:
+    """Raises ValueError for more than there may be."""
+    length: int = _HEAD.unpack(head)[0]
+    if length > MOST_MESSAGE_BYTES:
+        raise ValueError(f"a message of {length} bytes; at most {MOST_MESSAGE_BYTES} are taken")
+    return length
+
+
+HEAD_BYTES = _HEAD.size

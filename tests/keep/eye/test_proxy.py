@@ -1,0 +1,125 @@
+"""The proxy by itself: what is judged, what is connected to, and how much passes."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from typing import NamedTuple
+
+import pytest
+
+from infra.keep.web_door.judge import Judge
+from infra.keep.web_door.proxy import Errand, Proxy
+from infra.shared.network import Address
+from infra.shared.policy import Policy, Rule
+
+NAMED = Policy(rules=(Rule("allow", domains=("site.example",)), Rule("deny", domains=("bad.example",))))
+
+
+class Came(NamedTuple):
+    answer: bytes
+    errand: Errand
+    heads: list[bytes]
+    """What the site was sent."""
+
+
+def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: Errand | None = None) -> Came:
+    """Each of `requests` on a connection of its own, with PORT as the site's. Each look-up gives one of `found`."""
+    heads, given, addresses = list[bytes](), errand or Errand("site.example"), iter(found)
+
+    async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append(await reader.read(1 << 20))
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b"b" * 1000)
+        await writer.drain()
+        writer.close()
+
+    async def lookup(host: str) -> tuple[Address, ...]:
+        return (ipaddress.ip_address(next(addresses)),)
+
+    async def run() -> bytes:
+        answer = b""
+        proxy, listening = Proxy(Judge(NAMED), lookup), socket.create_server(("127.0.0.1", 0))
+        proxy.errand = given
+        async with await asyncio.start_server(site, "127.0.0.1", 0) as there, await proxy.serve(listening):
+            port = str(there.sockets[0].getsockname()[1]).encode()
+            for request in requests:
+                reader, writer = await asyncio.open_connection(*listening.getsockname())
+                writer.write(request.replace(b"PORT", port))
+                answer += await reader.read()
+                writer.close()
+            proxy.over()
+        return answer
+
+    return Came(asyncio.run(run()), given, heads)
+
+
+GET = b"GET http://site.example:PORT/a?b HTTP/1.1\r\nHost: other.example\r\nProxy-Connection: x\r\nCookie: c\r\n\r\n"
+
+
+def test_a_plain_request_names_the_host_that_was_judged() -> None:
+    came = through(GET)
+    assert came.answer.endswith(b"b" * 1000)
+    assert came.heads[0].startswith(b"GET /a?b HTTP/1.1\r\nHost: site.example:")
+    assert b"other.example" not in came.heads[0]
+    assert b"Proxy" not in came.heads[0]
+    assert came.errand.loaded > 1000
+
+
+@pytest.mark.parametrize(
+    ("request_", "flag"),
+    [
+        (b"GET http://10.0.0.1/ HTTP/1.1\r\n\r\n", "private_address"),
+        (b"CONNECT 169.254.169.254:443 HTTP/1.1\r\n\r\n", "private_address"),
+        (b"CONNECT other.example:22 HTTP/1.1\r\n\r\n", "port"),
+        (b"CONNECT bad.example:443 HTTP/1.1\r\n\r\n", "rule 2"),
+        (b"GET http://[::ffff:127.0.0.1]/ HTTP/1.1\r\n\r\n", "private_address"),
+    ],
+)
+def test_what_the_judge_refuses_is_not_connected_to(request_: bytes, flag: str) -> None:
+    came = through(request_, found=("10.0.0.1",))
+    assert came.answer.startswith(b"HTTP/1.1 403 ")
+    assert flag in came.errand.flags
+    assert came.errand.origins == {}
+
+
+@pytest.mark.parametrize(
+    "request_", [b"GET / HTTP/1.1\r\n\r\n", b"GET ftp://a.example/ HTTP/1.1\r\n\r\n", b"\x16\x03\r\n\r\n"]
+)
+def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
+    assert through(request_).answer.startswith(b"HTTP/1.1 403 ")
+
+
+def test_a_name_that_changes_its_address_is_judged_again() -> None:
+    other = GET.replace(b"site.example", b"other.example")
+    came = through(GET, other, found=("127.0.0.1", "127.0.0.1"))
+    assert b"HTTP/1.1 403" in came.answer
+    assert len(came.heads) == 1
+
+
+def test_bytes_are_bounded_both_ways() -> None:
+    assert len(through(GET, errand=Errand("site.example", down=500)).answer) < 500
+    sent = b"CONNECT site.example:PORT HTTP/1.1\r\n\r\n" + b"u" * 10_000
+    came = through(sent, errand=Errand("site.example", up=5000))
+    assert "cut" in came.errand.flags
+    assert sum(map(len, came.heads)) <= 5000
+
+
+def test_nothing_is_served_without_an_errand() -> None:
+    async def run() -> bytes:
+        listening = socket.create_server(("127.0.0.1", 0))
+        async with await Proxy(Judge(NAMED), _nobody).serve(listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(GET)
+            try:
+                return await reader.read()
+            except ConnectionError:
+                return b""
+            finally:
+                writer.close()
+
+    assert asyncio.run(run()) == b""
+
+
+async def _nobody(host: str) -> tuple[Address, ...]:
+    raise AssertionError("nothing is looked up")
