@@ -109,9 +109,13 @@ def file_text(agent: str, chosen: Mapping[str, str]) -> str:
         "# A key behind '# ' has the value shown: its default. To set it, take the '# ' away and change the value.",
         "# 'minifram config' shows every value and where it came from; 'minifram restart' puts changes into effect.",
     ]
+    before: list[str] = []
     for head, group in itertools.groupby(entries(Settings()), lambda entry: entry.key.rpartition(".")[0]):
         parts = head.split(".") if head else []
-        lines += ["", *(f"{'  ' * depth}{part}:" for depth, part in enumerate(parts))]
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, parts, strict=False))
+        inside = len(list(same))  # a section within the one before
+        lines += ["", *(f"{'  ' * depth}{part}:" for depth, part in enumerate(parts) if depth >= inside)]
+        before = parts
         for entry in group:
             value = yaml.safe_dump(chosen.get(entry.key, entry.default), default_flow_style=True, width=1000)
             shown = value.removesuffix("\n").removesuffix("\n...")

@@ -39,6 +39,10 @@ class Limits(msgspec.Struct, frozen=True):
     context_tokens: int = 150_000
     """The longest conversation that is sent to the model: more of it is shortened, then summed up, then begun anew.
     With 16,000 tokens of an answer it fits the 200,000 that the providers' models have."""
+    has_browser: bool = False
+    """Pages can be rendered (`web.browser`)."""
+    has_ghost: bool = False
+    """They can be read from pictures (`web.ghost.enabled`)."""
 
 
 class Boot(msgspec.Struct, frozen=True):

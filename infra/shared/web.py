@@ -1,5 +1,5 @@
 """What the web door can be asked, and what it answers (`shared.door`): a `Fetch` gets a `Page`, a `Search` gets
-`SearchResults`. A failure's type is a `WebErrorType`."""
+`SearchResults`, a `Picture` gets a `Pictured`, a `Watch` gets a `Watched`. A failure's type is a `WebErrorType`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ MOST_URL_CHARS = 8192
 MOST_CHARS = 250_000
 """Of a page's text, as it is given whole; fewer where its marks and letters take many bytes."""
 
+WATCH_SECONDS = 10.0
+
 WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
 """See SPEC_WEB for when each is given."""
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_URL_CHARS)]
 Name = Annotated[str, msgspec.Meta(max_length=100)]
+
+
+Blocked = Literal["", "challenge", "shell"]
+"""Why what came is not the page: something stands in front of it, or scripts have yet to fill it."""
 
 
 class Fetch(DoorRequest, frozen=True):
@@ -26,6 +32,8 @@ class Fetch(DoorRequest, frozen=True):
     """The source as it came, where `web.keep_raw_html` allows that."""
     max_chars: Annotated[int, msgspec.Meta(ge=200, le=MOST_CHARS)] = 10_000
     """Of `Page.text`."""
+    render: bool = False
+    """What a browser shows of it once its scripts have run, where `web.browser` is on."""
     run: Name = ""
     """For the trace alone; nothing is decided by it."""
     step: Name = ""
@@ -41,6 +49,9 @@ class Page(Value, frozen=True):
     """Empty when `text` is the whole."""
     size: int
     """In bytes, of the body as it came, unpacked."""
+    blocked: Blocked = ""
+    then: Literal["", "render", "ghost"] = ""
+    """What the PM's settings let be tried next, where it is blocked."""
 
 
 class Search(DoorRequest, frozen=True):
@@ -53,3 +64,38 @@ class SearchResults(Value, frozen=True):
     text: str
     """Titles, addresses and excerpts in a frame, as of a page."""
     results: int
+
+
+class Picture(DoorRequest, frozen=True):
+    url: Url
+    full_page: bool = False
+    is_ghost: bool = False
+    """Its text is to be read out of it, where `web.ghost.enabled` allows that."""
+    run: Name = ""
+    step: Name = ""
+
+
+class Pictured(Value, frozen=True):
+    status: int
+    text: str
+    """In a frame: what the picture is of, and what was left out."""
+    origin: str
+    nonce: str
+    """Of a frame for what is read out of it."""
+    image: str
+    """JPEG, in base64."""
+
+
+class Watch(DoorRequest, frozen=True):
+    """Answered once there is a newer frame, or after WATCH_SECONDS."""
+
+    since: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Watched(Value, frozen=True):
+    """The last frame of what the browser shows, or showed."""
+
+    number: int
+    jpeg: str
+    """In base64; empty when there is none."""
+    run: str = ""

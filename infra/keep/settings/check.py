@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import os
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast, get_args, get_origin
 
 import msgspec
@@ -26,16 +28,46 @@ def read_settings(path: str) -> Settings:
         raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
 
 
-def parse_settings(text: str, source: str = "minifram.yaml") -> Settings:
-    """Settings from YAML text. Raises SettingsError with all that is wrong."""
+FROM_ENVIRONMENT = {
+    "BROWSER_POOL_SIZE": "web.pool_size",
+    "BROWSER_STREAM_ENABLED": "web.stream.enabled",
+    "BROWSER_STREAM_QUALITY": "web.stream.quality",
+    "BROWSER_STREAM_MAX_WIDTH": "web.stream.max_width",
+    "AGENT_GHOST_ENABLED": "web.ghost.enabled",
+    "AGENT_GHOST_AUTO_TRIGGER": "web.ghost.auto_trigger",
+    "AGENT_GHOST_VISION_PROVIDER": "web.ghost.vision_provider",
+    "AGENT_GHOST_MAX_IMAGE_WIDTH": "web.ghost.max_image_width",
+}
+"""Variables that win over the file, by the setting that each is."""
+
+
+def parse_settings(text: str, source: str = "minifram.yaml", environ: Mapping[str, str] = os.environ) -> Settings:
+    """Settings from YAML text, and from variables. Raises SettingsError with all that is wrong."""
     problems: list[str] = []
     try:
-        settings = checked(words_of(text), Settings, "", problems)
+        settings = checked(_with_variables(words_of(text), environ), Settings, "", problems)
     except ValueError as error:
         raise SettingsError(f"{source} cannot be understood: {error}") from None
     if problems:
         raise SettingsError("\n".join(f"{source}: {problem}" for problem in problems))
     return cast(Settings, settings)
+
+
+def _with_variables(raw: Any, environ: Mapping[str, str]) -> Any:
+    """What is no mapping where one belongs is left for `checked` to name."""
+    for variable, key in FROM_ENVIRONMENT.items():
+        if variable not in environ:
+            continue
+        raw = at = {} if raw is None else raw
+        *above, last = key.split(".")
+        for name in above:
+            if isinstance(at, dict):
+                if at.get(name) is None:
+                    at[name] = {}
+                at = at[name]
+        if isinstance(at, dict):
+            at[last] = environ[variable]
+    return raw
 
 
 def settings_of_web_door(path: str) -> bytes:
@@ -44,7 +76,8 @@ def settings_of_web_door(path: str) -> bytes:
         settings = read_settings(path)
     except SettingsError as error:
         raise OSError(str(error)) from None
-    return msgspec.json.encode({"policy": settings.policy, "web": settings.web})  # JSON is YAML
+    given = {"sandbox": settings.sandbox, "policy": settings.policy, "web": settings.web}
+    return msgspec.json.encode(given)  # JSON is YAML
 
 
 def checked(raw: Any, kind: Any, where: str, problems: list[str]) -> Any:

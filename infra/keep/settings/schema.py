@@ -140,6 +140,34 @@ class EgressSettings(msgspec.Struct, frozen=True):
     packages from `web.package_hosts`. For the sealed container."""
 
 
+Vision = Literal["scripted", "anthropic", "openai", "ollama"]
+
+
+class GhostSettings(msgspec.Struct, frozen=True):
+    """Reading a page from a picture of it, by a model that sees, when a page cannot be read otherwise. It costs."""
+
+    enabled: bool = False
+    """true: it may be used, where a call or a job says allow_ghost, too."""
+    auto_trigger: bool = True
+    """A page that is blocked is rendered, and then read from its picture, without being asked for again; false: only by
+    the tool ghost_extract."""
+    vision_provider: Vision | None = None
+    """Of the models of the settings, whose is asked; None: the first that takes images."""
+    max_image_width: Annotated[int, Meta(ge=320, le=2000)] = 1280
+    """Pixels."""
+
+
+class StreamSettings(msgspec.Struct, frozen=True):
+    """What the browser shows, live, for `minifram serve`."""
+
+    enabled: bool = False
+    """true: the last frame of each page that is shown is kept, and given to the page of `minifram serve`."""
+    quality: Annotated[int, Meta(ge=1, le=80)] = 25
+    """Of JPEG."""
+    max_width: Annotated[int, Meta(ge=160, le=1920)] = 854
+    """Pixels."""
+
+
 class WebSettings(msgspec.Struct, frozen=True):
     """What the web door fetches for the agent's web tools. `policy.private_networks` and the rules that deny a domain
     hold there too."""
@@ -153,9 +181,19 @@ class WebSettings(msgspec.Struct, frozen=True):
     package_hosts: HostNames = ()
     """egress.mode door only: hosts that pip, uv and npm reach through the door, such as [pypi.org,
     files.pythonhosted.org]."""
+    browser: Literal["off", "on"] = "off"
+    """on: pages can be rendered, by a browser in a container of its own."""
+    pool_size: Annotated[int, Meta(ge=1, le=4)] = 1
+    """Browsers that are kept warm while they are used."""
     taints: bool = True
     """Once the agent has read a page, what steers it comes onto main by your merge alone, until you say `minifram
     trust`. false: what it reads changes nothing of what it may do."""
+    ghost: GhostSettings = GhostSettings()
+    stream: StreamSettings = StreamSettings()
+
+
+FileTool = Literal["read_file", "write_file", "edit_file", "delete_file", "bash"]
+WebTool = Literal["fetch_page", "web_search", "screenshot", "ghost_extract"]
 
 
 class InternalSettings(msgspec.Struct, frozen=True):
@@ -170,12 +208,14 @@ class InternalSettings(msgspec.Struct, frozen=True):
     max_failures: Count = 3
     """Calls of tools that fail in a row, which end it."""
     allowed_tools: Annotated[
-        tuple[Literal["read_file", "write_file", "edit_file", "delete_file", "bash", "fetch_page", "web_search"], ...],
+        tuple[Literal[FileTool, WebTool], ...],
         _MOST_PATTERNS,
     ] = ()
     """The tools that a job may use, such as [fetch_page, read_file]; none by default."""
     allowed_domains: HostNames = ()
     """Where a job may send fetch_page, each with all names below it; none: wherever the policy allows."""
+    allow_ghost: bool = False
+    """A job may have blocked pages read from their pictures, where web.ghost.enabled is true."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True):
@@ -201,6 +241,8 @@ class PodmanSettings(msgspec.Struct, frozen=True):
     """none: the container has no network but its own loopback device, and so only the scripted model."""
     base: str | None = None
     """The image to build on; None: Debian's when podman knows a registry, else one made here with mmdebstrap."""
+    eye_base: str | None = None
+    """The same for the image of the browser (web.browser)."""
     pids: Count = 2048
     """Processes and threads."""
     memory_bytes: Count = 4 * 1024**3
@@ -249,7 +291,13 @@ class Settings(msgspec.Struct, frozen=True):
 
 def runner_limits(settings: Settings) -> Limits:
     limits = settings.limits
-    return Limits(bash_seconds=limits.bash_seconds, run_steps=limits.run_steps, run_seconds=limits.run_seconds)
+    return Limits(
+        bash_seconds=limits.bash_seconds,
+        run_steps=limits.run_steps,
+        run_seconds=limits.run_seconds,
+        has_browser=settings.web.browser == "on",
+        has_ghost=settings.web.browser == "on" and settings.web.ghost.enabled,
+    )
 
 
 def runner_acts(settings: Settings) -> str:
