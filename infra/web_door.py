@@ -23,19 +23,24 @@ from infra.keep.settings.check import parse_settings
 from infra.keep.settings.schema import Settings
 from infra.keep.sockets import inherited
 from infra.keep.web_door import app
+from infra.keep.web_door.browsers import Pool, beside
 from infra.keep.web_door.fetch import Connections, Fetcher, look_up
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.mirror import Mirror
+from infra.keep.web_door.proxy import Proxy
 from infra.keep.web_door.robots import Robots
 from infra.keep.web_door.search import origin_of
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared import heart
+from infra.shared.door import connect
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import EYE_SOCKET
 
 log = structlog.get_logger("web_door")
 
 _PR_SET_DUMPABLE = 4
+EYE_SECONDS = 5.0
 
 
 def main(words: list[str] | None = None) -> int:
@@ -60,7 +65,11 @@ async def _serve(
 ) -> None:
     web, trace = settings.web, Trace(sys.stdout.fileno(), partial(os.kill, os.getpid(), signal.SIGTERM))
     connections, judge = Connections(), Judge(settings.policy, web.allowed_domains, origin_of(web.search_url))
-    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace)
+    pool: Pool | None = None
+    if web.browser == "on":
+        eye = beside if settings.sandbox == "process" else partial(connect, EYE_SOCKET, EYE_SECONDS)
+        pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size)
+    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool)
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
     if packages:
         await Mirror(web.package_hosts, judge, connections, look_up, trace.record).serve(packages)

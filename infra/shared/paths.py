@@ -112,6 +112,8 @@ RUN_VARIABLE, STEP_VARIABLE, CHECKOUT_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP"
 """In the environment of the agent's shells: where `minifram-web` finds the web door, what it runs with and for which
 checkout; its code lies elsewhere."""
 CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
+EYE_SOCKET = "/run/eye/eye.sock"
+"""In the containers of an agent and of its browser: all that they share."""
 CODE = "/code"
 """In the container: where the copies lie that runners are started from. It may execute, as `/run` may not."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from infra.keep.eye.blocked import MARKS, SHELLS, Signals
+from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS, Signals
 from infra.keep.eye.devtools import Devtools, Gone, Late, Message, Refused
 from infra.keep.eye.messages import MOST_FRAME_BYTES, MOST_HTML_CHARS, MOST_IMAGE_BYTES, Failed, Frame, Look, Seen
 
@@ -23,7 +23,6 @@ QUIET_SECONDS, SETTLE_SECONDS = 0.1, 5.0
 OPEN_SECONDS, SPARE_SECONDS, SCRIPT_SECONDS = 8.0, 2.0, 5
 FRAME_SECONDS = 1 / 8
 QUALITY = 80
-TOLD_HEADERS = ("server", "content-type", "cf-mitigated", "retry-after", "x-datadome", "x-amzn-waf-action")
 WORLD = "eye"
 PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>"}
 """Where the eye offers it (`parent.PROXY_PORT`), for loopback's own addresses, too."""
@@ -116,7 +115,7 @@ class Looking:
         self._end = max(self._end, time.monotonic() + SPARE_SECONDS)  # what is there by now is better than nothing
         url = str(self._ask("Target.getTargetInfo", targetId=self._target)["targetInfo"]["url"])[:8192]
         headers = {str(name).lower(): str(value)[:200] for name, value in self._document.get("headers", {}).items()}
-        told = {name: headers[name] for name in TOLD_HEADERS if name in headers}
+        told = {name: headers[name] for name in CHALLENGES if name in headers}
         found = self._visible()
         image = self._picture() if self._look.picture else b""
         status, notes = int(self._document.get("status", 0)), tuple(self._notes)

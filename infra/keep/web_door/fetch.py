@@ -12,12 +12,14 @@ import ipaddress
 import socket
 import ssl
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import Future
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import httpx2
 
+from infra.keep.eye.blocked import CHALLENGES
 from infra.keep.web_door.judge import Judge, Tool
 from infra.keep.web_door.refusal import after_an_answer, failed, late
 from infra.keep.web_door.robots import AGENT, Robots
@@ -62,6 +64,8 @@ class Fetched(NamedTuple):
     """Empty for a kind that is not read."""
     flags: tuple[str, ...] = ()
     """For the trace."""
+    told: Mapping[str, str] = MappingProxyType({})
+    """Headers by which a site says that something stands in front of the page."""
 
 
 async def look_up(host: str) -> tuple[Address, ...]:
@@ -136,15 +140,32 @@ class Fetcher:
             words = f"{target.origin} did not give the page within {self._seconds:g} s"
             raise late(words, "try again later, or use another source") from None
 
+    async def admit(self, target: Target, tool: Tool) -> tuple[str, ...]:
+        """Whether a browser may be sent there, which asks for it by itself: the flags of that. Raises WebRefusal."""
+        flags = dict[str, None]()
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._admitted(target, tool, self._robots, target.host, flags)
+        except TimeoutError:
+            raise late(f"{target.origin} cannot be asked within {self._seconds:g} s", "use another source") from None
+        return tuple(flags)
+
+    async def _admitted(
+        self, target: Target, tool: Tool, robots: Robots | None, asked: str, flags: dict[str, None]
+    ) -> tuple[Address, ...]:
+        """The addresses that it may be asked at. Raises WebRefusal."""
+        flags.update(dict.fromkeys(self._judge.let(target, tool, asked=asked)))
+        if robots:
+            await robots.check(target, lambda where: self._fetch(where, tool, None))
+        found = await self._lookup(target.host)
+        self._judge.let(target, tool, found, asked)
+        return found
+
     async def _fetch(self, target: Target, tool: Tool, robots: Robots | None) -> Fetched:
         asked, flags = target.host, dict[str, None]()
         for redirects in range(MOST_REDIRECTS + 1):
             with after_an_answer(redirects > 0):
-                flags.update(dict.fromkeys(self._judge.let(target, tool, asked=asked)))
-                if robots:
-                    await robots.check(target, lambda where: self._fetch(where, tool, None))
-                found = await self._lookup(target.host)
-                self._judge.let(target, tool, found, asked)
+                found = await self._admitted(target, tool, robots, asked, flags)
             with after_an_answer():  # or in the middle of one
                 response = await self._connections.ask(target, found[0], self._seconds)
                 try:
@@ -168,7 +189,8 @@ class Fetcher:
         elif not whole:
             flags = (*flags, "cut")
         site, types = (target.url, target.origin, response.status_code), (type_of(header), charset_of(header))
-        return Fetched(*site, *types, kind, body, whole, digest, flags)
+        told = {name: response.headers[name][:200] for name in CHALLENGES if name in response.headers}
+        return Fetched(*site, *types, kind, body, whole, digest, flags, told)
 
     async def _body(self, target: Target, response: httpx2.Response) -> tuple[bytes, bool]:
         """And whether that is all of it. Raises WebRefusal."""

@@ -9,8 +9,10 @@ from collections.abc import Iterable
 from urllib.parse import urljoin, urlsplit
 
 from html_to_markdown import ConversionOptions, PreprocessingOptions, convert
+from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from infra.keep.eye.blocked import MARKS, SHELLS, Signals
 from infra.keep.web_door.text import MOST_LINKS, Content, Link
 from infra.shared.text import counted
 from infra.shared.web import MOST_URL_CHARS
@@ -47,6 +49,8 @@ def read_html(text: str, url: str) -> Content:
     title = (node.text() or "") if node is not None else ""
     node = document.css_first("base[href]")
     base = (absolute(node.attributes.get("href") or "", url) if node is not None else "") or url
+    marks = sum(document.css_first(each) is not None for each in MARKS)
+    found = Signals(0, len(document.css("script")), marks, document.css_first(SHELLS) is not None)
     for node in [node for node in root.traverse(include_text=True) if node.is_comment_node] if root else ():
         node.remove()
     _without(document.css(NO_TEXT))
@@ -64,7 +68,7 @@ def read_html(text: str, url: str) -> Content:
         notes.append(f"navigation, asides and footers ({counted(around_chars, 'character')})")
     if hidden:
         notes.append(f"{counted(hidden, 'character')} that no reader sees")
-    return Content(title, markdown, links, tuple(notes))
+    return Content(title, markdown, links, tuple(notes), replace(found, words=len(markdown.split())))
 
 
 def absolute(address: str, base: str) -> str:

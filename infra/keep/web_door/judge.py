@@ -12,9 +12,9 @@ from infra.keep.web_door.target import PORTS, Target
 from infra.shared.network import Address, host_matches, is_inner
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
 
-Tool = Literal["fetch_page", "web_search"]
+Tool = Literal["fetch_page", "web_search", "screenshot", "ghost_extract"]
 EFFECT = "execute"
-"""Of both tools: an address that is asked for may carry data out."""
+"""Of all of them: an address that is asked for may carry data out."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"
 _INSTEAD = "do without this address, or ask the PM in your report"
 _FIRST_FREE_PORT = 1024

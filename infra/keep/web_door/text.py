@@ -9,6 +9,8 @@ from typing import Literal
 import msgspec
 import webencodings  # type: ignore[import-untyped]
 
+from infra.keep.eye.blocked import Signals
+
 Kind = Literal["html", "pdf", "text", "other"]
 HEAD_BYTES = 1 << 12
 """In which a body tells its kind and its charset. The standard stops at 1024; many pages do not."""
@@ -45,6 +47,7 @@ class Content(msgspec.Struct, frozen=True):
     links: tuple[Link, ...] = ()
     notes: tuple[str, ...] = ()
     """What was left out, in our words."""
+    signals: Signals = Signals()
 
 
 def type_of(header: str) -> str:

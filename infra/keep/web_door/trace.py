@@ -49,6 +49,8 @@ class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
     """The final address, redacted."""
     size: int = 0
+    render_mode: Literal["", "rendered", "screenshot", "ghost"] = ""
+    """How a browser showed it; empty for a page as it came."""
     uid: int = -1
     """Of the caller, as the kernel knows it."""
 

@@ -93,4 +93,4 @@ def normalised(content: Content) -> Content:
     )
     notes = tuple(one_line(note, MOST_LINE_CHARS) for note in content.notes[:10])
     title, markdown = one_line(content.title, MOST_LINE_CHARS), normal(content.markdown[:MOST_CHARS])
-    return Content(title, markdown, links, notes)
+    return Content(title, markdown, links, notes, content.signals)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import psutil
 import pytest
 
 from infra.keep.eye import parent
@@ -69,21 +68,27 @@ async def lookup(host: str) -> tuple[ipaddress.IPv4Address, ...]:
     return (ipaddress.IPv4Address("127.0.0.1" if host == "site.example" else host),)
 
 
+class Eye(NamedTuple):
+    path: Path
+    pid: int
+    """Of the parent."""
+
+
 @pytest.fixture(scope="module")
-def eye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def eye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
     path = tmp_path_factory.mktemp("e") / "e.sock"
     with subprocess.Popen([sys.executable, parent.__file__, path]) as program:
         while not path.exists():
             assert program.poll() is None
-        yield path
+        yield Eye(path, program.pid)
         program.terminate()
 
 
 @asynccontextmanager
-async def looking(eye: Path) -> AsyncIterator[tuple[Pool, str]]:
+async def looking(eye: Eye) -> AsyncIterator[tuple[Pool, str]]:
     def connected() -> socket.socket:
         wire = socket.socket(socket.AF_UNIX)
-        wire.connect(str(eye))
+        wire.connect(str(eye.path))
         return wire
 
     judge = Judge(Policy(rules=(Rule("allow", domains=("site.example",)),)))
@@ -104,7 +109,7 @@ class Made(NamedTuple):
     frames: list[bytes]
 
 
-def look(eye: Path, path: str, asked: Look | None = None) -> Made:
+def look(eye: Eye, path: str, asked: Look | None = None) -> Made:
     async def run() -> Made:
         async with looking(eye) as (pool, at):
             errand, frames = Errand("site.example", down=2 << 20), list[bytes]()
@@ -124,37 +129,37 @@ def look(eye: Path, path: str, asked: Look | None = None) -> Made:
         ("/hidden", "seen inner sum"),
     ],
 )
-def test_a_page_is_what_can_be_seen_of_it(eye: Path, path: str, shown: str) -> None:
+def test_a_page_is_what_can_be_seen_of_it(eye: Eye, path: str, shown: str) -> None:
     text = re.sub("<title>.*?</title>|<[^>]*>", "", look(eye, path).found.html)
     assert "".join(text.split()) == "".join(shown.split())
 
 
-def test_what_a_page_may_not_reach_is_refused_by_the_judge(eye: Path) -> None:
+def test_what_a_page_may_not_reach_is_refused_by_the_judge(eye: Eye) -> None:
     with pytest.raises(WebRefusal, match="private network"):
         look(eye, "/redirected")
     assert "private_address" in look(eye, "/local").errand.flags
 
 
-def test_a_body_without_an_end_is_bounded(eye: Path) -> None:
+def test_a_body_without_an_end_is_bounded(eye: Eye) -> None:
     made = look(eye, "/big")
     assert "cut" in made.errand.flags
     assert len(made.found.html) < 3 << 20
 
 
-def test_a_screencast_is_throttled(eye: Path) -> None:
+def test_a_screencast_is_throttled(eye: Eye) -> None:
     frames = look(eye, "/flood", Look("", stream_quality=25)).frames
     assert 3 <= len(frames) <= 30
     assert all(each.startswith(b"\xff\xd8\xff") for each in frames)
 
 
-def test_a_picture_is_as_wide_as_was_asked(eye: Path) -> None:
+def test_a_picture_is_as_wide_as_was_asked(eye: Eye) -> None:
     image = look(eye, "/hidden", Look("", picture=True, full_page=True, width=640)).found.image
     found = re.search(rb"\xff\xc0..\x08(..)(..)", image, re.DOTALL)
     assert found
     assert int.from_bytes(found[2]) == 640
 
 
-def test_after_a_crash_the_next_one_serves(eye: Path) -> None:
+def test_after_a_crash_the_next_one_serves(eye: Eye) -> None:
     """Within two seconds; the best of three, as the machine may be busy."""
 
     async def run() -> float:
@@ -162,8 +167,9 @@ def test_after_a_crash_the_next_one_serves(eye: Path) -> None:
             dying = asyncio.ensure_future(pool.look(Look(f"{at}/slow", seconds=SECONDS), Errand("site.example")))
             while not dying.done():
                 await asyncio.sleep(0.05)
-                for each in browsers():
-                    os.kill(each, signal.SIGKILL)
+                for each in browsers(eye):
+                    with contextlib.suppress(psutil.Error):
+                        each.kill()
             with pytest.raises(WebRefusal):
                 await dying
             began = time.monotonic()
@@ -173,7 +179,7 @@ def test_after_a_crash_the_next_one_serves(eye: Path) -> None:
     assert min(asyncio.run(run()) for _ in range(3)) < 2.0
 
 
-def test_a_page_that_crashes_its_process_costs_itself_alone(eye: Path) -> None:
+def test_a_page_that_crashes_its_process_costs_itself_alone(eye: Eye) -> None:
     async def run() -> int:
         async with looking(eye) as (pool, at):
             with pytest.raises(WebRefusal, match="crashed"):
@@ -183,20 +189,20 @@ def test_a_page_that_crashes_its_process_costs_itself_alone(eye: Path) -> None:
     assert asyncio.run(run()) == 200
 
 
-def test_nothing_is_left(eye: Path) -> None:
+def test_nothing_is_left(eye: Eye) -> None:
     look(eye, "/data")
     until = time.monotonic() + SECONDS
-    while browsers() and time.monotonic() < until:
+    while browsers(eye) and time.monotonic() < until:
         time.sleep(0.02)
-    assert not browsers()
+    assert not browsers(eye)
 
 
-def browsers() -> list[int]:
-    """The first processes of this user's browsers."""
+def browsers(eye: Eye) -> list[psutil.Process]:
+    """The first process of each of its browsers."""
     found = []
-    for each in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = (each / "cmdline").read_bytes()
-            if words.startswith(parent.BROWSER.encode()) and b"--headless" in words and b"eye-" in words:
-                found.append(int(each.name))
+    for each in psutil.Process(eye.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            words = each.cmdline()
+            if words[:2] == [parent.BROWSER, "--headless"]:
+                found.append(each)
     return found
