@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
-from starlette.requests import Request, cookie_parser
+from starlette.requests import HTTPConnection, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -82,10 +82,13 @@ class Access:
         self._app, self._token, self._names, self._audit = app, token, names, audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await (_refused if self._judged(HTTPConnection(scope))[1] else self._app)(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        who, answer = self._judged(Request(scope))
+        who, answer = self._judged(HTTPConnection(scope))
 
         async def sent(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -98,7 +101,7 @@ class Access:
 
         await (answer or self._app)(scope, _bounded(receive), sent)
 
-    def _judged(self, request: Request) -> tuple[str, Response | None]:
+    def _judged(self, request: HTTPConnection) -> tuple[str, Response | None]:
         """Who asks: `token`, `cookie` or `nobody`; and the answer, where the page is not asked at all."""
         who = NOBODY
         try:
@@ -111,7 +114,8 @@ class Access:
                 raise HTTPException(HTTPStatus.UNAUTHORIZED, how)
             origin = request.headers.get("origin", "")
             is_ours = who == "token" or urlsplit(origin).netloc == request.headers.get("host")
-            if request.method not in SAFE_METHODS and not is_ours:
+            # Any page may open a WebSocket to anywhere, and read what comes.
+            if request.scope.get("method") not in SAFE_METHODS and not is_ours:
                 raise HTTPException(HTTPStatus.FORBIDDEN, f"a form of {origin or 'an unknown page'} does not act here")
         except HTTPException as refusal:
             return who, PlainTextResponse(f"minifram: {refusal.detail}\n", refusal.status_code)
@@ -135,7 +139,7 @@ class Access:
             return False
         return name in ("localhost", "127.0.0.1", "::1") or name in self._names()
 
-    def _entered(self, request: Request) -> Response:
+    def _entered(self, request: HTTPConnection) -> Response:
         """The link that `serve` printed: it leaves a cookie, and no token in the address bar."""
         if not hmac.compare_digest(request.query_params.get("token", "").encode(), self._token.read().encode()):
             words = "this link is not valid any more: 'minifram serve --link' prints one"
@@ -161,6 +165,10 @@ class Access:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self._audit, flags, 0o600), "wb") as audit:
             audit.write(json.dumps(facts | {"what": what}).encode() + b"\n")
+
+
+async def _refused(scope: Scope, receive: Receive, send: Send) -> None:
+    await send({"type": "websocket.close", "code": 1008})
 
 
 def _bounded(receive: Receive) -> Receive:

@@ -21,7 +21,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from host.screen import counted, duration, harmless, one_line, seconds_of
-from host.serve import acts, api, jobs, mcp
+from host.serve import acts, api, jobs, mcp, stream
 from host.serve.agents import Agent, Agents
 from host.serve.calls import Problem, problem_of
 from host.serve.screens import SCREENS
@@ -62,6 +62,7 @@ def application(agents: Agents, begun: jobs.Jobs, default_agent: str) -> Starlet
         *api.routes(agents, results),
         *jobs.routes(begun, default_agent),
         *mcp.routes(agents, default_agent),
+        *stream.routes(agents),
         Route("/", _page(index)),
         Mount("/static", StaticFiles(directory=HERE / "static")),
         Route("/a/{agent}/act/{act}", _page(act), methods=["POST"]),

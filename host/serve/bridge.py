@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ from infra.keep.settings.schema import runner_acts
 from infra.keep.timing import Timing
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import CONTAINER
+from infra.shared.web import WATCH_SECONDS, Watched
 
 TOOL_SECONDS = 300.0
 """Longer than any of the tools may take."""
@@ -62,7 +63,7 @@ class Bridge:
 
     def tool(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
         """A call of a tool, as the loop would make it: `content`, and the fields of a trace. Raises Problem."""
-        if name not in [each.name for each in web_specs()]:
+        if name not in [each.name for each in self.specs()]:
             raise Problem(VALIDATION, f"there is no tool {name[:40]!r}", 404)
         if not self._room.acquire(blocking=False):
             raise Problem(UNAVAILABLE, f"{MOST_CALLS} calls are under way already", retriable=True)
@@ -87,6 +88,23 @@ class Bridge:
         except queue.Empty:
             self.cancel(id)
             yield BridgeAnswer(id, end=Problem(TIMEOUT, "the job did not end in its time", retriable=True).as_json())
+
+    def specs(self) -> list[ToolSpec]:
+        """The tools that others may call, as the loop's model is told of them. Raises SettingsError."""
+        limits = Timing().limits_of(read_settings(self._home.settings))
+        return [tool.spec for tool in web_tools("", "", Position(), limits)]
+
+    def watch(self, number: int = 0) -> Generator[Watched, None, None]:
+        """Each newer frame of what the browser shows, until it is closed. Raises BridgeGone."""
+        id = f"watch-{next(self._numbers)}"
+        try:
+            for answer in self._asked(BridgeRequest(id, "watch", args={"since": number}), WATCH_SECONDS * 3):
+                if answer.line is not None:
+                    yield msgspec.convert(answer.line, Watched)
+        except (queue.Empty, msgspec.ValidationError) as error:
+            raise BridgeGone(f"the frames have ended: {error}", was_begun=True) from None
+        finally:
+            self.cancel(id)
 
     def cancel(self, id: str) -> None:
         with contextlib.suppress(BridgeGone, OSError):
@@ -178,8 +196,3 @@ def problem_in(end: dict[str, Any]) -> Problem:
     kind = end["error"] if end["error"] in ERROR_TYPES else EXECUTION
     words, hint = str(end.get("message", "")), str(end.get("hint", ""))
     return Problem(kind, words, retriable=end.get("retriable") is True, hint=hint)
-
-
-def web_specs() -> list[ToolSpec]:
-    """The tools that others may call, as the loop's model is told of them."""
-    return [tool.spec for tool in web_tools("", "", 0, Position())]

@@ -24,7 +24,6 @@ from host.serve.access import WHAT
 from host.serve.acts import ACTS, Act
 from host.serve.agents import Agent, Agents
 from host.serve.api import SEEN, answering, as_response
-from host.serve.bridge import web_specs
 from host.serve.calls import Problem, call, problem_of
 from host.status import status
 from host.talk import reports
@@ -80,7 +79,7 @@ def answer(agent: Agent, message: Any) -> dict[str, Any] | None:
             result = {}
         case "tools/list":
             own = [(name, args.__doc__ or "", schema_of(args)) for name, (args, _) in HOST_TOOLS.items()]
-            every = [*own, *((each.name, each.description, each.input_schema) for each in web_specs())]
+            every = [*own, *((each.name, each.description, each.input_schema) for each in agent.bridge.specs())]
             result = {"tools": [{"name": name, "description": doc, "inputSchema": args} for name, doc, args in every]}
         case "tools/call":
             result = _called(agent, str(parameters.get("name", "")), _object(parameters.get("arguments")))

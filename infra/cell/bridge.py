@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from infra.cell.actions import DENIED, EXECUTION, ToolCall
-from infra.cell.doors import Model
+from infra.cell.doors import Model, Refused, Web
 from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
@@ -39,8 +39,10 @@ from infra.shared.paths import Paths
 from infra.shared.policy import Policy
 from infra.shared.secret_shapes import redacted_value
 from infra.shared.subreaper import become_subreaper, end_with_parent
+from infra.shared.web import Watch
 
 PIECE = 1 << 16
+OF_A_PAGE = ("fetch_page", "screenshot", "ghost_extract")
 DIRECTORY, MOST_KEPT = ".jobs", 20
 """Of the cell's tree: a directory for each job, of which the last are kept."""
 TOLD = ("acted", "told", "entered", "compacted")
@@ -70,11 +72,12 @@ class Bounds(msgspec.Struct, frozen=True):
     max_failures: int = 1
     allowed_domains: tuple[str, ...] = ()
     """Where `fetch_page` may be sent, each with all names below it; none: wherever the policy allows."""
+    allow_ghost: bool = False
 
 
 class BridgeRequest(msgspec.Struct, frozen=True):
     id: str
-    do: Literal["tool", "run", "cancel"]
+    do: Literal["tool", "run", "watch", "cancel"]
     name: str = ""
     """Of a tool."""
     args: dict[str, Any] = {}
@@ -93,14 +96,16 @@ class BridgeAnswer(msgspec.Struct, frozen=True):
 Say = Callable[[dict[str, Any]], None]
 
 
-def toolbox(hello: Hello, directory: str, domains: tuple[str, ...], only: Callable[[str], bool]) -> Toolbox:
+def toolbox(
+    hello: Hello, directory: str, domains: tuple[str, ...], only: Callable[[str], bool], allow_ghost: bool = False
+) -> Toolbox:
     """The tools whose names `only` lets through; nobody is there to be asked about a call."""
     limits, at = hello.limits, Position("job")
     web = hello.places.web_socket
     tools = (
         *file_tools(directory, limits.output_chars),
         bash_tool(directory, limits.bash_seconds, limits.output_chars, Interruption(), web, at),
-        *web_tools(directory, web, limits.output_chars, at),
+        *web_tools(directory, web, at, limits, hello.places.model_socket, allow_ghost),
     )
     gate = _within(domains, gate_of(hello.policy, directory, nobody))
     return Toolbox(
@@ -110,7 +115,7 @@ def toolbox(hello: Hello, directory: str, domains: tuple[str, ...], only: Callab
 
 def _within(domains: tuple[str, ...], gate: Gate) -> Gate:
     def judged(tool: Tool, given: Mapping[str, Any]) -> Verdict:
-        if domains and tool.name == "fetch_page":
+        if domains and tool.name in OF_A_PAGE:
             host = (urlsplit(str(given.get("url", ""))).hostname or "").rstrip(".")
             if not any(host == each or host.endswith(f".{each}") for each in domains):
                 words = f"agent.internal.allowed_domains does not hold {host[:200]!r}"
@@ -123,15 +128,27 @@ def _within(domains: tuple[str, ...], gate: Gate) -> Gate:
 def do_tool(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
     """One call, as the loop makes it: its payload, and what a trace has of it; with `error` when it failed."""
     call = ToolCall(asked.id, asked.name, asked.args)
-    result = toolbox(hello, directory, (), lambda name: name in ("fetch_page", "web_search")).call(call)
+    result = toolbox(hello, directory, (), lambda name: name in (*OF_A_PAGE, "web_search")).call(call)
     acted = msgspec.to_builtins(Acted.of("1.1", call, result, 0.0))
     failed = {} if result.status == "ok" else {"error": acted["error_code"], "message": acted["content"]}
     say({"end": acted | failed})
 
 
+def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
+    """Frames, until it is cancelled."""
+    door, since = Web(hello.places.web_socket), asked.args.get("since", 0)
+    try:
+        while True:
+            found = door.watch(Watch(since))
+            say({"line": msgspec.to_builtins(found)})  # the same one, too: who listens knows that we live
+            since = found.number
+    except Refused as refused:
+        say({"end": {"error": refused.failure.type, "message": refused.failure.message}})
+
+
 def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
     bounds, acts = asked.bounds, hello.acts
-    box = toolbox(hello, directory, bounds.allowed_domains, bounds.allowed_tools.__contains__)
+    box = toolbox(hello, directory, bounds.allowed_domains, bounds.allowed_tools.__contains__, bounds.allow_ghost)
     opening = (Message("user", (Text(asked.task),)),)
     system = (SYSTEM,) if acts == TOOLS else (f"{SYSTEM}\n\n{guide()}",)
     request = Request(system, opening, box.tools if acts == TOOLS else (), f"job-{asked.id}", JOB)
@@ -238,7 +255,7 @@ def _carry_out(hello: Hello, asked: BridgeRequest, answers: int) -> None:
         def say(words: dict[str, Any]) -> None:
             _write(answers, msgspec.json.encode({"id": asked.id, **redacted_value(words)}) + b"\n")
 
-        {"tool": do_tool, "run": do_run}[asked.do](hello, asked, directory, say)
+        {"tool": do_tool, "run": do_run, "watch": do_watch}[asked.do](hello, asked, directory, say)
         status = 0
     finally:
         with contextlib.suppress(ProcessLookupError):

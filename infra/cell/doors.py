@@ -34,7 +34,7 @@ from infra.shared.requests import (
     Report,
     TaintedBy,
 )
-from infra.shared.web import Fetch, Page, Search, SearchResults
+from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
 
 T = TypeVar("T")
 
@@ -99,7 +99,12 @@ class Model:
         return self._asked(Complete(request, must_see), Completion, seconds)
 
     def vision(self, image_bytes: bytes, prompt: str, seconds: float = KEEP_SECONDS, run: str = "") -> str:
-        """What a model says of an image. Raises ModelFailure; `tool_unavailable` when no model takes images."""
+        """What a model says of an image. Raises ModelFailure, as `seen`."""
+        return self.seen(image_bytes, prompt, seconds, run)[0]
+
+    def seen(self, image_bytes: bytes, prompt: str, seconds: float, run: str) -> tuple[str, float]:
+        """The same, and what that cost in US dollars. Raises ModelFailure; `tool_unavailable` when no model takes
+        images."""
         try:
             image = convert({"media_type": media_type_of(image_bytes), "data": b64encode(image_bytes).decode()}, Image)
         except ValidationError as error:
@@ -108,7 +113,7 @@ class Model:
         said = self.complete(asked, seconds, must_see=True)
         if said.stop_reason == REFUSAL:
             raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
-        return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else "")
+        return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else ""), said.usd
 
     def health(self, seconds: float) -> ModelHealth:
         """What the door says of itself. Raises ModelFailure."""
@@ -135,6 +140,14 @@ class Web:
     def fetch(self, request: Fetch) -> Page:
         """Raises Refused."""
         return self._asked(request, Page)
+
+    def picture(self, request: Picture) -> Pictured:
+        """Raises Refused."""
+        return self._asked(request, Pictured)
+
+    def watch(self, request: Watch) -> Watched:
+        """Raises Refused."""
+        return self._asked(request, Watched)
 
     def search(self, request: Search) -> SearchResults:
         """Raises Refused."""

@@ -39,7 +39,11 @@ from infra.shared.secret_shapes import redacted, redacted_and_cut
 
 SECONDS: Final = 60.0
 """So long a run goes on while nobody takes its events."""
-HOPS, WEB, CHANGES = ("bootstrap", "rollback"), ("fetch_page", "web_search"), ("write_file", "edit_file", "delete_file")
+HOPS, WEB, CHANGES = (
+    ("bootstrap", "rollback"),
+    ("fetch_page", "web_search", "screenshot", "ghost_extract"),
+    ("write_file", "edit_file", "delete_file"),
+)
 COMMAND_CHARS, SAID_CHARS, WORDS_CHARS, ARGUMENT_CHARS = 4000, 1000, 400, 300
 MOST_LISTED, MOST_SHOWN = 50, 500
 _NOTHING: Final = Completion((), "", "")

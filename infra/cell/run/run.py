@@ -65,7 +65,7 @@ class WorkRun:
         tools = (
             *file_tools(checkout, limits.output_chars),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, self._position),
-            *web_tools(checkout, web, limits.output_chars, self._position),
+            *web_tools(checkout, web, self._position, limits, cell.boot.places.model_socket),
             *hop_tools(cell.boot, cell.git, partial(preflight.problem, cell)),
             *self._mind.tools(),
         )

@@ -19,7 +19,6 @@ from infra.keep.eye.messages import Look, Seen
 from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.browsers import Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
-from infra.keep.web_door.frame import framed, one_line
 from infra.keep.web_door.judge import Judge, Tool
 from infra.keep.web_door.live import Live
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
@@ -31,6 +30,7 @@ from infra.keep.web_door.target import Target, target_of
 from infra.keep.web_door.trace import Trace, TraceLine, begun_line, in_line
 from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
+from infra.shared.frame import framed, one_line
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 from infra.keep.web_door.fetch import Fetched
-from infra.keep.web_door.frame import framed
 from infra.keep.web_door.text import Content
+from infra.shared.frame import framed
 from infra.shared.secret_shapes import redacted, redacted_and_cut
 from infra.shared.text import counted
 from infra.shared.web import Page

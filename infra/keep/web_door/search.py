@@ -6,9 +6,9 @@ from urllib.parse import quote_plus
 
 import msgspec
 
-from infra.keep.web_door.frame import framed, one_line
 from infra.keep.web_door.refusal import WebRefusal, failed, unavailable
 from infra.keep.web_door.target import target_of
+from infra.shared.frame import framed, one_line
 from infra.shared.secret_shapes import redacted
 from infra.shared.web import SearchResults
 

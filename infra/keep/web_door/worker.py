@@ -13,9 +13,9 @@ import msgspec
 
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.fetch import Fetched
-from infra.keep.web_door.frame import normal, one_line
 from infra.keep.web_door.refusal import failed
 from infra.keep.web_door.text import MOST_LINKS, Content, Link, PageBody
+from infra.shared.frame import normal, one_line
 from infra.shared.web import MOST_CHARS, MOST_URL_CHARS
 
 SECONDS: Final = 10.0

@@ -18,11 +18,13 @@ from infra.cell.interruption import Interruption
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import web_tools
+from infra.shared.boot import Limits
 from infra.shared.door import Answer, Failure
 from infra.shared.paths import CHECKOUT_VARIABLE
 from infra.shared.web import Page, SearchResults, WebErrorType
 
 NONCE = "5eedfeed00c0ffee"
+LIMITS = Limits(1.0, 1, 1.0, 5000)
 
 
 def framed(text: str) -> str:
@@ -73,7 +75,7 @@ def door(tmp_path: Path) -> Iterator[WebDoorStandIn]:
 
 
 def call(door: WebDoorStandIn, name: str, **given: Any) -> ToolResult:
-    tools = web_tools(os.path.dirname(door.path), door.path, 5000, Position("run-1", 7))
+    tools = web_tools(os.path.dirname(door.path), door.path, Position("run-1", 7), LIMITS)
     return Toolbox(tools).call(ToolCall("1", name, given))
 
 
@@ -110,7 +112,7 @@ def test_each_error_of_the_door_is_one_of_the_loop_s(door: WebDoorStandIn, kind:
 
 def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
     """Is said, and nothing worse."""
-    box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), 5000, Position()))
+    box = Toolbox(web_tools(str(tmp_path), str(tmp_path / "none.sock"), Position(), LIMITS))
     result = box.call(ToolCall("1", "fetch_page", {"url": "https://a.example/"}))
     assert (result.error_code, result.retriable) == ("tool_unavailable", True)
     assert "did not answer" in result.payload

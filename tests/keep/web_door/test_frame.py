@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.app import WebDoor
-from infra.keep.web_door.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal
+from infra.shared.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.search import search_results
 from infra.keep.web_door.trace import Trace
