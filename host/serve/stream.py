@@ -54,11 +54,9 @@ class Frames:
 
     def _listen(self) -> None:
         """In a thread of its own, until nobody looks."""
-        while time.monotonic() - self._seen_at < LINGER_SECONDS:
-            with (
-                contextlib.suppress(BridgeGone, binascii.Error),
-                contextlib.closing(self._agent.bridge.watch()) as told,
-            ):
+        while time.monotonic() - self._seen_at < LINGER_SECONDS and not self._loop.is_closed():
+            told = self._agent.bridge.watch()
+            with contextlib.suppress(BridgeGone, binascii.Error, RuntimeError), contextlib.closing(told):
                 for found in told:
                     jpeg = base64.b64decode(found.jpeg, validate=True)
                     if jpeg.startswith(JPEG_BEGINS):
