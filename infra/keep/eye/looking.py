@@ -22,7 +22,7 @@ QUIET_SECONDS, SETTLE_SECONDS = 0.1, 5.0
 """A page is there when nothing has been asked for so long; after its load that is waited for at most so long."""
 OPEN_SECONDS, SPARE_SECONDS, SCRIPT_SECONDS = 8.0, 2.0, 5
 FRAME_SECONDS = 1 / 8
-QUALITY = 80
+QUALITY, JPEG_BEGINS, MOST_LOADING = 80, b"\xff\xd8\xff", 1000
 WORLD = "eye"
 PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>"}
 """Where the eye offers it (`parent.PROXY_PORT`), for loopback's own addresses, too."""
@@ -44,7 +44,8 @@ class Looking:
         self._devtools, self._tell = devtools, tell
         self._look = Look("")
         self._end = time.monotonic() + OPEN_SECONDS
-        self._context, self._session, self._target, self._frame = "", "", "", ""
+        self._context, self._session, self._target = "", "", ""
+        """The last is the page's main frame, too."""
         self._loading = dict[str, None]()
         self._quiet_since = 0.0
         self._loaded = self._crashed = self._is_unreachable = False
@@ -90,9 +91,8 @@ class Looking:
             self._devtools.tell(
                 "Page.startScreencast", self._session, format="jpeg", quality=look.stream_quality, **size
             )
-        went = self._on("Page.navigate", url=look.url)
-        self._frame = str(went.get("frameId", ""))
-        if error := went.get("errorText"):
+        self._loaded = False
+        if error := self._on("Page.navigate", url=look.url).get("errorText"):
             return _failed(str(error))
         self._settle()
         if self._crashed:
@@ -122,7 +122,7 @@ class Looking:
         return Seen(url, status, told, found.html, image, found.signals, notes)
 
     def _visible(self) -> Visible:
-        world = self._on("Page.createIsolatedWorld", frameId=self._frame, worldName=WORLD)["executionContextId"]
+        world = self._on("Page.createIsolatedWorld", frameId=self._target, worldName=WORLD)["executionContextId"]
         given = msgspec.json.encode([MOST_HTML_CHARS - 2000, MARKS, SHELLS]).decode()
         how = {"returnByValue": True, "timeout": SCRIPT_SECONDS * 1000}
         answer = self._on("Runtime.evaluate", contextId=world, expression=f"{VISIBLE}(...{given})", **how)
@@ -143,7 +143,7 @@ class Looking:
         clip = {"x": 0, "y": 0, "width": self._look.width, "height": height, "scale": 1}
         how = {"format": "jpeg", "quality": QUALITY, "clip": clip, "captureBeyondViewport": self._look.full_page}
         image = base64.b64decode(self._on("Page.captureScreenshot", **how)["data"], validate=True)
-        if not image.startswith(b"\xff\xd8\xff") or len(image) > MOST_IMAGE_BYTES:
+        if not image.startswith(JPEG_BEGINS) or len(image) > MOST_IMAGE_BYTES:
             raise Refused("the picture is too large, or none")
         return image
 
@@ -167,72 +167,45 @@ class Looking:
 
     def on_event(self, message: Message) -> None:
         """Raises Gone."""
-        wanted = _WANTED.get(message.method)
-        if wanted is None or message.session != self._session:
+        if message.session != self._session:
             return
         try:
-            wanted(self, msgspec.json.decode(message.params, type=dict[str, Any]))
+            self._take(message.method, msgspec.json.decode(message.params, type=dict[str, Any]))
         except (msgspec.MsgspecError, KeyError, TypeError, ValueError, RecursionError) as error:
             raise Gone(f"{message.method} cannot be understood: {error}") from None
 
-    def _on_dialog(self, params: dict[str, Any]) -> None:
-        self._notes["a dialog"] = None
-        self._devtools.tell("Page.handleJavaScriptDialog", self._session, accept=params.get("type") == "beforeunload")
-
-    def _on_frame(self, params: dict[str, Any]) -> None:
-        jpeg = base64.b64decode(params["data"], validate=True)
-        if len(jpeg) <= MOST_FRAME_BYTES and jpeg.startswith(b"\xff\xd8\xff"):
-            self._tell(Frame(jpeg))
-        self._ack, self._ack_at = int(params["sessionId"]), time.monotonic() + FRAME_SECONDS
-
-    def _on_request(self, params: dict[str, Any]) -> None:
-        if len(self._loading) < 1000:
-            self._loading[str(params["requestId"])] = None
-
-    def _on_ended(self, params: dict[str, Any]) -> None:
-        self._loading.pop(str(params["requestId"]), None)
-        self._quiet_since = time.monotonic()
-
-    def _on_response(self, params: dict[str, Any]) -> None:
-        if (params["type"] == "Document" and params.get("frameId") == self._frame) or not self._document:
-            self._document = params["response"]
-
-    def _on_started(self, params: dict[str, Any]) -> None:
-        self._loaded &= params["frameId"] != self._frame
-
-    def _on_stopped(self, params: dict[str, Any]) -> None:
-        self._loaded |= params["frameId"] == self._frame
-
-    def _on_crash(self, params: dict[str, Any]) -> None:
-        self._crashed = True
-
-    def _on_navigated(self, params: dict[str, Any]) -> None:
-        if "parentId" not in params["frame"]:
-            self._is_unreachable = "unreachableUrl" in params["frame"]
-
-    def _on_download(self, params: dict[str, Any]) -> None:
-        self._notes["a download"] = None
-        self._loading.clear()  # that request never ends, and the page before has no load any more
-        self._loaded = True
-
-    def _on_chooser(self, params: dict[str, Any]) -> None:
-        self._notes["an upload"] = None
-
-
-_WANTED: dict[str, Callable[[Looking, dict[str, Any]], None]] = {
-    "Inspector.targetCrashed": Looking._on_crash,
-    "Page.javascriptDialogOpening": Looking._on_dialog,
-    "Page.screencastFrame": Looking._on_frame,
-    "Page.frameStartedLoading": Looking._on_started,
-    "Page.frameStoppedLoading": Looking._on_stopped,
-    "Page.frameNavigated": Looking._on_navigated,
-    "Page.downloadWillBegin": Looking._on_download,
-    "Page.fileChooserOpened": Looking._on_chooser,
-    "Network.requestWillBeSent": Looking._on_request,
-    "Network.loadingFinished": Looking._on_ended,
-    "Network.loadingFailed": Looking._on_ended,
-    "Network.responseReceived": Looking._on_response,
-}
+    def _take(self, method: str, given: dict[str, Any]) -> None:
+        match method:
+            case "Network.requestWillBeSent" if len(self._loading) < MOST_LOADING:
+                self._loading[str(given["requestId"])] = None
+            case "Network.loadingFinished" | "Network.loadingFailed":
+                self._loading.pop(str(given["requestId"]), None)
+                self._quiet_since = time.monotonic()
+            case "Network.responseReceived" if given["type"] == "Document" and given.get("frameId") == self._target:
+                self._document = given["response"]
+            case "Page.frameStartedLoading" if given["frameId"] == self._target:
+                self._loaded = False
+            case "Page.frameStoppedLoading" if given["frameId"] == self._target:
+                self._loaded = True
+            case "Page.frameNavigated" if "parentId" not in given["frame"]:
+                self._is_unreachable = "unreachableUrl" in given["frame"]
+            case "Inspector.targetCrashed":
+                self._crashed = True
+            case "Page.javascriptDialogOpening":
+                self._notes["a dialog"] = None
+                accept = given.get("type") == "beforeunload"
+                self._devtools.tell("Page.handleJavaScriptDialog", self._session, accept=accept)
+            case "Page.downloadWillBegin":  # that request never ends, and the page before has no load any more
+                self._notes["a download"] = None
+                self._loading.clear()
+                self._loaded = True
+            case "Page.fileChooserOpened":
+                self._notes["an upload"] = None
+            case "Page.screencastFrame":
+                jpeg = base64.b64decode(given["data"], validate=True)
+                if len(jpeg) <= MOST_FRAME_BYTES and jpeg.startswith(JPEG_BEGINS):
+                    self._tell(Frame(jpeg))
+                self._ack, self._ack_at = int(given["sessionId"]), time.monotonic() + FRAME_SECONDS
 
 
 def _failed(words: str) -> Failed:
