@@ -46,6 +46,8 @@ class Ready(NamedTuple):
     podman: Podman | None = None
     machine: Machine | None = None
     image: str = ""
+    eye: str = ""
+    """The image of its browser; empty where it has none."""
 
 
 STAY_SECONDS = 0.5
@@ -167,7 +169,7 @@ def make_ready(context: Context, rebuild: bool, say: Say, goes_on: bool = False)
         raise usage(problem_of_model)
     keys = _keys(context, home, settings, goes_on)
     if settings.sandbox == PODMAN:
-        from host.container import container, image
+        from host.container import container, eye, image
         from host.container.machine import unlimited
 
         machine = usable_machine(context)
@@ -176,7 +178,11 @@ def make_ready(context: Context, rebuild: bool, say: Say, goes_on: bool = False)
             say(f"WARNING: {' and '.join(names)} of containers cannot be limited here; delegated cgroups v2 could")
         podman = container.podman_of(context, machine)
         found = image.find_or_build(podman, context.environ, context.root, settings.podman.base, rebuild, say)
-        return Ready(home, settings, keys, podman, machine, found)
+        browser = ""
+        if settings.web.browser == "on":
+            base = settings.podman.eye_base
+            browser = eye.find_or_build(podman, context.environ, context.root, base, rebuild, say)
+        return Ready(home, settings, keys, podman, machine, found, browser)
     owner = os.lstat(home.places.bot).st_uid if os.path.lexists(home.places.bot) else context.uid
     if owner != context.uid:
         raise conflict(
@@ -237,6 +243,8 @@ def _start(context: Context, ready: Ready, seconds: float, say: Say) -> Running:
             "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
             "or from your files; use it for development and demonstration only"
         )
+        if ready.settings.web.browser == "on":
+            say("WARNING: eye: a page that breaks out of chromium's own sandbox has your rights")
         environ = keep_environment(context.environ, context.root)
         return running.start(home, context.watcher, environ, seconds, say)
     except BaseException:
@@ -251,7 +259,7 @@ def _start(context: Context, ready: Ready, seconds: float, say: Say) -> Running:
 def _start_container(
     context: Context, ready: Ready, podman: Podman, machine: Machine, seconds: float, say: Say
 ) -> Running:
-    from host.container import container
+    from host.container import container, eye
     from host.container.words import container_name, create_words
 
     home = ready.home
@@ -259,16 +267,21 @@ def _start_container(
     with container.alone(home):
         before = running.stamp(home)
         try:
+            if ready.eye:
+                eye.start(podman, machine, home, ready.settings, ready.eye, context.root)
+                say(f"eye: chromium in {eye.eye_name(home.agent)}: no network but the web door's proxy")
             started = container.start(podman, machine, home, words)
         except BaseException:
             if not _image_of(podman, home):
                 container.remove(podman, home)
+                eye.remove(podman, home)
             raise
     say(f"container {container_name(home.agent)} started; waiting for the seal and for the agent to boot")
     ended = running.wait_until_running(home, started, before, seconds, say)
     if isinstance(ended, Running):
         return ended
     container.remove(podman, home)
+    eye.remove(podman, home)
     raise failure(f"the container ended at once with {ended}; {running.last_words(home)}")
 
 
@@ -294,10 +307,11 @@ def stop_agent(context: Context, home: AgentPaths, seconds: float, say: Say) -> 
 
 
 def _stop_container(context: Context, home: AgentPaths, seconds: float, say: Say) -> int:
-    from host.container import container
+    from host.container import container, eye
 
     podman = container.podman_of(context)
     with container.alone(home):
+        eye.remove(podman, home)
         found = container.look(podman, home)
         if found is None:
             return running.stop(home, seconds, say)

@@ -44,15 +44,20 @@ def find_or_build(
 ) -> str:
     """The name of the project's image, on the base `named` by the settings if any; `rebuild` pulls the base and builds
     the image again. Raises CommandError and PodmanError."""
-    name = named or DEBIAN
-    base = look(podman, name)
-    if base is None or (rebuild and not name.startswith("localhost/")):
-        base = _pull(podman, name, environ, say)
-    files = image_files(root)
+    base, files = base_of(podman, environ, named, rebuild, say), image_files(root)
     image = f"{NAME}:{version_of(root, files, base)}"
     if rebuild or look(podman, image) is None:
         _build(podman, environ, root, files, base, image, say)
     return image
+
+
+def base_of(podman: Podman, environ: Mapping[str, str], named: str | None, rebuild: bool, say: Say) -> Base:
+    """The base that is here, or was pulled. Raises CommandError and PodmanError."""
+    name = named or DEBIAN
+    base = look(podman, name)
+    if base is None or (rebuild and not name.startswith("localhost/")):
+        return _pull(podman, name, environ, say)
+    return base
 
 
 def look(podman: Podman, name: str) -> Base | None:
@@ -107,6 +112,21 @@ def _build(
     os.makedirs(cache, mode=0o700, exist_ok=True)
     wheels = _fetch_wheels(f"{root}/requirements.lock", cache, environ, say)
     say(f"building the image {image}; this takes some minutes")
+    build(podman, environ, f"{root}/{RECIPE}", files, base, image, wheels)
+
+
+def build(
+    podman: Podman,
+    environ: Mapping[str, str],
+    recipe: str,
+    files: list[Source],
+    base: Base,
+    image: str,
+    wheels: str = "",
+) -> None:
+    """Raises CommandError."""
+    cache = base_directory(environ, "XDG_CACHE_HOME", ".cache")
+    os.makedirs(cache, mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as context:
         # Copies, readable whatever the PM's umask was: the image is made from what was hashed, nothing else.
         for source in files:
@@ -114,7 +134,7 @@ def _build(
             os.makedirs(os.path.dirname(path), exist_ok=True)
             shutil.copyfile(source.file, path)
             os.chmod(path, 0o755 if source.executable else 0o644)
-        words = build_words(f"{root}/{RECIPE}", context, wheels, base, image)
+        words = build_words(recipe, context, wheels, base, image)
         try:
             _fetch((podman.program, *podman.words, *words), environ, BUILD_SECONDS)
         except PodmanError as error:
@@ -128,7 +148,7 @@ def build_words(recipe: str, context: str, wheels: str, base: Base, image: str) 
         *(["--network=none"] if base.is_complete else []),
         f"--file={recipe}",
         f"--build-arg=BASE={base.name}",
-        f"--volume={wheels}:/mnt/wheels:ro",
+        *([f"--volume={wheels}:/mnt/wheels:ro"] if wheels else []),
         f"--tag={image}",
         context,
     ]

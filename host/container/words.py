@@ -83,10 +83,11 @@ TMP_BYTES = 512 * MIB
 """It is memory; large files belong to the agent's directory."""
 
 
-def fences(seccomp: str, way_out: str) -> Iterator[str]:
+def fences(seccomp: str, way_out: str, user: str = "0:0", capabilities: Sequence[str] = CAPABILITIES) -> Iterator[str]:
     """What every sealed container has, whatever it holds and however large it may grow."""
-    yield from ("--pull=never", "--user=0:0", "--workdir=/", "--hostname=minifram")
-    yield from ("--cap-drop=all", f"--cap-add={','.join(CAPABILITIES)}")
+    yield from ("--pull=never", f"--user={user}", "--workdir=/", "--hostname=minifram", "--cap-drop=all")
+    if capabilities:
+        yield f"--cap-add={','.join(capabilities)}"
     yield from ("--security-opt=no-new-privileges", f"--security-opt=seccomp={seccomp}")
     yield from ("--read-only", "--read-only-tmpfs=false")
     # The same ids as in the user's own namespace, so the keep's root is the PM; but what is counted for each user of a
@@ -158,10 +159,18 @@ def _mounts(home: AgentPaths, settings: Settings, machine: Machine, keys: Sequen
         (home.places.var, CONTAINER.var, "rw"),
         (home.places.events, CONTAINER.events, "rw,noexec"),
     ):
-        access, *noexec = how.split(",")
-        fields = ["type=bind", f"src={source}", f"dst={target}", f"ro={'true' if access == 'ro' else 'false'}"]
-        fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate"]
-        fields += ["relabel=private"] if machine.selinux else []
-        line = io.StringIO()  # podman reads it as one line of CSV: a path may hold commas and quotes
-        csv.writer(line).writerow(fields)
-        yield "--mount=" + line.getvalue().removesuffix("\r\n")
+        yield bind(source, target, how, machine)
+    if settings.web.browser == "on":
+        yield bind(f"{home.run}/eye", "/run/eye", "ro,noexec", machine)
+
+
+def bind(source: str, target: str, how: str, machine: Machine) -> str:
+    """`how`: ro or rw, and noexec behind a comma."""
+    access, *noexec = how.split(",")
+    fields = ["type=bind", f"src={source}", f"dst={target}", f"ro={'true' if access == 'ro' else 'false'}"]
+    fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate"]
+    # Two containers share what lies in the runtime directory's `eye`.
+    fields += [f"relabel={'shared' if target == '/run/eye' else 'private'}"] if machine.selinux else []
+    line = io.StringIO()  # podman reads it as one line of CSV: a path may hold commas and quotes
+    csv.writer(line).writerow(fields)
+    return "--mount=" + line.getvalue().removesuffix("\r\n")

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from host.container.container import alone
+from host.container.eye import eye_words, profile
 from host.container.image import Base, build_words, fetch_words, version_of
 from host.container.machine import Machine, lacks, look, unlimited, with_info
 from host.container.podman import CONFIGURATION, PodmanError, call, environment
@@ -23,7 +24,7 @@ from host.home import AgentPaths
 from host.project import image_files
 from host.up import usable_machine
 from infra.keep.settings.models import KEYS
-from infra.keep.settings.schema import PodmanSettings, Settings
+from infra.keep.settings.schema import PodmanSettings, Settings, WebSettings
 from tests.host.container_desk import write_project
 from tests.host.desk import PROJECT, Desk
 
@@ -331,3 +332,21 @@ def test_one_command_at_a_time_changes_a_container(desk: Desk) -> None:
     for _ in range(2):
         with alone(home), pytest.raises(CommandError, match="try again"), alone(home):
             pass
+
+
+def test_the_browser_s_container_has_no_right_and_no_network() -> None:
+    """What it has beside the agent's fences: the calls that chromium's own sandbox is made with."""
+    own = json.loads((PROJECT / "podman/seccomp.json").read_text())
+    words = eye_words(HOME, Settings(web=WebSettings(browser="on", pool_size=2)), GOOD, "eye:1")
+    assert {"--network=none", "--cap-drop=all", "--read-only", "--user=970:970"} <= set(words)
+    assert not [word for word in words if word.startswith("--cap-add")]
+    assert len([word for word in words if word.startswith("--mount")]) == 1
+    allowed = {
+        name for each in profile(own)["syscalls"] if each["action"] == "SCMP_ACT_ALLOW" for name in each["names"]
+    }
+    before = {name for each in own["syscalls"] if each["action"] == "SCMP_ACT_ALLOW" for name in each["names"]}
+    assert allowed - before == {"unshare", "chroot"}
+    assert "args" not in next(each for each in profile(own)["syscalls"] if "clone" in each["names"])
+    shared = [word for word in words_of(settings=Settings(web=WebSettings(browser="on"))) if "/run/eye" in word]
+    assert len(shared) == 1
+    assert "ro=true" in shared[0]
