@@ -11,7 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from host.container import image
+from host.container import eye, image
 from host.container.machine import look
 from host.container.podman import FETCHING, Podman, environment
 from host.errors import CommandError
@@ -59,6 +59,8 @@ def here() -> int:
             base = beside.submit(discovery.make, podman, say)
             base_of_image.make(podman, say)
             image.find_or_build(podman, os.environ, str(ROOT), None, False, say)
+            base_of_image.make_for(podman, say, eye.RECIPE)
+            eye.find_or_build(podman, os.environ, str(ROOT), base_of_image.name(eye.RECIPE), False, say)
             base.result()
     except CommandError as trouble:
         say(str(trouble))
