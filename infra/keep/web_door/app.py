@@ -171,11 +171,9 @@ class WebDoor:
         try:
             async with asyncio.timeout(MOST_SECONDS):
                 seen = await self._pool.look(look, errand, lambda jpeg: self._live.put(jpeg, run))
-        except TimeoutError:
-            raise late("all browsers are busy", "try again later") from None
-        except WebRefusal as refusal:
+        except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):
-                raise refusal from None
+                raise error if isinstance(error, WebRefusal) else late("all browsers are busy", "try again") from None
         with after_an_answer():
             shown = target_of(seen.url)
             if shown.origin not in errand.origins:  # who says so may have been taken over
