@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.app import WebDoor
-from infra.shared.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal
 from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.search import search_results
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
+from infra.shared.frame import LINE_MARK, MOST_MARKED_BYTES, defanged, framed, normal
 from infra.shared.paths import ROOT
 from infra.shared.policy import Policy
 from tests.keep.web_door.came import CLOSING, NONCE, came, pdf, within
