@@ -10,6 +10,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from infra.cell.actions import AWAITING
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.clones import remove_merged
 from infra.cell.doors import ModelFailure
@@ -106,28 +107,29 @@ class WorkRun:
         return result
 
     def _end(self, result: RunResult) -> None:
-        """Report it, and say what follows: until then the run goes on from its record, and what a crash cuts short here
+        """Say what follows, and report it: until then the run goes on from its record, and what a crash cuts short here
         is done again by the next runner. At worst a report comes twice."""
         cell, start, work = self._cell, self._start, self._news.work
         wait = self._wait(result)
         others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
         answers = approvals.answers_but(self._news.document, others)
         told = self._source.end(work, Over(start.name, result, wait, self._seen.document, start.record.lines, answers))
-        if told:
-            cell.page.add(told.title, told.text, told.ticks, told.tasks, told.about)
-        self._source.close(told)  # behind the report, or a crash between the two would lose it
-        if not (told and told.tasks):
-            cell.page.send()
-        self._mind.end(result)
-        cell.page.send()  # that a task is done, the keep sees in the mind
         try:
             start.record.append(Ended(result.reason.value, result.steps, str(result.failure or "")))
         except NotRecorded as problem:
             cell.log.warning("run.end_not_recorded", error=str(problem))
+        if told:
+            cell.page.add(told.title, told.text, told.ticks, told.tasks, told.about)
+        self._source.close(told)  # behind the report, or a crash between the two would lose it
         is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
         tick = cell.boot.limits.work_seconds
+        # Before the PM reads the report: what is said then is for another run.
         cell.state.waits_for(work.id, wait)
         cell.state.waits_for(MODEL, after(Wait(), result.reason, time.time(), tick) if is_away else Wait())
+        if not (told and told.tasks):
+            cell.page.send()
+        self._mind.end(result)
+        cell.page.send()  # that a task is done, the keep sees in the mind
 
     def _conversation(self) -> RunResult:
         """The loop; from where its record says that it stands."""
@@ -148,6 +150,8 @@ class WorkRun:
         self._start.record.append(event)
         self._beat()
         self._mind.record(event)
+        if isinstance(event, Acted) and event.status == AWAITING:  # now: behind a crash no other work ticks the answer
+            self._cell.state.waits_for(self._news.work.id, replace(self._before, asks=self._news.asks()))
         match event:
             case Acted(tool_name="bash"):
                 self._note_what_was_left(event)
@@ -204,7 +208,8 @@ class WorkRun:
         before = replace(self._before, digest=self._news.work.digest)
         try:
             page = cell.page.look()
-            has_spoken = pm_has_moved(cell.git, self._seen.commit, page.commit)
+            is_answered = not open_answers(page.document).keys().isdisjoint(self._news.asks())
+            has_spoken = is_answered or pm_has_moved(cell.git, self._seen.commit, page.commit)
             is_over = result.reason is StopReason.COMPLETED and before.branch
             if is_over and awaits_review(cell.git, page.document, before.branch):
                 return review_of(before)

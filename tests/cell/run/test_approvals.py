@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,10 +17,11 @@ from infra.cell.run.approvals import ask, waiting
 from infra.cell.run.news import RunNews
 from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Verdict
+from infra.cell.waits import Wait
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Request, ToolUse
 from infra.shared.policy import Policy, Rule
-from tests.cell.cell import Cell, limits, read
+from tests.cell.cell import Cell, limits, read, write
 from tests.cell.life.days import AGAIN, TICK, Days, Story, lives, one_day, one_run
 from tests.cell.loop.replies import Canned, bash, calls, results, says
 from tests.cell.run.test_news import news
@@ -112,17 +114,37 @@ def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: b
     assert len(cell.model.requests) == (6 if answered else 5)
 
 
-def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell) -> None:
-    """So that no other work ticks the answers."""
+@pytest.mark.parametrize("end", [Interrupted, KeyboardInterrupt])
+def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell, end: type[BaseException]) -> None:
+    """So that no other work ticks the answers; also one that is killed."""
 
     def ends(request: Request) -> Any:
-        raise Interrupted
+        raise end
 
     cell.tell("make it")
     context = cell.context(Canned([calls(bash(TOUCH)), ends]), policy=ASKS)
-    assert one_run(context).reason is StopReason.INTERRUPTED
-    [wait] = context.state.memory.waits.values()
+    with contextlib.suppress(KeyboardInterrupt):
+        assert one_run(context).reason is StopReason.INTERRUPTED
+    [wait] = cell.context().state.memory.waits.values()
     assert wait.asks == tuple(asked_ids(cell))
+
+
+@pytest.mark.heavy
+def test_an_answer_that_came_while_a_run_was_killed_at_its_end_is_acted_upon(cell: Cell) -> None:
+    """The run ends again as its record says, and goes on at once."""
+    id = waits(cell)
+    state = cell.context().state
+    [(work, wait)] = state.memory.waits.items()
+    record = f"{cell.checkout}/logs/transcripts/{wait.run}.jsonl"
+    *lines, ended = read(record).splitlines(keepends=True)
+    assert json.loads(ended)["kind"] == "ended"
+    write(record, "".join(lines))
+    state.waits_for(work, Wait(run=wait.run, asks=wait.asks))
+    cell.tell(f"approve {id}")
+
+    cell.model.replies += [says("It is made.")]
+    one_day(cell, policy=ASKS)
+    assert (made(cell), cell.open()) == (1, [])
 
 
 def test_the_runners_own_first_read_asks_nobody(cell: Cell) -> None:

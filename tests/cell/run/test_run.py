@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from infra.cell.doors import ModelFailure
+from infra.cell.doors import Keep, ModelFailure
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.record import Acted, Answered, args_hash, parse
 from infra.cell.run import briefing
@@ -28,6 +28,7 @@ from infra.shared.conversation import (
     ToolUse,
     Usage,
 )
+from infra.shared.requests import Done, Report
 from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
 from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
@@ -156,6 +157,26 @@ def test_no_key_is_in_the_transcript(cell: Cell) -> None:
     assert act.args == {"command": "echo is [secret] one"}
     assert act.content == "is [secret] one\n"
     assert act.args_hash == args_hash({"command": f"echo is {key} one"})
+
+
+class DiesBehindReport(Keep):
+    def report(self, report: Report) -> Done:
+        super().report(report)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.heavy
+def test_the_same_words_are_other_work_though_the_first_run_was_killed_behind_its_report(cell: Cell) -> None:
+    cell.tell("count")
+    context = cell.context(Canned([says("I counted 1.")]))
+    page = context.page._replace(keep=DiesBehindReport(cell.places.git_socket))
+    with pytest.raises(KeyboardInterrupt):
+        one_run(context._replace(page=page))
+    assert cell.open() == []
+
+    cell.tell("count")
+    one_run(cell.context(Canned([says("I counted 2.")])))
+    assert cell.reported("I counted 2.")
 
 
 @pytest.mark.heavy
