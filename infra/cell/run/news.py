@@ -38,8 +38,8 @@ class RunNews:
         """Notes that a shell left: no calls of a reply, and so in no record of the run."""
         self._joined = list[str]()
         self._to_look = is_resumed
-        self._answered = set[str]()
-        """Questions whose answer the model was told."""
+        self._answered = list[Acted]()
+        """Those whose answer the model was told; one that is asked about again waits again."""
         self._due = list[Acted]()
         """Calls that the PM has answered, and are to be made now."""
         self._spent = self._noticed = 0.0
@@ -65,7 +65,7 @@ class RunNews:
 
     def _waiting(self) -> dict[str, Acted]:
         found = waiting((*self.left, *self._start.record.lines))
-        return {id: call for id, call in found.items() if id not in self._answered}
+        return {id: call for id, call in found.items() if call not in self._answered}
 
     def makes(self) -> Completion | None:
         """What the PM has answered is made as it was asked, in the model's name: the result is the answer."""
@@ -97,7 +97,7 @@ class RunNews:
         for id, call in self._waiting().items():
             if id not in answers:
                 continue
-            self._answered.add(id)
+            self._answered.append(call)
             # It is made by calling a tool, and only as it was asked: a key may have been left out of the record.
             is_made = self._start.opened.acts == TOOLS and args_hash(call.args) == call.args_hash
             self._due += [call] if is_made else []

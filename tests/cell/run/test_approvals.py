@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from infra.cell.actions import AWAITING, ToolCall, ToolResult
 from infra.cell.interruption import Interrupted
@@ -201,6 +202,19 @@ def test_each_answer_is_told_once_and_the_call_made(cell: Cell, acts: str) -> No
     cell.tell(f"deny {third}")
     assert first not in told.words().pm
     assert told.asks() == ()
+
+
+def test_what_is_asked_about_again_waits_again(cell: Cell) -> None:
+    """The PM struck the answer before the call was made."""
+    cell.tell("make it")
+    call = asked(cell, command="x")
+    [id] = asked_ids(cell)
+    told = news(context := cell.context(), Days(cell, context, iter(())))
+    told.left.append(call)
+    cell.tell(f"approve {id}")
+    assert id in told.words().pm
+    told.left.append(replace(call, step_id="2.1"))
+    assert told.asks() == (id,)
 
 
 def test_what_a_crash_cut_short_and_what_was_made_wait_no_longer(cell: Cell) -> None:
