@@ -11,13 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx2
 
 from bench.tables import Table, goal, ratio, rounds, timed, times
 from infra.cell.doors import Web
-from infra.shared.web import Fetch
+from infra.shared.web import Fetch, Page
 from tests.keep.web_door.test_life import World
 
 ROUNDS = 20
@@ -41,8 +42,8 @@ def run(directory: Path, count: int) -> list[Table]:
         cleanup.callback(world.end)
         web = Web(world.places.web_socket)
         for name, text in FILES.items():
-            asked = Fetch(f"{address}/{name}")
-            ways = {BARE: _paced(timed(httpx2.get, asked.url)), DOOR: _paced(timed(web.fetch, asked))}
+            asked = partial(web.ask, Fetch(f"{address}/{name}"), Page)
+            ways = {BARE: _paced(timed(httpx2.get, f"{address}/{name}")), DOOR: _paced(timed(asked))}
             took = rounds(count, ways, warm=5)
             reached = goal(DOOR, ratio(took[DOOR], took[BARE]), GOAL)
             tables.append(times(f"{name}, {len(text) / 1000:.0f} kB", took, reached, NOTE))

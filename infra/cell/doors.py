@@ -11,8 +11,7 @@ from msgspec import ValidationError, convert
 
 from infra.shared.conversation import (
     ERROR_TYPES,
-    MAX_TOKENS,
-    REFUSAL,
+    TASK,
     Complete,
     Completion,
     Image,
@@ -34,7 +33,6 @@ from infra.shared.requests import (
     Report,
     TaintedBy,
 )
-from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
 
 T = TypeVar("T")
 
@@ -98,22 +96,17 @@ class Model:
         """`seconds` bound each silence of the door. Raises ModelFailure."""
         return self._asked(Complete(request, must_see), Completion, seconds)
 
-    def vision(self, image_bytes: bytes, prompt: str, seconds: float = KEEP_SECONDS, run: str = "") -> str:
-        """What a model says of an image. Raises ModelFailure, as `seen`."""
-        return self.seen(image_bytes, prompt, seconds, run)[0]
-
-    def seen(self, image_bytes: bytes, prompt: str, seconds: float, run: str) -> tuple[str, float]:
-        """The same, and what that cost in US dollars. Raises ModelFailure; `tool_unavailable` when no model takes
-        images."""
+    def vision(
+        self, image_bytes: bytes, prompt: str, seconds: float = KEEP_SECONDS, run: str = "", label: str = TASK
+    ) -> Completion:
+        """What a model says of an image, its cost, and how it ended. Raises ModelFailure; `tool_unavailable` when no
+        model takes images."""
         try:
             image = convert({"media_type": media_type_of(image_bytes), "data": b64encode(image_bytes).decode()}, Image)
         except ValidationError as error:
             raise ModelFailure("invalid_request", f"the bytes are no image that models take: {error}") from None
-        asked = Request((), (Message("user", (image, Text(prompt))),), (), run)
-        said = self.complete(asked, seconds, must_see=True)
-        if said.stop_reason == REFUSAL:
-            raise ModelFailure("invalid_request", f"the model refused: {said.text or 'it gave no reason'}")
-        return said.text + ("\n[cut at the limit of tokens]" if said.stop_reason == MAX_TOKENS else ""), said.usd
+        asked = Request((), (Message("user", (image, Text(prompt))),), (), run, label)
+        return self.complete(asked, seconds, must_see=True)
 
     def health(self, seconds: float) -> ModelHealth:
         """What the door says of itself. Raises ModelFailure."""
@@ -137,23 +130,8 @@ class Web:
     def __init__(self, path: str) -> None:
         self._path = path
 
-    def fetch(self, request: Fetch) -> Page:
+    def ask(self, request: DoorRequest, shape: type[T]) -> T:
         """Raises Refused."""
-        return self._asked(request, Page)
-
-    def picture(self, request: Picture) -> Pictured:
-        """Raises Refused."""
-        return self._asked(request, Pictured)
-
-    def watch(self, request: Watch) -> Watched:
-        """Raises Refused."""
-        return self._asked(request, Watched)
-
-    def search(self, request: Search) -> SearchResults:
-        """Raises Refused."""
-        return self._asked(request, SearchResults)
-
-    def _asked(self, request: DoorRequest, shape: type[T]) -> T:
         try:
             return _ask(self._path, request, shape, WEB_SECONDS)
         except DoorAway as error:

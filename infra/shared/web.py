@@ -18,6 +18,7 @@ WATCH_SECONDS = 10.0
 
 WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
 """See SPEC_WEB for when each is given."""
+WebTool = Literal["fetch_page", "web_search", "screenshot", "ghost_extract"]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=MOST_URL_CHARS)]
 Name = Annotated[str, msgspec.Meta(max_length=100)]
 

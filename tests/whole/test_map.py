@@ -15,7 +15,7 @@ from tests.whole.owner import Owner
 ROOT = Path(__file__).parents[2]
 CHANGES = (
     ("infra/cell/work/report.py", "The model ended its turn without a word.", "It said nothing."),
-    ("infra/cell/tools/web.py", "TIMEOUT_MS = 180_000", "TIMEOUT_MS = 120_000"),
+    ("infra/cell/tools/bash.py", "END_SECONDS = 5.0", "END_SECONDS = 6.0"),
     ("infra/cell/mind/learn.py", "BELIEF_VALIDATIONS: Final = 2", "BELIEF_VALIDATIONS: Final = 3"),
     ("infra/cell/mind/context.py", "FRAME_BYTES: Final = 200", "FRAME_BYTES: Final = 210"),
     ("infra/cell/policy/gate.py", 'INSTEAD = "Do something else', 'INSTEAD = "Do another thing'),

@@ -31,12 +31,12 @@ def shown_by(facts: Mapping[str, Any]) -> tuple[Image, ...]:
 def with_images(complete: Callable[[Request], Completion], checkout: str) -> Callable[[Request], Completion]:
     """`complete` for requests whose images are in files of `checkout`: the last of them are sent, of older ones words;
     a request that the provider refuses goes once more without any."""
-    loaded = functools.lru_cache(MOST_SHOWN)(functools.partial(_loaded, checkout))
+    kept = functools.lru_cache(MOST_SHOWN)(functools.partial(loaded, checkout))
 
     def completed(request: Request) -> Completion:
         images = request.images
         older = (Text(f"[image: not shown now; read_file {each.data} shows it again]") for each in images[:-MOST_SHOWN])
-        found = iter([*older, *map(loaded, images[-MOST_SHOWN:])])
+        found = iter([*older, *map(kept, images[-MOST_SHOWN:])])
         request = request._replace(
             messages=tuple(
                 message._replace(content=tuple(_with(block, found) for block in message.content))
@@ -62,8 +62,8 @@ def _with(block: Block, found: Iterator[Image | Text]) -> Block:
     return block._replace(content=words, images=tuple(one for one in each if isinstance(one, Image)))
 
 
-def _loaded(checkout: str, image: Image) -> Image | Text:
-    """Words for a file that is gone, or is another now."""
+def loaded(checkout: str, image: Image) -> Image | Text:
+    """An image that is in a file; words for a file that is gone, or is another now."""
     named = _KEPT.fullmatch(image.data)
     try:
         content = whole_file(os.path.join(checkout, image.data), MOST_IMAGE_BYTES) if named else b""

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -36,14 +36,11 @@ from infra.shared.mind.event import (
     Outcomes,
 )
 from infra.shared.secret_shapes import redacted, redacted_and_cut
+from infra.shared.web import WebTool
 
 SECONDS: Final = 60.0
 """So long a run goes on while nobody takes its events."""
-HOPS, WEB, CHANGES = (
-    ("bootstrap", "rollback"),
-    ("fetch_page", "web_search", "screenshot", "ghost_extract"),
-    ("write_file", "edit_file", "delete_file"),
-)
+HOPS, CHANGES = ("bootstrap", "rollback"), ("write_file", "edit_file", "delete_file")
 COMMAND_CHARS, SAID_CHARS, WORDS_CHARS, ARGUMENT_CHARS = 4000, 1000, 400, 300
 MOST_LISTED, MOST_SHOWN = 50, 500
 _NOTHING: Final = Completion((), "", "")
@@ -249,10 +246,10 @@ def _changed(call: ToolCall, result: ToolResult, checkout: str) -> tuple[Modifie
 
 def _observed(call: ToolCall, result: ToolResult) -> str:
     """What was seen, briefly. Of a page of the web nothing: what strangers wrote is no observation."""
+    if call.name in get_args(WebTool):
+        return _short(result.payload.partition("\n")[0])
     if not result.ok:
         return redacted_and_cut(result.shown, WORDS_CHARS)
-    if call.name in WEB:
-        return _short(result.payload.partition("\n")[0])
     shown = "" if call.name in ("read_file", NOTE, "recall") else redacted(result.shown).strip()
     return shown if len(shown) <= WORDS_CHARS else f"…{shown[1 - WORDS_CHARS :]}"
 

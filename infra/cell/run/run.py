@@ -56,7 +56,7 @@ class WorkRun:
     def __init__(self, cell: Cell, seen: PageSeen, work: Work, source: WorkSource, wakes: Wakes) -> None:
         """Raises GitError, OSError."""
         self._cell, self._seen, self._source, self._started_at = cell, seen, source, time.time()
-        self._position = Position()
+        self._position = Position(label=work.label)
         self._mind = MindRun(cell, self._position)
         remove_merged(cell, seen.commit)
         limits, web, checkout = cell.boot.limits, cell.boot.places.web_socket, cell.checkout

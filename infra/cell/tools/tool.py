@@ -20,7 +20,7 @@ import msgspec
 from infra.cell.actions import DENIED, ERROR_TYPES, FAILED, POLICY, UNAVAILABLE, ToolCall, ToolResult
 from infra.cell.doors import Refused
 from infra.cell.interruption import Interrupted
-from infra.shared.conversation import ToolSpec
+from infra.shared.conversation import TASK, ToolSpec
 from infra.shared.policy import Effect
 from infra.shared.repository.git import GitError
 
@@ -39,6 +39,8 @@ class Position:
 
     run: str = ""
     step: int = 0
+    label: str = TASK
+    """What a call of a model is for, as money is counted (`conversation.LABELS`)."""
 
 
 class ToolError(Exception):

@@ -14,6 +14,7 @@ from infra.keep.settings.models import problems_with_keys
 from infra.shared.boot import OPERATIONS, TOOLS, Limits
 from infra.shared.network import problem_with_host_name
 from infra.shared.policy import Policy
+from infra.shared.web import WebTool
 
 QUERY = "{query}"
 Amount = Annotated[float, Meta(gt=0, lt=1e12)]
@@ -193,7 +194,6 @@ class WebSettings(msgspec.Struct, frozen=True):
 
 
 FileTool = Literal["read_file", "write_file", "edit_file", "delete_file", "bash"]
-WebTool = Literal["fetch_page", "web_search", "screenshot", "ghost_extract"]
 
 
 class InternalSettings(msgspec.Struct, frozen=True):

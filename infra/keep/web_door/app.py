@@ -126,7 +126,7 @@ class WebDoor:
             if seen:
                 content = replace(content, notes=(*content.notes, *(one_line(each, 100) for each in seen.notes)))
             page = page_of(fetched, content, request.max_chars, self.nonce(fetched))
-        why = blocked(fetched.status, fetched.told, seen.signals if seen else content.signals)
+        why = blocked(fetched.status, fetched.told, seen.signals if seen else content.signals) if self._pool else ""
         page = replace(page, blocked=why, then=self._next(request.render) if why else "")
         self._outgoing.served(fetched.url, (*(link.url for link in content.links), *addresses_in(content.markdown)))
         return _Served(page, fetched, "rendered" if seen else "")

@@ -103,17 +103,16 @@ def test_a_model_that_counts_images_as_more_has_more_reserved() -> None:
 
 
 def test_a_question_about_an_image_is_a_call_like_any_other(tmp_path: Path) -> None:
-    """Reserved and settled under the run's name; answered by words; a refusal is a failure, what was cut says so."""
+    """Reserved and settled under the run's name; answered by words, their cost, and how they ended."""
     dialect = Responses()
     replies = iter(("completed", "max_output_tokens", "content_filter"))
     with Peer(dialect.content_type, lambda body: Sent(dialect.reply(("A dot.",), reason=next(replies)))) as peer:
         model = {"provider": "openai", "base_url": peer.url, "api": "responses"}
         with DoorProcess(tmp_path, {"model": model}, KEY) as door:
-            assert door.model.vision(PNG, "What is it?", 10.0, "run-7") == "A dot."
+            said = door.model.vision(PNG, "What is it?", 10.0, "run-7")
             opened, settled = door.ledger()
-            assert door.model.vision(PNG, "?") == "A dot.\n[cut at the limit of tokens]"
-            with pytest.raises(ModelFailure, match="the model refused: A dot"):
-                door.model.vision(PNG, "?")
+            assert (said.text, said.usd) == ("A dot.", settled["usd"])
+            assert [door.model.vision(PNG, "?").stop_reason for _ in range(2)] == ["max_tokens", "refusal"]
     (item,) = peer.requests[0].body["input"]
     assert [part["type"] for part in item["content"]] == ["input_image", "input_text"]
     assert (opened["run"], settled["id"]) == ("run-7", opened["id"])
@@ -126,7 +125,7 @@ def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> 
         seeing = {"provider": "openai", "base_url": peer.url, "api": "chat"}
         settings = {"model": {"provider": "scripted", "then": [seeing]}}
         with DoorProcess(tmp_path / "two", settings, KEY) as door:
-            assert door.model.vision(PNG, "What is it?") == "A dot."
+            assert door.model.vision(PNG, "What is it?").text == "A dot."
             assert [line["provider"] for line in door.ledger()] == ["openai"] * 2
         with DoorProcess(tmp_path / "none", {"model": {"provider": "ollama", "base_url": peer.url}}) as door:
             with pytest.raises(ModelFailure, match="ollama qwen3 takes no images") as caught:
