@@ -32,12 +32,14 @@ from infra.shared.conversation import ToolSpec
 from infra.shared.paths import CONTAINER
 from infra.shared.web import WATCH_SECONDS, Watched
 
-TOOL_SECONDS = 300.0
+TOOL_SECONDS = 330.0
 """Longer than any of the tools may take."""
 MOST_CALLS = 8
 """Under way at once, each in a thread of the server: a cell that answers none takes no more of them."""
-LINE_BYTES = 1 << 20
-"""The longest answer that is read; a page and any result of a tool are shorter."""
+LINE_BYTES = 6 << 20
+"""The longest answer that is read; any result of a tool is shorter, with its image."""
+MOST_WAITING, PATIENCE_SECONDS = 16, 5.0
+"""Answers that nobody has taken; while there are so many, no others are read, and the cell waits."""
 PROGRAM = "infra.cell.bridge"
 
 
@@ -58,7 +60,7 @@ class Bridge:
         self._lock, self._room = threading.Lock(), threading.Semaphore(MOST_CALLS)
         self._process: subprocess.Popen[bytes] | None = None
         self._watcher: int | None = None
-        self._answers = dict[str, queue.SimpleQueue[BridgeAnswer | None]]()
+        self._answers = dict[str, queue.Queue[BridgeAnswer | None]]()
         self._numbers = itertools.count(1)
 
     def tool(self, name: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +122,7 @@ class Bridge:
             process.kill()
 
     def _asked(self, request: BridgeRequest, seconds: float) -> Iterator[BridgeAnswer]:
-        answers: queue.SimpleQueue[BridgeAnswer | None] = queue.SimpleQueue()
+        answers: queue.Queue[BridgeAnswer | None] = queue.Queue(MOST_WAITING)
         try:
             self._send(request, answers)
             while answer := answers.get(timeout=seconds):
@@ -131,7 +133,7 @@ class Bridge:
         finally:
             self._answers.pop(request.id, None)
 
-    def _send(self, request: BridgeRequest, answers: queue.SimpleQueue[BridgeAnswer | None] | None = None) -> None:
+    def _send(self, request: BridgeRequest, answers: queue.Queue[BridgeAnswer | None] | None = None) -> None:
         with self._lock:
             if (watcher := holder(self._home.places.watcher_lock)) is None:
                 raise BridgeGone(f"agent {self._home.agent!r} is not running; 'minifram up' starts it", was_begun=False)
@@ -170,15 +172,16 @@ class Bridge:
         return process
 
     @staticmethod
-    def _listen(process: subprocess.Popen[bytes], answers: dict[str, queue.SimpleQueue[BridgeAnswer | None]]) -> None:
+    def _listen(process: subprocess.Popen[bytes], answers: dict[str, queue.Queue[BridgeAnswer | None]]) -> None:
         """What it says is the cell's word: a line that is none of ours is passed over."""
         while line := process.stdout.readline(LINE_BYTES):  # type: ignore[union-attr]
-            with contextlib.suppress(msgspec.MsgspecError, ValueError, KeyError, RecursionError):
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, KeyError, RecursionError, queue.Full):
                 answer = msgspec.json.decode(line, type=BridgeAnswer)
-                answers[answer.id].put(answer)
+                answers[answer.id].put(answer, timeout=PATIENCE_SECONDS)
         process.wait()
         for waiting in list(answers.values()):
-            waiting.put(None)
+            with contextlib.suppress(queue.Full):
+                waiting.put(None, timeout=PATIENCE_SECONDS)
 
 
 def write_within(process: subprocess.Popen[bytes], content: bytes, seconds: float = 5.0) -> None:

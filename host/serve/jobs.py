@@ -28,7 +28,7 @@ from host.serve.calls import Problem, problem_of
 from infra.cell.actions import POLICY, UNAVAILABLE, VALIDATION
 from infra.cell.bridge import Bounds, BridgeAnswer
 from infra.keep.settings.check import SettingsError, read_settings
-from infra.keep.settings.schema import InternalSettings
+from infra.keep.settings.schema import InternalSettings, WebSettings
 from infra.shared.clock import timestamp
 
 MOST_WAITING, MOST_LISTED, MOST_TRIES = 100, 200, 3
@@ -74,7 +74,7 @@ class Job(msgspec.Struct, frozen=True):
     """`stop_reason`, `text`, `steps`; for a failure `error`, `message`, `retriable`."""
 
 
-def bounds_of(asked: JobRequest, settings: InternalSettings) -> Bounds:
+def bounds_of(asked: JobRequest, settings: InternalSettings, web: WebSettings) -> Bounds:
     """Raises Problem for more than the settings allow, and when jobs are off. Pure."""
     if not settings.enabled:
         raise Problem(POLICY, "agent.internal.enabled is false", hint="the PM may set it in minifram.yaml")
@@ -84,10 +84,12 @@ def bounds_of(asked: JobRequest, settings: InternalSettings) -> Bounds:
     for name in ("max_steps", "max_wall_time_ms"):
         if (given := getattr(asked, name) or 1) > (most := getattr(settings, name)):
             raise Problem(POLICY, f"{name} is {given}; agent.internal.{name} allows {most}")
-    if asked.allow_ghost:
-        raise Problem(UNAVAILABLE, "this agent has no browser, so allow_ghost cannot be true", retriable=False)
+    if asked.allow_ghost and web.browser == "off":
+        raise Problem(UNAVAILABLE, "this agent has no browser (web.browser is off), so allow_ghost cannot be true")
+    if asked.allow_ghost and not (settings.allow_ghost and web.ghost.enabled):
+        raise Problem(POLICY, "agent.internal.allow_ghost and web.ghost.enabled are not both true")
     steps, wall = asked.max_steps or settings.max_steps, asked.max_wall_time_ms or settings.max_wall_time_ms
-    return Bounds(tools, steps, wall, settings.max_failures, settings.allowed_domains)
+    return Bounds(tools, steps, wall, settings.max_failures, settings.allowed_domains, asked.allow_ghost)
 
 
 class Store:
@@ -202,7 +204,7 @@ class Jobs:
     def submit(self, asked: JobRequest, default_agent: str) -> Job:
         """Raises Problem."""
         agent = self.agents.get(asked.agent or default_agent)
-        bounds_of(asked, settings_of(agent))
+        bounds_of(asked, *settings_of(agent))
         job = self.store.add(agent.name, asked)
         self._wake(agent.name)
         return job
@@ -231,7 +233,7 @@ class Jobs:
         """Do it; False when it waits for its agent, or for the next process."""
         try:
             agent = self.agents.get(job.agent)
-            bounds = bounds_of(job.asked, settings_of(agent))
+            bounds = bounds_of(job.asked, *settings_of(agent))
             if not self.store.record(job, agent.bridge.run(job.id, job.asked.task, bounds)):
                 agent.bridge.cancel(job.id)
         except BridgeGone as gone:
@@ -246,10 +248,11 @@ class Jobs:
         return True
 
 
-def settings_of(agent: Agent) -> InternalSettings:
+def settings_of(agent: Agent) -> tuple[InternalSettings, WebSettings]:
     """Raises Problem when the settings cannot be read: then no job runs."""
     with contextlib.suppress(SettingsError):
-        return read_settings(agent.home.settings).agent.internal
+        settings = read_settings(agent.home.settings)
+        return settings.agent.internal, settings.web
     raise Problem(POLICY, "minifram.yaml cannot be read, so no job runs", hint="'minifram config' names what is wrong")
 
 

@@ -92,11 +92,15 @@ def _called(agent: Agent, name: str, given: dict[str, Any]) -> dict[str, Any]:
     """A tool's failure is a result, for the model that asked to read."""
     try:
         host_tool = HOST_TOOLS.get(name)
-        text = _done(agent, *host_tool, given) if host_tool else agent.bridge.tool(name, given)["content"]
+        found = {"content": _done(agent, *host_tool, given)} if host_tool else agent.bridge.tool(name, given)
     except Exception as error:
         text = json.dumps(problem_of(error).as_json())
         return {"content": [{"type": "text", "text": text}], "isError": True}
-    return {"content": [{"type": "text", "text": text}], "isError": False}
+    content = [{"type": "text", "text": found["content"]}]
+    match found.get("image"):
+        case {"media_type": str(kind), "data": str(data)}:
+            content.append({"type": "image", "data": data, "mimeType": kind})
+    return {"content": content, "isError": False}
 
 
 def _done(agent: Agent, args: type[Args], act: Act, given: dict[str, Any]) -> str:

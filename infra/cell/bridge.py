@@ -13,8 +13,8 @@ import selectors
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -22,6 +22,7 @@ import msgspec
 from infra.cell.actions import DENIED, EXECUTION, ToolCall
 from infra.cell.doors import Model, Refused, Web
 from infra.cell.interruption import Interruption
+from infra.cell.loop.images import loaded, shown_by, with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Line
@@ -39,10 +40,9 @@ from infra.shared.paths import Paths
 from infra.shared.policy import Policy
 from infra.shared.secret_shapes import redacted_value
 from infra.shared.subreaper import become_subreaper, end_with_parent
-from infra.shared.web import Watch
+from infra.shared.web import Watch, Watched, WebTool
 
 PIECE = 1 << 16
-OF_A_PAGE = ("fetch_page", "screenshot", "ghost_extract")
 DIRECTORY, MOST_KEPT = ".jobs", 20
 """Of the cell's tree: a directory for each job, of which the last are kept."""
 TOLD = ("acted", "told", "entered", "compacted")
@@ -71,8 +71,9 @@ class Bounds(msgspec.Struct, frozen=True):
     max_wall_time_ms: int = 1
     max_failures: int = 1
     allowed_domains: tuple[str, ...] = ()
-    """Where `fetch_page` may be sent, each with all names below it; none: wherever the policy allows."""
+    """Where its tools may read pages, each with all names below it; none: wherever the policy allows."""
     allow_ghost: bool = False
+    """It may read pages from their pictures."""
 
 
 class BridgeRequest(msgspec.Struct, frozen=True):
@@ -96,27 +97,28 @@ class BridgeAnswer(msgspec.Struct, frozen=True):
 Say = Callable[[dict[str, Any]], None]
 
 
-def toolbox(
-    hello: Hello, directory: str, domains: tuple[str, ...], only: Callable[[str], bool], allow_ghost: bool = False
-) -> Toolbox:
-    """The tools whose names `only` lets through; nobody is there to be asked about a call."""
-    limits, at = hello.limits, Position("job")
-    web = hello.places.web_socket
+def toolbox(hello: Hello, asked: BridgeRequest, directory: str, only: Sequence[str]) -> Toolbox:
+    """These tools; nobody is there to be asked about a call."""
+    limits, at, web = hello.limits, Position(f"job-{asked.id}", label=JOB), hello.places.web_socket
     tools = (
         *file_tools(directory, limits.output_chars),
         bash_tool(directory, limits.bash_seconds, limits.output_chars, Interruption(), web, at),
-        *web_tools(directory, web, at, limits, hello.places.model_socket, allow_ghost),
+        *web_tools(directory, web, at, limits, hello.places.model_socket, asked.bounds.allow_ghost),
     )
-    gate = _within(domains, gate_of(hello.policy, directory, nobody))
+    gate = _within(asked, gate_of(hello.policy, directory, nobody))
     return Toolbox(
-        [tool for tool in tools if only(tool.name)], gate, lambda error: sys.excepthook(type(error), error, None)
+        [tool for tool in tools if tool.name in only], gate, lambda error: sys.excepthook(type(error), error, None)
     )
 
 
-def _within(domains: tuple[str, ...], gate: Gate) -> Gate:
+def _within(asked: BridgeRequest, gate: Gate) -> Gate:
+    domains, may_ghost = asked.bounds.allowed_domains, asked.bounds.allow_ghost or asked.do == "tool"
+
     def judged(tool: Tool, given: Mapping[str, Any]) -> Verdict:
-        if domains and tool.name in OF_A_PAGE:
-            host = (urlsplit(str(given.get("url", ""))).hostname or "").rstrip(".")
+        if not may_ghost and (tool.name == "ghost_extract" or given.get("allow_ghost")):
+            return Verdict(False, "this job was not given allow_ghost", DENIED, (DENIED,))
+        if domains and "url" in given:
+            host = (urlsplit(str(given["url"])).hostname or "").rstrip(".")
             if not any(host == each or host.endswith(f".{each}") for each in domains):
                 words = f"agent.internal.allowed_domains does not hold {host[:200]!r}"
                 return Verdict(False, words, DENIED, (DENIED,))
@@ -126,12 +128,15 @@ def _within(domains: tuple[str, ...], gate: Gate) -> Gate:
 
 
 def do_tool(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
-    """One call, as the loop makes it: its payload, and what a trace has of it; with `error` when it failed."""
+    """One call, as the loop makes it: its payload, its image, and what a trace has of it; with `error` when it
+    failed."""
     call = ToolCall(asked.id, asked.name, asked.args)
-    result = toolbox(hello, directory, (), lambda name: name in (*OF_A_PAGE, "web_search")).call(call)
+    result = toolbox(hello, asked, directory, get_args(WebTool)).call(call)
     acted = msgspec.to_builtins(Acted.of("1.1", call, result, 0.0))
     failed = {} if result.status == "ok" else {"error": acted["error_code"], "message": acted["content"]}
-    say({"end": acted | failed})
+    shown = shown_by(result.facts)
+    image = {"image": msgspec.to_builtins(loaded(directory, shown[0]))} if shown else {}
+    say({"end": acted | failed | image})
 
 
 def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
@@ -139,7 +144,7 @@ def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> No
     door, since = Web(hello.places.web_socket), asked.args.get("since", 0)
     try:
         while True:
-            found = door.watch(Watch(since))
+            found = door.ask(Watch(since), Watched)
             say({"line": msgspec.to_builtins(found)})  # the same one, too: who listens knows that we live
             since = found.number
     except Refused as refused:
@@ -148,7 +153,7 @@ def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> No
 
 def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
     bounds, acts = asked.bounds, hello.acts
-    box = toolbox(hello, directory, bounds.allowed_domains, bounds.allowed_tools.__contains__, bounds.allow_ghost)
+    box = toolbox(hello, asked, directory, bounds.allowed_tools)
     opening = (Message("user", (Text(asked.task),)),)
     system = (SYSTEM,) if acts == TOOLS else (f"{SYSTEM}\n\n{guide()}",)
     request = Request(system, opening, box.tools if acts == TOOLS else (), f"job-{asked.id}", JOB)
@@ -159,7 +164,8 @@ def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None
         if plain["kind"] in TOLD:
             say({"line": plain | {"run_id": request.run}})
 
-    context = TaskContext(functools.partial(_complete, model, bounds.max_wall_time_ms / 1000), box.call, record=record)
+    complete = with_images(functools.partial(_complete, model, bounds.max_wall_time_ms / 1000), directory)
+    context = TaskContext(complete, box.call, record=record)
     config = RunConfig(bounds.max_steps, bounds.max_wall_time_ms / 1000, bounds.max_failures)
     say({"end": end_of(run_task(Task(request, acts), config, context))})
 

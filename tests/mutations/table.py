@@ -231,6 +231,22 @@ MUTATIONS = (
         '_ = unavailable(f"the request cannot be recorded',
         ("tests/keep/web_door/test_life.py::test_nothing_is_served_without_its_line",),
     ),
+    Mutation(
+        "picture-read-without-frame",
+        "what a model reads in a picture of the web stands in the frame",
+        "infra/cell/tools/web.py",
+        "framed(clip(words, limits.output_chars), made.origin, made.nonce)",
+        "clip(words, limits.output_chars)",
+        ("tests/cell/tools/test_eye.py::test_an_order_in_a_picture_stays_in_the_frame",),
+    ),
+    Mutation(
+        "ghost-without-leave",
+        "a job reads pictures only where it was given that",
+        "infra/cell/bridge.py",
+        'if not may_ghost and (tool.name == "ghost_extract"',
+        'if False and (tool.name == "ghost_extract"',
+        ("tests/cell/test_bridge.py::test_a_job_that_was_not_is_denied",),
+    ),
     # The watcher
     Mutation(
         "blocked-version-forgotten",

@@ -1,0 +1,92 @@
+"""What the program in the sandbox lets others do with pages and pictures."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from infra.cell.bridge import Bounds, BridgeRequest, Hello, do_run, do_tool, do_watch
+from infra.shared.boot import Limits
+from infra.shared.conversation import ToolUse
+from infra.shared.door import Failure
+from infra.shared.paths import Paths
+from infra.shared.policy import Policy
+from infra.shared.web import Watched
+from tests.cell.tools.test_web import JPEG, PICTURE, READ, DoorStandIn, opened
+
+LIMITS = Limits(1.0, 1, 1.0, has_browser=True, has_ghost=True)
+URL = {"url": "https://a.example/"}
+
+
+class Sandbox:
+    def __init__(self, folder: Path, web: DoorStandIn, model: DoorStandIn) -> None:
+        self.folder, self.web, self.model = str(folder), web, model
+        self.hello = Hello(Paths(self.folder, "", self.folder, ""), Policy(), LIMITS)
+        self.said: list[dict[str, Any]] = []
+
+    def job(self, tool: str, given: dict[str, Any], *answers: msgspec.Struct, **bounds: Any) -> dict[str, Any]:
+        """What became of its one call."""
+        call = READ._replace(content=(ToolUse("1", tool, given),), stop_reason="tool_use")
+        self.web.answers = self.model.answers = [call, *answers, READ]
+        asked = BridgeRequest(
+            "7", "run", task="x", bounds=Bounds(("screenshot", "ghost_extract"), 5, 60_000, 3, **bounds)
+        )
+        do_run(self.hello, asked, self.folder, self.said.append)
+        [acted] = [each["line"] for each in self.said if each.get("line", {}).get("kind") == "acted"]
+        return dict(acted)
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
+    with opened(tmp_path / "web.sock") as web, opened(tmp_path / "model.sock") as model:
+        yield Sandbox(tmp_path, web, model)
+
+
+def test_a_job_reads_pictures_where_it_was_given_that(sandbox: Sandbox) -> None:
+    """For the money of jobs."""
+    read = sandbox.job("ghost_extract", URL, PICTURE, READ, allow_ghost=True)
+    assert (read["status"], read["facts"]["render_mode"]) == ("ok", "ghost")
+    assert [each["request"]["label"] for each in sandbox.model.asked] == ["job"] * 3
+    assert {each["request"]["run"] for each in sandbox.model.asked} == {"job-7"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words"),
+    [({}, "not given allow_ghost"), ({"allow_ghost": True, "allowed_domains": ("b.example",)}, "allowed_domains")],
+)
+def test_a_job_that_was_not_is_denied(sandbox: Sandbox, bounds: dict[str, Any], words: str) -> None:
+    denied = sandbox.job("ghost_extract", URL, **bounds)
+    assert (denied["status"], denied["error_code"]) == ("denied", "policy_denied")
+    assert words in denied["content"]
+    assert not sandbox.web.asked
+
+
+def test_the_model_of_a_job_sees_what_a_screenshot_shows(sandbox: Sandbox) -> None:
+    sandbox.job("screenshot", URL, PICTURE)
+    [result] = sandbox.model.asked[1]["request"]["messages"][-1]["content"]
+    assert [each["data"] for each in result["images"]] == [b64encode(JPEG).decode()]
+
+
+def test_the_picture_of_a_call_goes_out_with_it(sandbox: Sandbox) -> None:
+    """A call by somebody else says itself whether it may cost."""
+    sandbox.web.answer, sandbox.model.answer = PICTURE, READ
+    for name in ("screenshot", "ghost_extract"):
+        do_tool(sandbox.hello, BridgeRequest("1", "tool", name, URL), sandbox.folder, sandbox.said.append)
+    looked, read = (each["end"] for each in sandbox.said)
+    assert looked["image"] == {"type": "image", "media_type": "image/jpeg", "data": b64encode(JPEG).decode()}
+    assert (read["status"], "image" in read) == ("ok", False)
+
+
+def test_frames_come_until_the_door_says_no(sandbox: Sandbox) -> None:
+    """Each is asked for behind the one before."""
+    no = Failure("policy_denied", "web.stream.enabled is false")
+    sandbox.web.answers = [Watched(5, "a"), Watched(6, "b"), no]
+    do_watch(sandbox.hello, BridgeRequest("1", "watch"), sandbox.folder, sandbox.said.append)
+    assert [each["line"]["number"] for each in sandbox.said[:-1]] == [5, 6]
+    assert sandbox.said[-1]["end"]["error"] == "policy_denied"
+    assert [each.get("since", 0) for each in sandbox.web.asked] == [0, 5, 6]

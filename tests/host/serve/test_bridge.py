@@ -1,0 +1,108 @@
+"""What others are told of the tools in the sandbox, and what its program may say."""
+
+from __future__ import annotations
+
+import queue
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from host.serve import mcp
+from host.serve.bridge import MOST_WAITING, Bridge
+from host.serve.calls import Problem
+from host.serve.jobs import JobRequest, bounds_of
+from infra.cell.bridge import BridgeAnswer
+from infra.cell.tools.tool import Position
+from infra.cell.tools.web import web_tools
+from infra.keep.settings.check import read_settings
+from infra.keep.settings.schema import GhostSettings, InternalSettings, WebSettings, runner_limits
+
+OFF = "sandbox: process\n"
+ON = f"{OFF}web: {{browser: 'on', ghost: {{enabled: true}}}}\n"
+
+
+def bridge(folder: Path, settings: str) -> Bridge:
+    path = folder / "minifram.yaml"
+    path.write_text(settings)
+    context: Any = SimpleNamespace(home=SimpleNamespace(settings=str(path)))
+    return Bridge(context)
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [(OFF, {"fetch_page", "web_search"}), (ON, {"fetch_page", "web_search", "screenshot", "ghost_extract"})],
+)
+def test_one_description_for_the_loop_for_http_and_for_mcp(tmp_path: Path, settings: str, names: set[str]) -> None:
+    ours = bridge(tmp_path, settings)
+    agent: Any = SimpleNamespace(bridge=ours)
+    limits = runner_limits(read_settings(str(tmp_path / "minifram.yaml")))
+    loop = [tool.spec for tool in web_tools("", "", Position(), limits)]
+    assert {each.name for each in loop} == names
+    assert ours.specs() == loop
+    listed = mcp.answer(agent, {"id": 1, "method": "tools/list"}) or {}
+    told = {each["name"]: each for each in listed["result"]["tools"]}
+    for each in loop:
+        assert told[each.name] == {"name": each.name, "description": each.description, "inputSchema": each.input_schema}
+    for name in {"screenshot", "ghost_extract"} - names:
+        with pytest.raises(Problem, match="no tool"):
+            ours.tool(name, {})
+
+
+@pytest.mark.parametrize(("image", "shown"), [({"media_type": "image/jpeg", "data": "aa"}, True), ({"data": 3}, False)])
+def test_a_picture_is_one_for_mcp(image: dict[str, Any], shown: bool) -> None:
+    """What the cell says is one, and is none, is left out."""
+    found = {"content": "HTTP 200", "image": image}
+    agent: Any = SimpleNamespace(bridge=SimpleNamespace(tool=lambda name, given: found))
+    call = {
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "screenshot", "arguments": {"url": "https://a.example"}},
+    }
+    [text, *rest] = (mcp.answer(agent, call) or {})["result"]["content"]
+    assert text == {"type": "text", "text": "HTTP 200"}
+    assert rest == [{"type": "image", "mimeType": "image/jpeg", "data": "aa"}] * shown
+
+
+def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
+    """Nothing is lost, and little is kept."""
+    said = '{"id": "1", "line": {"text": "' + "x" * 10_000 + '"}}'
+    waiting: queue.Queue[BridgeAnswer | None] = queue.Queue(MOST_WAITING)
+    with subprocess.Popen(["sh", "-c", f"yes '{said}' | head -n 500"], stdout=subprocess.PIPE) as process:
+        import threading
+
+        listener = threading.Thread(target=Bridge._listen, args=(process, {"1": waiting}))
+        listener.start()
+        count = 0
+        while waiting.get(timeout=30):
+            count += 1
+            assert waiting.qsize() <= MOST_WAITING
+        listener.join(10)
+    assert count == 500
+
+
+OPEN = InternalSettings(enabled=True, allow_ghost=True)
+SEES = WebSettings(browser="on", ghost=GhostSettings(enabled=True))
+
+
+@pytest.mark.parametrize(
+    ("internal", "web", "words"),
+    [
+        (OPEN, WebSettings(), "web.browser is off"),
+        (OPEN, WebSettings(browser="on"), "web.ghost.enabled"),
+        (InternalSettings(enabled=True), SEES, "agent.internal.allow_ghost"),
+        (OPEN, SEES, ""),
+    ],
+)
+def test_a_job_reads_pictures_only_where_both_settings_say_so(
+    internal: InternalSettings, web: WebSettings, words: str
+) -> None:
+    asked = JobRequest("x", allow_ghost=True)
+    if not words:
+        assert bounds_of(asked, internal, web).allow_ghost
+        assert not bounds_of(JobRequest("x"), internal, web).allow_ghost
+        return
+    with pytest.raises(Problem, match=words):
+        bounds_of(asked, internal, web)
