@@ -48,8 +48,11 @@ _NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
 """An assignment, or what bash may expand to another name."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
 _IN_URL = re.compile(r"://(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)")
-_OF_NETWORK = frozenset(("curl", "ftp", "nc", "netcat", "ping", "rsync", "scp", "sftp", "ssh", "telnet", "wget"))
-"""Each dotted word behind one of these may name a host; elsewhere, such words are versions, prices and files."""
+_OF_NETWORK = frozenset(
+    "aria2c curl dig ftp lftp mtr mysql nc ncat netcat nmap nslookup openssl ping psql redis-cli rsync scp sftp socat ssh "
+    "telnet traceroute wget".split()
+)
+"""Each dotted word, and each address, behind one of these may name a host; elsewhere, such words are versions, prices and files."""
 _DOTTED = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
@@ -221,7 +224,9 @@ def hosts_in(given: Mapping[str, Any], script: tuple[Command, ...] | None = None
     for words in guessed if script is None else (command.words for command in script):
         first = next((at for at, word in enumerate(words) if word.rpartition("/")[2] in _OF_NETWORK), len(words))
         for word in words[first + 1 :]:
-            found.update(_DOTTED.findall(re.split(r"[/?#]", word, maxsplit=1)[0]))
+            authority = re.split(r"[/?#]", word, maxsplit=1)[0]
+            found.update(_DOTTED.findall(authority))
+            found.update([authority] if ":" in authority and address_of(authority) else [])
     return frozenset(as_resolved(host).strip("[]").removesuffix(".") for host in found) - {""}
 
 

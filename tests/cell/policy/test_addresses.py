@@ -48,13 +48,22 @@ def test_every_spelling_of_a_private_address_in_a_url_is_found(url: str) -> None
 COMMANDS = [
     *("curl {}", "curl -sx {}:3128 https://example.com", "wget {}/x", "ssh -p 22 ada@{} ls", "nc -z '{}' 80"),
     *("cd /tmp && sudo -n nc {} 22", "bash -c 'ping -c 1 {}'", "if true; then timeout 5 /usr/bin/curl {}\nfi"),
-    *("curl -o page.html {}", "wget --proxy={} x", 'echo $(curl ""{}/x)', "curl $'{}'", "rsync -a x {}:y"),
+    *(
+        "socat - TCP:{}:80",
+        "dig @{}",
+        "curl -o page.html {}",
+        "wget --proxy={} x",
+        'echo $(curl ""{}/x)',
+        "curl $'{}'",
+        "rsync -a x {}:y",
+    ),
 ]
 
 
 def test_each_word_with_a_dot_behind_a_program_of_the_network_is_a_host() -> None:
     """With a port, behind options and files, quoted, behind programs that start it, deep in a command."""
     texts = [command.format(host) for command in COMMANDS for host in ("10.0.0.1", "0x0a.1")]
+    texts += ["nc fd00::1 80", "ssh ::ffff:10.0.0.1"]
     assert [text for text in texts if not is_found({"command": text})] == []
 
 
