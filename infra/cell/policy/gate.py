@@ -48,11 +48,11 @@ _NO_PROGRAM = re.compile(r"\w+\+?=|.*[*?\[\]~]|\Z", re.DOTALL)
 """An assignment, or what bash may expand to another name."""
 _SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "ksh", "busybox", "eval"))
 _IN_URL = re.compile(r"://(?:[^\s/?#]{0,1000}@)?(\[[^\]\s]*\]|[^\s/?#:@\[\]\"'`<>|\\;,(){}&=$!*^+]+)")
-_OF_NETWORK = frozenset(
-    "aria2c curl dig ftp lftp mtr mysql nc ncat netcat nmap nslookup openssl ping psql redis-cli rsync scp sftp socat ssh "
-    "telnet traceroute wget".split()
+_OF_NETWORK = re.compile(
+    r"(?:.*/)?(?:aria2c|curl|dig|ftp|lftp|mtr|mysql|nc|ncat|netcat|nmap|nslookup|openssl|ping|psql|redis-cli|rsync|scp|"
+    r"sftp|socat|ssh|telnet|traceroute|wget)"
 )
-"""Each dotted word, and each address, behind one of these may name a host; elsewhere, such words are versions, prices and files."""
+"""Behind one of these each word with a dot, and each address, may be a host; elsewhere it is a version or a file."""
 _DOTTED = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
@@ -222,7 +222,7 @@ def hosts_in(given: Mapping[str, Any], script: tuple[Command, ...] | None = None
     text = re.sub(r"\\\n|[\"'\\$]", "", str(given.get("command", "")))
     guessed = (piece.split() for piece in re.split(r"[;|&\n()<>`]+", text))
     for words in guessed if script is None else (command.words for command in script):
-        first = next((at for at, word in enumerate(words) if word.rpartition("/")[2] in _OF_NETWORK), len(words))
+        first = next((at for at, word in enumerate(words) if _OF_NETWORK.fullmatch(word)), len(words))
         for word in words[first + 1 :]:
             authority = re.split(r"[/?#]", word, maxsplit=1)[0]
             found.update(_DOTTED.findall(authority))
