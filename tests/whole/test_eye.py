@@ -29,7 +29,7 @@ SETTINGS = """\
 sandbox: process
 model: {provider: openai, name: gpt-6.1-terra, base_url: PEER, api: chat}
 policy: {private_networks: allow}
-web: {browser: on, ghost: {enabled: true, max_image_width: 640}}
+web: {browser: on, ghost: {enabled: true, max_image_width: 640}, stream: {enabled: true}}
 """
 
 
@@ -58,6 +58,10 @@ class Seeing(Station):
 
     def tool(self, name: str, path: str, **given: Any) -> Any:
         return self.client.post(f"/api/tools/{name}", json={"url": f"{self.site}{path}", **given}).json()
+
+    def lines(self, name: str) -> list[Any]:
+        path = self.owner.directory / "state/minifram/agent" / name
+        return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +98,14 @@ def test_a_wall_is_an_error_until_its_picture_may_be_read(station: Seeing) -> No
     [request] = station.peer.requests
     [image] = [part for part in request.body["messages"][-1]["content"] if part["type"] == "image_url"]
     assert base64.b64decode(image["image_url"]["url"].partition(",")[2]).startswith(b"\xff\xd8\xff")
-    state = station.owner.directory / "state/minifram/agent"
-    paid = [json.loads(line) for line in (state / "ledger.jsonl").read_text().splitlines()]
+    paid = station.lines("ledger.jsonl")
     assert {each["label"] for each in paid if "label" in each} == {"job"}
-    trace = [json.loads(line) for line in (state / "web.jsonl").read_text().splitlines()]
-    assert [each.get("render_mode", "") for each in trace[-3:]] == ["", "rendered", "ghost"]
-    assert trace[-1]["status"] == "ok"
+    last = station.lines("web.jsonl")[-3:]
+    assert [(each.get("render_mode", ""), each["status"]) for each in last] == [
+        ("", "ok"),
+        ("rendered", "ok"),
+        ("ghost", "ok"),
+    ]
 
 
 def test_a_picture_goes_out_by_mcp(station: Seeing) -> None:
@@ -107,3 +113,17 @@ def test_a_picture_goes_out_by_mcp(station: Seeing) -> None:
     assert "Picture of" in text["text"]
     assert (image["type"], image["mimeType"]) == ("image", "image/jpeg")
     assert base64.b64decode(image["data"]).startswith(b"\xff\xd8\xff")
+
+
+def test_what_the_browser_shows_is_seen_live(station: Seeing) -> None:
+    """From the page's own process to whoever looks; that somebody looked is on record."""
+    came = b""
+    with station.client.stream("GET", "/stream/agent/mjpeg") as live:
+        station.tool("screenshot", "/shell")
+        for piece in live.iter_bytes():
+            came += piece
+            if b"\xff\xd9" in came:
+                break
+    assert b"content-type: image/jpeg" in came
+    assert b"\r\n\r\n\xff\xd8\xff" in came
+    assert "watch" in {each["tool_name"] for each in station.lines("web.jsonl")}
