@@ -55,6 +55,7 @@ def test_a_job_reads_pictures_where_it_was_given_that(sandbox: Sandbox) -> None:
     assert {each["request"]["run"] for each in sandbox.model.asked} == {"job-7"}
 
 
+@pytest.mark.attack("S66")
 @pytest.mark.parametrize(
     ("bounds", "words"),
     [({}, "not given allow_ghost"), ({"allow_ghost": True, "allowed_domains": ("b.example",)}, "allowed_domains")],

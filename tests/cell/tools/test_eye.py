@@ -90,6 +90,7 @@ def test_normal_then_rendered_then_its_picture_then_an_error(doors: Doors, name:
         assert result.payload.endswith(f"{'rendered' * (mode == 'rendered')}\n{BLOCKED.text}")
 
 
+@pytest.mark.attack("S66")
 def test_an_order_in_a_picture_stays_in_the_frame(doors: Doors) -> None:
     """The model that sees is told that it is none, too; what it cost is told, and whom."""
     result = doors.call("ghost_extract", PICTURE, READ, prompt="prices")
@@ -106,6 +107,7 @@ def test_an_order_in_a_picture_stays_in_the_frame(doors: Doors) -> None:
     assert (asked["must_see"], asked["request"]["run"], asked["request"]["label"]) == (True, "run-1", "exploration")
 
 
+@pytest.mark.attack("S66")
 @pytest.mark.parametrize(
     ("said", "error", "words"),
     [

@@ -51,6 +51,7 @@ def test_one_description_for_the_loop_for_http_and_for_mcp(tmp_path: Path, setti
             ours.tool(name, {})
 
 
+@pytest.mark.attack("S66")
 @pytest.mark.parametrize(("image", "shown"), [({"media_type": "image/jpeg", "data": "aa"}, True), ({"data": 3}, False)])
 def test_a_picture_is_one_for_mcp(image: dict[str, Any], shown: bool) -> None:
     """What the cell says is one, and is none, is left out."""
@@ -66,6 +67,7 @@ def test_a_picture_is_one_for_mcp(image: dict[str, Any], shown: bool) -> None:
     assert rest == [{"type": "image", "mimeType": "image/jpeg", "data": "aa"}] * shown
 
 
+@pytest.mark.attack("S66")
 def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
     """Nothing is lost, and little is kept."""
     said = '{"id": "1", "line": {"text": "' + "x" * 10_000 + '"}}'
