@@ -82,10 +82,7 @@ class Access:
         self._app, self._token, self._names, self._audit = app, token, names, audit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
-            await (_refused if self._judged(HTTPConnection(scope))[1] else self._app)(scope, receive, send)
-            return
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         who, answer = self._judged(HTTPConnection(scope))
@@ -116,7 +113,7 @@ class Access:
             is_ours = who == "token" or urlsplit(origin).netloc == request.headers.get("host")
             # Any page may open a WebSocket to anywhere, and read what comes.
             if request.scope.get("method") not in SAFE_METHODS and not is_ours:
-                raise HTTPException(HTTPStatus.FORBIDDEN, f"a form of {origin or 'an unknown page'} does not act here")
+                raise HTTPException(HTTPStatus.FORBIDDEN, f"{origin or 'an unknown page'} neither acts nor looks here")
         except HTTPException as refusal:
             return who, PlainTextResponse(f"minifram: {refusal.detail}\n", refusal.status_code)
         except OSError as error:
@@ -165,10 +162,6 @@ class Access:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self._audit, flags, 0o600), "wb") as audit:
             audit.write(json.dumps(facts | {"what": what}).encode() + b"\n")
-
-
-async def _refused(scope: Scope, receive: Receive, send: Send) -> None:
-    await send({"type": "websocket.close", "code": 1008})
 
 
 def _bounded(receive: Receive) -> Receive:

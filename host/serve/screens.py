@@ -17,6 +17,7 @@ from host.screen import harmless
 from host.serve.agents import Agent
 from host.serve.calls import call
 from host.serve.diffs import files_of
+from host.serve.stream import is_streamed
 from host.serve.timeline import timeline
 from host.skills import listed
 from host.status import lines_of
@@ -59,9 +60,18 @@ def _open_directives(agent: Agent) -> list[comms.Directive]:
 
 def last_steps(agent: Agent) -> list[StepRow]:
     """Of the run that goes on."""
-    name, branch = max(((name, branch) for branch, name in names_of(agent.home)), default=("", ""))
+    name, branch = _last_run(agent)
     steps = _steps(agent, branch, name)[0] if name else []
-    return [] if steps and steps[-1].kind == "ended" else steps[-LAST_STEPS:]
+    return [] if _has_ended(steps) else steps[-LAST_STEPS:]
+
+
+def _last_run(agent: Agent) -> tuple[str, str]:
+    """Its name and its branch; names begin with the time."""
+    return max(((name, branch) for branch, name in names_of(agent.home)), default=("", ""))
+
+
+def _has_ended(steps: list[StepRow]) -> bool:
+    return bool(steps) and steps[-1].kind == "ended"
 
 
 class Evidenced(NamedTuple):
@@ -142,12 +152,14 @@ class StepRow(NamedTuple):
 
 
 def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """The runs; one of them with its steps, the calls with arguments and results, its cost, and its replay."""
+    """The runs; one of them with its steps, the calls with arguments and results, its cost, and its replay; beside one
+    that goes on, what the browser shows."""
     if not item:
         return {"runs": agent.known("runs", ("runs", "money"), lambda: last_runs(agent.home, RUNS_SHOWN)[::-1])}
     branch, name = named(agent.home, item)
     steps, total = agent.known(("run", name), ("runs",), lambda: _steps(agent, branch, name))
     usd = agent.known(("paid", name), ("money",), lambda: agent.money().of_run(name))
+    goes_on = agent.status().life and not _has_ended(steps) and _last_run(agent) == (name, branch)
     return {
         "template": "run.html",
         "name": name,
@@ -155,6 +167,7 @@ def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
         "steps": steps,
         "left_out": total - len(steps),
         "usd": usd,
+        "is_live": goes_on and is_streamed(agent),
         "replay": call(runs, agent.context, run=name, number=1, replays=True) if query.get("replay") else None,
     }
 

@@ -1,42 +1,50 @@
 """What an agent's browser shows, live: `/stream/AGENT` as a WebSocket, `/stream/AGENT/mjpeg` for a plain `<img>`. Both
-have one source, whoever looks; one who is slow gets the newest frame, and misses others."""
+have one source, however many look; one who is slow gets the newest frame, and misses others."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
 import contextlib
+import secrets
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+from http import HTTPStatus
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
-from starlette.websockets import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocket
 
 from host.serve.agents import Agent, Agents
 from host.serve.bridge import BridgeGone
+from host.serve.calls import Problem
+from infra.keep.settings.check import SettingsError, read_settings
+from infra.shared.web import Watched
 
-LINGER_SECONDS, AGAIN_SECONDS, SEND_SECONDS = 10.0, 2.0, 10.0
-"""The source goes on so long after the last viewer; is tried again after that; a viewer takes a frame within the
-last, or is let go."""
+LINGER_SECONDS, AGAIN_SECONDS = 10.0, 2.0
+"""The source goes on so long after the last viewer, and begins again so long after it has ended."""
 JPEG_BEGINS = b"\xff\xd8\xff"
-BOUNDARY = "frame"
 
 
 class Frames:
-    """Of one agent."""
+    """Of one agent. It listens in a thread while somebody looks, and keeps the last frame for who comes later."""
 
-    def __init__(self, agent: Agent, loop: asyncio.AbstractEventLoop) -> None:
-        self._agent, self._loop = agent, loop
+    def __init__(
+        self,
+        watch: Callable[[], Generator[Watched, None, None]],
+        loop: asyncio.AbstractEventLoop,
+        linger_seconds: float = LINGER_SECONDS,
+    ) -> None:
+        self._watch, self._loop, self._linger_seconds = watch, loop, linger_seconds
         self._last = (0, b"")
         self._newer = asyncio.Event()
         self._seen_at = 0.0
         self._thread: threading.Thread | None = None
 
-    async def each(self) -> AsyncIterator[bytes]:
+    async def each(self) -> AsyncGenerator[bytes, None]:
         """The last frame, if there is one, and then the newest whenever one is asked for."""
         number = 0
         while True:
@@ -49,52 +57,90 @@ class Frames:
                 yield jpeg
             else:
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(LINGER_SECONDS / 2):
+                    async with asyncio.timeout(self._linger_seconds / 2):
                         await self._newer.wait()
 
     def _listen(self) -> None:
-        """In a thread of its own, until nobody looks."""
-        while time.monotonic() - self._seen_at < LINGER_SECONDS and not self._loop.is_closed():
-            told = self._agent.bridge.watch()
-            with contextlib.suppress(BridgeGone, binascii.Error, RuntimeError), contextlib.closing(told):
+        while self._is_seen():
+            # RuntimeError: the server has ended meanwhile.
+            with contextlib.suppress(BridgeGone, RuntimeError), contextlib.closing(self._watch()) as told:
                 for found in told:
-                    jpeg = base64.b64decode(found.jpeg, validate=True)
-                    if jpeg.startswith(JPEG_BEGINS):
-                        self._loop.call_soon_threadsafe(self._put, found.number, jpeg)
-                    if time.monotonic() - self._seen_at > LINGER_SECONDS:
+                    self._put(found)
+                    if not self._is_seen():
                         return
             time.sleep(AGAIN_SECONDS)
 
-    def _put(self, number: int, jpeg: bytes) -> None:
-        if number != self._last[0]:
-            self._last = (number, jpeg)
-            self._newer.set()
-            self._newer = asyncio.Event()
+    def _is_seen(self) -> bool:
+        return time.monotonic() - self._seen_at < self._linger_seconds
+
+    def _put(self, found: Watched) -> None:
+        """It is the cell's word: what is no picture is passed over."""
+        with contextlib.suppress(ValueError):
+            jpeg = base64.b64decode(found.jpeg, validate=True)
+            if jpeg.startswith(JPEG_BEGINS) and found.number != self._last[0]:
+                self._last = (found.number, jpeg)
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        self._newer.set()
+        self._newer = asyncio.Event()
+
+
+def is_streamed(agent: Agent) -> bool:
+    def read() -> bool:
+        with contextlib.suppress(SettingsError):
+            web = read_settings(agent.home.settings).web
+            return web.browser == "on" and web.stream.enabled
+        return False
+
+    return agent.known("stream", ("settings",), read)
 
 
 def routes(agents: Agents) -> list[BaseRoute]:
     sources = dict[str, Frames]()
 
     def source(name: str) -> Frames:
-        agent = agents.get(name)
-        return sources.setdefault(agent.name, Frames(agent, asyncio.get_running_loop()))
+        """Raises HTTPException."""
+        try:
+            agent = agents.get(name)
+        except Problem as problem:
+            raise HTTPException(problem.status, str(problem)) from None
+        if not is_streamed(agent):
+            words = "nothing is shown: 'web.browser' is not 'on', or 'web.stream.enabled' not true"
+            raise HTTPException(HTTPStatus.FORBIDDEN, words)
+        if name not in sources:
+            sources[name] = Frames(agent.bridge.watch, asyncio.get_running_loop())
+        return sources[name]
 
     async def pushed(wire: WebSocket) -> None:
         frames = source(wire.path_params["agent"])
         await wire.accept()
-        with contextlib.suppress(WebSocketDisconnect, TimeoutError, RuntimeError):
+
+        async def push() -> None:
             async for jpeg in frames.each():
-                async with asyncio.timeout(SEND_SECONDS):
-                    await wire.send_bytes(jpeg)
+                await wire.send_bytes(jpeg)
+
+        async def has_left() -> None:
+            while (await wire.receive())["type"] != "websocket.disconnect":
+                pass  # what a viewer says is not asked for
+
+        both = [asyncio.create_task(push()), asyncio.create_task(has_left())]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        for task in both:
+            task.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
 
     async def mjpeg(request: Request) -> Response:
         frames = source(request.path_params["agent"])
 
-        async def parts() -> AsyncIterator[bytes]:
-            async for jpeg in frames.each():
-                head = f"--{BOUNDARY}\r\ncontent-type: image/jpeg\r\ncontent-length: {len(jpeg)}\r\n\r\n"
-                yield head.encode() + jpeg + b"\r\n"
+        boundary = secrets.token_hex(16)  # no frame can hold it
+        head = f"\r\n--{boundary}\r\ncontent-type: image/jpeg\r\n\r\n".encode()
 
-        return StreamingResponse(parts(), media_type=f"multipart/x-mixed-replace; boundary={BOUNDARY}")
+        async def parts() -> AsyncIterator[bytes]:
+            yield head
+            async for jpeg in frames.each():
+                yield jpeg + head  # a browser shows a part when the next one begins
+
+        return StreamingResponse(parts(), media_type=f"multipart/x-mixed-replace; boundary={boundary}")
 
     return [WebSocketRoute("/stream/{agent}", pushed), Route("/stream/{agent}/mjpeg", mjpeg)]

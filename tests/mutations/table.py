@@ -370,4 +370,20 @@ MUTATIONS = (
         "metadata = event.metadata",
         ("tests/keep/mind/test_events.py::test_origins_are_what_the_web_door_served_to_the_run",),
     ),
+    Mutation(
+        "websocket-not-judged",
+        "who looks at the live picture has the token",
+        "host/serve/access.py",
+        '        if scope["type"] not in ("http", "websocket"):\n',
+        '        if scope["type"] != "http":\n',
+        ("tests/host/serve/test_stream.py::test_who_may_look",),
+    ),
+    Mutation(
+        "websocket-of-another-page",
+        "another page in the same browser opens no WebSocket with the cookie",
+        "host/serve/access.py",
+        'request.scope.get("method") not in SAFE_METHODS',
+        'request.scope.get("method", "GET") not in SAFE_METHODS',
+        ("tests/host/serve/test_stream.py::test_who_may_look",),
+    ),
 )

@@ -1,144 +1,240 @@
-"""The live picture: in a plain `<img>` and over a WebSocket, from one source, and for nobody without the token."""
+"""The live picture: a real server and program in the sandbox, over the socket and in a real browser; what the web door
+keeps is put there by the test."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
+import contextlib
 import socket
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import httpx2
+import psutil
 import pytest
-import uvicorn
-from playwright.sync_api import Browser, sync_playwright
-from starlette.applications import Starlette
-from starlette.responses import HTMLResponse
-from starlette.routing import Route
+from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, expect
 
-from host.serve import stream
-from host.serve.access import Access, Token
+from host.serve.stream import JPEG_BEGINS, Frames
+from infra.cell.loop.record import Told
 from infra.shared.web import Watched
-from tests.host.serve.test_browser import CHROMIUM, WORDS
+from tests.cell.loop.waiting import wait_for
+from tests.host.desk import Desk
+from tests.host.serve.served import Served
+from tests.host.serve.test_browser import browser, opened
+from tests.host.serve.watched import RUN, SETTINGS, Door, Viewer, jpeg, watched
+from tests.host.test_runs import transcript
 
-RATE = 20
-"""Frames a second that the stand-in gives."""
-PIXEL = (
-    "/9j/4AAQSkZJRgABAQEASABIAAD/2wBDAAMCAgICAgMCAgIDAwMDBAYEBAQEBAgGBgUGCQgKCgkICQkKDA8MCgsOCwkJDRENDg8QEBEQCgwSExIQEw8Q"
-    "EBD/yQALCAABAAEBAREA/8wABgAQEAX/2gAIAQEAAD8A0s8g/9k="
+__all__ = ["browser"]
+LARGE, MANY, SMALL = 400_000, 60, 4096
+
+
+@pytest.fixture(scope="module")
+def both(born: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Door]]:
+    desk = Desk(tmp_path_factory.mktemp("s"))
+    desk.like(born)
+    with watched(desk) as found:
+        yield found
+
+
+def token(served: Served) -> dict[str, str]:
+    return {"authorization": f"Bearer {served.token}"}
+
+
+def until(frames: Iterator[bytes], wanted: bytes) -> int:
+    """How many came, with this one."""
+    return next(number for number, frame in enumerate(frames, 1) if frame == wanted)
+
+
+@pytest.fixture
+def look(both: tuple[Served, Door]) -> Iterator[Callable[..., Viewer]]:
+    """A program that looks."""
+    with contextlib.ExitStack() as closing:
+        yield lambda **more: closing.enter_context(Viewer(both[0].base, token(both[0]), **more))
+
+
+def test_frames_come_as_they_are_made_and_the_last_one_to_who_comes_later(
+    both: tuple[Served, Door], look: Callable[..., Viewer]
+) -> None:
+    _, door = both
+    first = look().frames()
+    for number in range(3):
+        door.put(jpeg(number))
+        assert next(first) == jpeg(number)
+    later = look().frames()
+    assert next(later) == jpeg(2)
+    door.put(jpeg(3))
+    assert (next(first), next(later)) == (jpeg(3), jpeg(3))
+
+
+def test_who_is_slow_misses_frames_stops_nobody_and_costs_no_memory(
+    both: tuple[Served, Door], look: Callable[..., Viewer]
+) -> None:
+    """And has the newest one at last."""
+    served, door = both
+    door.put(jpeg(0, LARGE))
+    fast = look().frames()
+    until(fast, jpeg(0, LARGE))
+    with parts(served) as slow:
+        process, all_slow = psutil.Process(served.process.pid), (slow, look(buffer=SMALL).frames())
+        before = process.memory_info().rss
+        for number in range(1, MANY):
+            door.put(jpeg(number, LARGE))
+            assert next(fast) == jpeg(number, LARGE)
+        assert process.memory_info().rss - before < MANY * LARGE / 2
+        for each in all_slow:
+            assert 2 <= until(each, jpeg(MANY - 1, LARGE)) < MANY / 2
+
+
+@contextlib.contextmanager
+def parts(served: Served) -> Iterator[Iterator[bytes]]:
+    """Of MJPEG, for one who is slow."""
+    host, port = served.base.removeprefix("http://").split(":")
+
+    def frames() -> Iterator[bytes]:
+        received = b""
+        while piece := wire.recv(65536):
+            received += piece
+            *whole, received = received.split(b"content-type: image/jpeg\r\n\r\n")
+            yield from (each.rpartition(b"\r\n--")[0] for each in whole if JPEG_BEGINS in each)
+
+    with socket.socket() as wire:
+        wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+        wire.settimeout(20)
+        wire.connect((host, int(port)))
+        head = f"GET /stream/agent/mjpeg HTTP/1.0\r\nhost: {host}\r\nauthorization: Bearer {served.token}\r\n\r\n"
+        wire.sendall(head.encode())
+        yield frames()
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"token": ""}, 101),
+        ({}, 401),
+        ({"authorization": "Bearer wrong"}, 401),
+        ({"cookie": ""}, 403),
+        ({"cookie": "", "origin": "https://evil.example"}, 403),
+        ({"cookie": "", "origin": "http://127.0.0.1:1"}, 403),
+        ({"cookie": "", "origin": "HERE"}, 101),
+        ({"token": "", "host": "rebound.example"}, 400),
+    ],
 )
-COUNT = """address => new Promise(done => {
-    const wire = new WebSocket(address); let count = 0;
-    wire.onmessage = () => { count += 1 };
-    wire.onclose = event => done(-event.code);
-    setTimeout(() => done(count), 1500);
+def test_who_may_look(both: tuple[Served, Door], given: dict[str, str], status: int) -> None:
+    """With the token of the page; a cookie counts from this page alone, because any page may open a WebSocket."""
+    served, _ = both
+    headers = {name: value.replace("HERE", served.base) for name, value in given.items()}
+    if headers.pop("token", None) is not None:
+        headers |= token(served)
+    if "cookie" in headers:
+        with served.browser() as client:
+            headers["cookie"] = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    with Viewer(served.base, headers) as viewer:
+        assert viewer.status == status
+
+
+def test_what_is_not_shown_says_so(both: tuple[Served, Door]) -> None:
+    served, _ = both
+    settings = Path(served.desk.home().settings)
+    with served.program() as program:
+        assert (program.get("/stream/none/mjpeg").status_code, _status(served, "none")) == (404, 404)
+        settings.write_text(SETTINGS.replace("enabled: true", "enabled: false"))
+        wait_for(lambda: _status(served, "agent") == 403, "that it is off")
+        assert "web.stream.enabled" in program.get("/stream/agent/mjpeg").text
+        assert "mjpeg" not in program.get(f"/a/agent/runs/{RUN}").text
+        settings.write_text(SETTINGS)
+        wait_for(lambda: "mjpeg" in program.get(f"/a/agent/runs/{RUN}").text, "that it is on")
+    with httpx2.Client(base_url=served.base) as stranger:
+        assert stranger.get("/stream/agent/mjpeg").status_code == 401
+
+
+def _status(served: Served, agent: str) -> int:
+    with Viewer(served.base, token(served), path=f"/stream/{agent}") as viewer:
+        return viewer.status
+
+
+def test_the_source_ends_after_the_last_viewer_and_what_is_no_picture_is_passed_over() -> None:
+    """One listens, however many look."""
+    ended, open_at_once, most = threading.Event(), 0, 0
+
+    def watch() -> Generator[Watched, None, None]:
+        nonlocal open_at_once, most
+        open_at_once += 1
+        most = max(most, open_at_once)
+        try:
+            for number, said in enumerate((b"GIF89a", jpeg(1)), 1):
+                yield Watched(number, base64.b64encode(said).decode())
+            yield Watched(3, "no base64")
+            while True:
+                time.sleep(0.01)
+                yield Watched(2, base64.b64encode(jpeg(1)).decode())
+        finally:
+            open_at_once -= 1
+            ended.set()
+
+    async def look() -> None:
+        frames = Frames(watch, asyncio.get_running_loop(), linger_seconds=0.2)
+        viewers = [frames.each() for _ in range(3)]
+        assert [await anext(viewer) for viewer in viewers] == [jpeg(1)] * 3
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.5):  # longer than it lingers: it is looked at
+                await anext(viewers[0])
+        assert not ended.is_set()
+        for viewer in viewers:
+            await viewer.aclose()
+        assert await asyncio.to_thread(ended.wait, 10)
+
+    asyncio.run(look())
+    assert (open_at_once, most) == (0, 1)
+
+
+COLOUR = """async (number) => {
+  const image = document.querySelector("aside img"), canvas = document.createElement("canvas").getContext("2d");
+  for (const until = Date.now() + 10000; Date.now() < until; await new Promise(requestAnimationFrame)) {
+    canvas.drawImage(image, 0, 0, 1, 1);
+    if (image.naturalWidth && canvas.getImageData(0, 0, 1, 1).data[0] >> 7 == number) return image.naturalWidth;
+  }
+  return 0;
+}"""
+SOCKET = """(base) => new Promise((tell) => {
+  const wire = new WebSocket(base.replace("http", "ws") + "/stream/agent");
+  wire.onmessage = (message) => { wire.close(); tell(message.data.size); };
+  wire.onerror = () => tell(0);
 })"""
 
 
-class Bridge:
-    """What the sandbox would say."""
-
-    def __init__(self) -> None:
-        self.watching, self.most = 0, 0
-
-    def watch(self, number: int = 0) -> Generator[Watched, None, None]:
-        self.watching += 1
-        self.most = max(self.most, self.watching)
-        try:
-            while True:
-                number += 1
-                yield Watched(number, PIXEL)
-                time.sleep(1 / RATE)
-        finally:
-            self.watching -= 1
-
-
-class Streaming:
-    def __init__(self, base: str, link: str, bridge: Bridge) -> None:
-        self.base, self.link, self.bridge = base, link, bridge
-
-
-@pytest.fixture(scope="module")
-def streaming(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Streaming]:
-    folder: Path = tmp_path_factory.mktemp("stream")
-    token, bridge = Token(f"{folder}/token"), Bridge()
-    words = token.renew()
-    agents: Any = SimpleNamespace(get=lambda name: SimpleNamespace(name=name, bridge=bridge))
-    page = HTMLResponse('<img src="/stream/agent/mjpeg">')
-    app = Starlette(routes=[Route("/", lambda request: page), *stream.routes(agents)])
-    listener = socket.create_server(("127.0.0.1", 0))
-    access = Access(app, token, lambda: (), f"{folder}/audit")
-    server = uvicorn.Server(uvicorn.Config(access, log_level="warning", timeout_graceful_shutdown=1))
-    thread = threading.Thread(target=server.run, args=([listener],))
-    thread.start()
-    base = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    yield Streaming(base, f"{base}/enter?token={words}", bridge)
-    server.should_exit = True
-    thread.join(10.0)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=WORDS)
-        yield browser
-        browser.close()
-
-
-def test_a_plain_img_shows_the_picture(browser: Browser, streaming: Streaming) -> None:
-    page = browser.new_page()
-    page.goto(streaming.link, wait_until="commit")
-    until = time.monotonic() + 10.0
-    while page.evaluate("[...document.images].map(each => each.naturalWidth)") != [1]:
-        assert time.monotonic() < until
-        time.sleep(0.05)
-    page.close()
-
-
-def test_a_websocket_gets_frames_at_the_rate_they_come(browser: Browser, streaming: Streaming) -> None:
-    """Whoever comes later has the last one at once, and all have one source."""
-    page = browser.new_page()
-    page.goto(streaming.link, wait_until="commit")
-    address = f"{streaming.base.replace('http', 'ws')}/stream/agent"
-    count = page.evaluate(COUNT, address)
-    assert RATE // 2 <= count <= RATE * 2
-    assert streaming.bridge.most == 1
-    page.close()
-
-
-def test_nobody_without_the_token_sees_it(browser: Browser, streaming: Streaming) -> None:
-    assert httpx2.get(f"{streaming.base}/stream/agent/mjpeg").status_code == 401
-    page = browser.new_page()
-    page.goto("about:blank")
-    assert page.evaluate(COUNT, f"{streaming.base.replace('http', 'ws')}/stream/agent") < 0
-    page.close()
-
-
-def test_another_page_in_the_same_browser_does_not_either(streaming: Streaming) -> None:
-    """A WebSocket is opened across origins, with the cookie, whatever the page (CSWSH)."""
-    with httpx2.Client(base_url=streaming.base) as client:
-        client.get(streaming.link)
-        key = base64.b64encode(b"k" * 16).decode()
-        upgrade = {
-            "connection": "upgrade",
-            "upgrade": "websocket",
-            "sec-websocket-version": "13",
-            "sec-websocket-key": key,
-        }
-        for origin, status in (("http://evil.example", 403), (streaming.base, 101)):
-            with client.stream("GET", "/stream/agent", headers=upgrade | {"origin": origin}) as answer:
-                assert answer.status_code == status
-
-
-def test_a_slow_reader_loses_frames_and_no_memory(streaming: Streaming) -> None:
-    with httpx2.Client(base_url=streaming.base) as client:
-        client.get(streaming.link)
-        with client.stream("GET", "/stream/agent/mjpeg") as answer:
-            parts = answer.iter_raw()
-            next(parts)
-            before = time.monotonic()
-            while time.monotonic() - before < 1.0:
-                assert b"\xff\xd8\xff" in next(parts) + next(parts)
+def test_a_browser_shows_it_on_the_screen_of_the_run(
+    both: tuple[Served, Door], look: Callable[..., Viewer], browser: Browser
+) -> None:
+    """In a plain `<img>`, which goes on when the steps beside it are made anew; by its own WebSocket, too, which no
+    other page gets, not even one of another port."""
+    served, door = both
+    context = opened(browser, served)
+    page, elsewhere = context.new_page(), context.new_page()
+    elsewhere.route("**/elsewhere", lambda route: route.fulfill(body="<p>another", content_type="text/html"))
+    pictures, asked = [], []
+    page.on("request", lambda request: asked.append(request) if "mjpeg" in request.url else None)
+    for colour in ("#000", "#f80"):
+        elsewhere.set_content(f"<body style='background:{colour}'>")
+        pictures.append(elsewhere.screenshot(type="jpeg", clip={"x": 0, "y": 0, "width": 427, "height": 240}))
+    door.put(pictures[0])
+    until(look().frames(), pictures[0])
+    page.goto(f"/a/agent/runs/{RUN}")
+    expect(page.get_by_alt_text("What the agent's browser shows now")).to_be_visible()
+    assert page.evaluate(COLOUR, 0) == 427
+    assert Axe().run(page).violations_count == 0
+    transcript(served.desk, RUN).append(Told("2", own="A step more."))
+    expect(page.locator("main")).to_contain_text("A step more.")
+    door.put(pictures[1])
+    assert page.evaluate(COLOUR, 1) == 427
+    requests = page.evaluate(
+        "performance.getEntriesByType('resource').filter((each) => each.name.includes('mjpeg')).length"
+    )
+    assert requests <= 1
+    assert page.evaluate(SOCKET, served.base) == len(pictures[1])
+    elsewhere.goto("http://127.0.0.1:9/elsewhere")
+    assert elsewhere.evaluate(SOCKET, served.base) == 0
+    context.close()

@@ -1,0 +1,137 @@
+"""What the live picture comes from, and who looks at it: a stand-in for the web door of an agent, and clients."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import socket
+import socketserver
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+import wsproto
+from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
+
+from infra.cell.status import WORKING, RunnerStatus, write_status
+from infra.shared.door import Answer
+from infra.shared.web import WATCH_SECONDS, Watched
+from tests.host.desk import Desk
+from tests.host.serve.served import Served, serving
+from tests.host.test_runs import a_run
+
+RUN = "2026-01-31T104212.000Z-aaaaaaaa"
+SETTINGS = "sandbox: process\nmodel: {provider: scripted}\nweb: {browser: on, stream: {enabled: true}}\n"
+
+
+def jpeg(number: int, size: int = 0) -> bytes:
+    """What passes for one where nobody shows it."""
+    return b"\xff\xd8\xff" + number.to_bytes(4, "big") + bytes(size)
+
+
+class Door:
+    """Answers `watch` alone, with what `put` gave last."""
+
+    def __init__(self) -> None:
+        self._last = Watched(0, "")
+        self._newer = threading.Condition()
+
+    def put(self, picture: bytes) -> None:
+        with self._newer:
+            self._last = Watched(self._last.number + 1, base64.b64encode(picture).decode())
+            self._newer.notify_all()
+
+    def after(self, since: int) -> Watched:
+        with self._newer:
+            self._newer.wait_for(lambda: self._last.number != since, WATCH_SECONDS)
+            return self._last
+
+
+@contextlib.contextmanager
+def opened(path: str) -> Iterator[Door]:
+    door = Door()
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            found = door.after(msgspec.json.decode(self.rfile.readline()).get("since", 0))
+            with contextlib.suppress(BrokenPipeError):
+                self.wfile.write(msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(found)))) + b"\n")
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+        block_on_close = False
+
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    with server_of(Server(path, Handler)):
+        yield door
+
+
+@contextlib.contextmanager
+def server_of(server: socketserver.BaseServer) -> Iterator[None]:
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextlib.contextmanager
+def watched(desk: Desk) -> Iterator[tuple[Served, Door]]:
+    """An agent that is up, in the midst of a run, and `serve`; its web door is a stand-in."""
+    Path(desk.home().settings).write_text(SETTINGS)
+    assert desk.call("up").code == 0
+    a_run(desk, RUN, ended=False)
+    life = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "life.json"
+    write_status(str(life), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing"))
+    with opened(desk.home().places.web_socket) as door, serving(desk) as served:
+        yield served, door
+
+
+class Viewer:
+    """A WebSocket's client. `status` is 101 when it was let in."""
+
+    def __init__(self, base: str, headers: dict[str, str], path: str = "/stream/agent", buffer: int = 0) -> None:
+        address = urlsplit(base)
+        self._wire = socket.socket()
+        if buffer:
+            self._wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
+        self._wire.settimeout(20)
+        self._wire.connect((address.hostname, address.port))
+        self._protocol = wsproto.WSConnection(wsproto.ConnectionType.CLIENT)
+        given = {"host": address.netloc} | headers
+        more = [(name.encode(), value.encode()) for name, value in given.items() if name != "host"]
+        self._wire.sendall(self._protocol.send(Request(given["host"], path, extra_headers=more)))
+        self._events = self._listen()
+        self.status, self.message = 101, bytearray()
+        match next(self._events):
+            case RejectConnection() as refused:
+                self.status = refused.status_code
+            case other:
+                assert isinstance(other, AcceptConnection)
+
+    def frames(self) -> Iterator[bytes]:
+        for event in self._events:
+            match event:
+                case BytesMessage():
+                    self.message += event.data
+                    if event.message_finished:
+                        yield bytes(self.message)
+                        self.message.clear()
+                case CloseConnection():
+                    return
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._wire.close()
+
+    def _listen(self) -> Iterator[wsproto.events.Event]:
+        while received := self._wire.recv(65536):
+            self._protocol.receive_data(received)
+            yield from self._protocol.events()
