@@ -1,4 +1,5 @@
-"""`minifram serve` over a large agent, beside a bare Starlette that returns the same bytes; its jobs and its listeners.
+"""`minifram serve` over a large agent, beside a bare Starlette that returns the same bytes; its jobs, its listeners
+and viewers.
 
 The agent has a thousand runs, a hundred thousand events and as many calls of the model. A client keeps one connection,
 as a browser does."""
@@ -6,6 +7,7 @@ as a browser does."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import socket
 import statistics
@@ -23,12 +25,14 @@ from bench.tables import Table, ratio, rounds, timed, times
 from host.serve.screens import SCREENS
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, furnish, serving
+from tests.whole.test_eye import Seeing, seeing
 from tests.whole.test_jobs import Station
 
 ROUNDS = 200
 RUNS, EVENTS, CALLS, DAYS = 1000, 100_000, 100_000, 30
 LEAST_SHARE, FIRST_BYTE_MS, SCREEN_MS, SCREEN_BYTES = 0.4, 50, 200, 60_000
 JOBS, LISTENERS, LISTEN_SECONDS = 100, 100, 10.0
+VIEWERS, LEAST_FRAMES, MOST_FRAMES = (1, 10), 5, 10
 BARE, STATUS = "bare Starlette, the same bytes", "status by the API"
 PATH = "/api/v1/agents/agent"
 APP = """
@@ -50,7 +54,7 @@ def run(directory: Path, count: int) -> list[Table]:
     grow(desk)
     with serving(desk) as served, served.program() as client:
         tables = [_status(client, count), _screens(served, client), _listeners(served)]
-    return [*tables, _jobs(directory / "station")]
+    return [*tables, _jobs(directory / "station"), _viewers(directory / "seeing")]
 
 
 def grow(desk: Desk) -> None:
@@ -174,3 +178,35 @@ def _jobs(directory: Path) -> Table:
         f"{statistics.quantiles(took, n=100)[98]:.0f}",
     )
     return Table("a job, from its submission to its first step", ("", "p50 ms", "p99 ms"), [row])
+
+
+def _viewers(directory: Path) -> Table:
+    """Of a page that moves, in the real browser."""
+    directory.mkdir()
+    head = ("viewers", "frames/s", "of the slowest", "fewest frames", "processor", "MiB", "MiB more", "goal")
+    goal = f"goal: {LEAST_FRAMES} to {MOST_FRAMES} frames/s; processor in ms a second, and memory, of 'minifram serve'"
+    with seeing(directory) as station:
+        station.tool("fetch_page", "/moving", render=True)  # the browser is warm
+        return Table("the live picture", head, [_watched(station, viewers) for viewers in VIEWERS], (goal,))
+
+
+def _watched(station: Seeing, viewers: int) -> tuple[str, ...]:
+    came: list[list[float]] = [[] for _ in range(viewers)]
+    server = psutil.Process(station.process.pid)
+    before, busy, began = server.memory_info().rss, sum(server.cpu_times()[:2]), time.monotonic()
+
+    def watch(times: list[float]) -> None:
+        with station.viewer() as watching, contextlib.suppress(TimeoutError):
+            for _ in watching.frames():
+                times.append(time.monotonic())
+
+    for each in came:
+        threading.Thread(target=watch, args=(each,), daemon=True).start()
+    station.tool("fetch_page", "/moving", render=True)
+    seconds, used = time.monotonic() - began, sum(server.cpu_times()[:2]) - busy
+    memory = server.memory_info().rss
+    rates = sorted(1 / statistics.median(b - a for a, b in itertools.pairwise(times)) for times in came)
+    is_met = rates[0] >= LEAST_FRAMES and rates[-1] <= MOST_FRAMES
+    shown = (f"{rates[-1]:.1f}", f"{rates[0]:.1f}", str(min(map(len, came))), f"{1000 * used / seconds:.0f}")
+    grown = (f"{memory / 2**20:.0f}", f"{(memory - before) / 2**20:+.1f}")
+    return (str(viewers), *shown, *grown, "met" if is_met else "MISSED")
