@@ -240,6 +240,14 @@ MUTATIONS = (
         ("tests/cell/tools/test_eye.py::test_an_order_in_a_picture_stays_in_the_frame",),
     ),
     Mutation(
+        "blocked-in-silence",
+        "a page that is blocked, however it was read, is an error",
+        "infra/cell/tools/web.py",
+        "        if page.blocked and not given.raw:\n",
+        "        if False:\n",
+        ("tests/cell/tools/test_eye.py::test_normal_then_rendered_then_its_picture_then_an_error",),
+    ),
+    Mutation(
         "ghost-without-leave",
         "a job reads pictures only where it was given that",
         "infra/cell/bridge.py",

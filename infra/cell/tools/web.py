@@ -7,6 +7,7 @@ import argparse
 import os
 import sys
 from base64 import b64decode
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -99,8 +100,7 @@ def web_tools(
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}{', rendered' * (RENDERED in tried)}\n{page.text}"
         if page.blocked and not given.raw:
             words = f"fetch_page: what came is a {page.blocked}, not the page; tried: {', '.join(tried)}\n{text}"
-            otherwise = "use another source" if RENDERED in tried else "try render"
-            hint = "allow_ghost reads its picture" if page.then == "ghost" else otherwise
+            hint = "allow_ghost reads its picture" if page.then == "ghost" else "use another source"
             return ToolResult.err("refused", words, hint)._replace(facts=facts)
         if not page.whole:
             return ToolResult(text, facts=facts)
@@ -132,9 +132,6 @@ def web_tools(
         notes = ["cut at the limit of tokens"] if said.stop_reason == MAX_TOKENS else []
         return result._replace(artifacts=(path,), facts={MODE: GHOST, "usd": said.usd, "notes": notes})
 
-    def ghost_extract(given: GhostExtract) -> ToolResult:
-        return read_picture("ghost_extract", given)
-
     def web_search(given: WebSearch) -> ToolResult:
         found = web.ask(Search(given.query, at.run, str(at.step)), SearchResults)
         return ToolResult(f"{counted(found.results, 'result')}\n{found.text}")
@@ -144,7 +141,7 @@ def web_tools(
     if limits.has_browser:
         tools.append(Tool("screenshot", Screenshot, screenshot, TIMEOUT_MS, EXECUTE))
     if limits.has_ghost:
-        tools.append(Tool("ghost_extract", GhostExtract, ghost_extract, GHOST_MS, EXECUTE))
+        tools.append(Tool("ghost_extract", GhostExtract, partial(read_picture, "ghost_extract"), GHOST_MS, EXECUTE))
     return (*tools, Tool("web_search", WebSearch, web_search, TIMEOUT_MS, EXECUTE))
 
 
