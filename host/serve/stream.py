@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 from http import HTTPStatus
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -99,13 +100,13 @@ def is_streamed(agent: Agent) -> bool:
 def routes(agents: Agents) -> list[BaseRoute]:
     sources = dict[str, Frames]()
 
-    def source(name: str) -> Frames:
+    async def source(name: str) -> Frames:
         """Raises HTTPException."""
         try:
             agent = agents.get(name)
         except Problem as problem:
             raise HTTPException(problem.status, str(problem)) from None
-        if not is_streamed(agent):
+        if not await run_in_threadpool(is_streamed, agent):
             words = "nothing is shown: 'web.browser' is not 'on', or 'web.stream.enabled' not true"
             raise HTTPException(HTTPStatus.FORBIDDEN, words)
         if name not in sources:
@@ -113,7 +114,7 @@ def routes(agents: Agents) -> list[BaseRoute]:
         return sources[name]
 
     async def pushed(wire: WebSocket) -> None:
-        frames = source(wire.path_params["agent"])
+        frames = await source(wire.path_params["agent"])
         await wire.accept()
 
         async def push() -> None:
@@ -131,7 +132,7 @@ def routes(agents: Agents) -> list[BaseRoute]:
         await asyncio.gather(*both, return_exceptions=True)
 
     async def mjpeg(request: Request) -> Response:
-        frames = source(request.path_params["agent"])
+        frames = await source(request.path_params["agent"])
 
         boundary = secrets.token_hex(16)  # no frame can hold it
         head = f"\r\n--{boundary}\r\ncontent-type: image/jpeg\r\n\r\n".encode()

@@ -17,8 +17,11 @@ import psutil
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 from playwright.sync_api import Browser, expect
+from starlette.applications import Starlette
+from starlette.types import Message
 
-from host.serve.stream import JPEG_BEGINS, Frames
+from host.serve.agents import Agents
+from host.serve.stream import JPEG_BEGINS, Frames, routes
 from infra.cell.loop.record import Told
 from infra.shared.web import Watched
 from tests.cell.loop.waiting import wait_for
@@ -29,7 +32,7 @@ from tests.host.serve.watched import RUN, SETTINGS, Door, Viewer, jpeg, watched
 from tests.host.test_runs import transcript
 
 __all__ = ["browser"]
-LARGE, MANY, SMALL = 400_000, 60, 4096
+LARGE, MANY, SMALL = 400_000, 40, 4096
 
 
 @pytest.fixture(scope="module")
@@ -189,6 +192,28 @@ def test_the_source_ends_after_the_last_viewer_and_what_is_no_picture_is_passed_
 
     asyncio.run(look())
     assert (open_at_once, most) == (0, 1)
+
+
+def test_who_leaves_while_nothing_moves_is_let_go(desk: Desk) -> None:
+    """Nothing is sent, by which it would be noticed."""
+    Path(desk.home().settings).write_text(SETTINGS)
+    app = Starlette(routes=routes(Agents(desk.context())))
+    said: list[Message] = [{"type": "websocket.connect"}, {"type": "websocket.disconnect", "code": 1001}]
+    scope = {"type": "websocket", "path": "/stream/agent", "headers": [], "query_string": b"", "root_path": ""}
+    told: list[Message] = []
+
+    async def receive() -> Message:
+        return said.pop(0)
+
+    async def send(message: Message) -> None:
+        told.append(message)
+
+    async def look() -> None:
+        async with asyncio.timeout(10):
+            await app(scope, receive, send)
+
+    asyncio.run(look())
+    assert [each["type"] for each in told] == ["websocket.accept"]
 
 
 COLOUR = """async (number) => {
