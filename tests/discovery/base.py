@@ -41,7 +41,7 @@ def make(podman: Podman, say: Callable[[str], None]) -> None:
     except PodmanError:
         pass
     else:
-        if there in ("", "<no value>", wanted):
+        if there.strip("'") in ("", "<no value>", wanted):  # podman keeps the quotes of `import --change`
             return
     if not shutil.which("mmdebstrap"):
         raise CommandError(Exit.NOT_FOUND, "mmdebstrap, which makes it, is not installed: apt-get install mmdebstrap")
