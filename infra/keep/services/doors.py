@@ -21,7 +21,7 @@ from infra.keep.cut_logs import OLDER
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.services.children import KEEPS, begin_aside, in_memory, pidfd_of
 from infra.keep.services.hearts import Heartbeat, overdue
-from infra.keep.settings.check import settings_of_web_door
+from infra.keep.settings.check import settings_of_web_door, variables
 from infra.shared.identity import OURS, Identity
 from infra.shared.paths import Paths
 
@@ -60,7 +60,7 @@ class Service:
     """What it reads on its stdin. Raises OSError."""
     trace: str = ""
     """A file that takes its stdout instead of `output`."""
-    env: dict[str, str] = field(default_factory=lambda: keep_environment())
+    env: dict[str, str] = field(default_factory=lambda: keep_environment() | variables(os.environ))
     identity: Identity = OURS
     listening: dict[str, Socket] = field(default_factory=dict)
     process: subprocess.Popen[bytes] | None = None

@@ -41,6 +41,11 @@ FROM_ENVIRONMENT = {
 """Variables that win over the file, by the setting that each is."""
 
 
+def variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """Those of them that are set: whoever reads the settings needs them, too."""
+    return {name: environ[name] for name in FROM_ENVIRONMENT if name in environ}
+
+
 def parse_settings(text: str, source: str = "minifram.yaml", environ: Mapping[str, str] = os.environ) -> Settings:
     """Settings from YAML text, and from variables. Raises SettingsError with all that is wrong."""
     problems: list[str] = []
@@ -55,18 +60,16 @@ def parse_settings(text: str, source: str = "minifram.yaml", environ: Mapping[st
 
 def _with_variables(raw: Any, environ: Mapping[str, str]) -> Any:
     """What is no mapping where one belongs is left for `checked` to name."""
-    for variable, key in FROM_ENVIRONMENT.items():
-        if variable not in environ:
-            continue
+    for variable, word in variables(environ).items():
         raw = at = {} if raw is None else raw
-        *above, last = key.split(".")
+        *above, last = FROM_ENVIRONMENT[variable].split(".")
         for name in above:
             if isinstance(at, dict):
                 if at.get(name) is None:
                     at[name] = {}
                 at = at[name]
         if isinstance(at, dict):
-            at[last] = environ[variable]
+            at[last] = word
     return raw
 
 
