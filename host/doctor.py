@@ -29,6 +29,7 @@ from infra.cell.mind.memory import PATHS, memory_of
 from infra.cell.mind.metrics import FILE as METRICS
 from infra.cell.mind.skills import SKILLS
 from infra.cell.status import WORKING
+from infra.keep.eye.parent import BROWSER
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.keep.settings.models import KEYS, keys_needed, variable_of
 from infra.keep.timing import USUAL
@@ -105,6 +106,10 @@ def _settings(context: Context, home: AgentPaths) -> Iterator[str]:
         return
     if settings.egress.mode != "open" and settings.sandbox == running.PROCESS:
         yield f"egress.mode is {settings.egress.mode!r}, which nothing enforces in the process sandbox"
+    if settings.web.browser == "on" and settings.sandbox == running.PROCESS:
+        yield f"web.browser is on: {running.browser_words(home.agent, settings)}"
+        if not os.access(BROWSER, os.X_OK):
+            yield f"{BROWSER}, which web.browser needs, is not there; have root run: apt-get install chromium"
 
 
 def _repository(context: Context, home: AgentPaths) -> Iterator[str]:
@@ -119,16 +124,23 @@ def _repository(context: Context, home: AgentPaths) -> Iterator[str]:
 
 
 def _container(context: Context, home: AgentPaths) -> Iterator[str]:
-    """Of an agent in a container: nothing may be left when it is down."""
+    """Of an agent in a container: nothing may be left when it is down, and its browser's is there while it is up."""
     if running.sandbox_of(home) != running.PODMAN:
         return
     from host.container.container import look, podman_of
+    from host.container.words import eye_name
 
-    found = look(podman_of(context), home)
+    podman = podman_of(context)
+    found, browser = look(podman, home), look(podman, home, eye_name(home.agent))
     if found and not found.runs:
         yield f"left over ({found.status}, it ended with {found.exit_code}); 'minifram up' or 'down' removes it"
     elif found and not running.is_running(home):
         yield f"running (pid {found.pid}), but no watcher is at work in it (yet)"
+    if not (found and found.runs):
+        if browser:
+            yield f"the browser's is left over; remove it: podman rm --force {eye_name(home.agent)}"
+    elif read_settings(home.settings).web.browser == "on" and not (browser and browser.runs):
+        yield "the browser's does not run: no page is rendered; 'minifram restart' starts it"
 
 
 def _model(context: Context, home: AgentPaths) -> Iterator[str]:

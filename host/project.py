@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from host.errors import not_found
@@ -54,9 +54,9 @@ def mind_files(root: str) -> list[Source]:
     return sorted([*given, *(Source(f"{folder}/{KEEP}", "", False) for folder in empty)])
 
 
-def image_files(root: str) -> list[Source]:
+def image_files(root: str, parts: Sequence[str] = IN_IMAGE) -> list[Source]:
     """Every file that the image holds. Raises CommandError when the project lacks a part."""
-    return [source for part in sorted(IN_IMAGE) for source in files_of(root, part)]
+    return [source for part in sorted(parts) for source in files_of(root, part)]
 
 
 def files_of(root: str, part: str) -> Iterator[Source]:

@@ -25,6 +25,7 @@ from infra.shared.safe_files import opened_file, whole_file
 
 if TYPE_CHECKING:
     from host.container.container import FirstProcess
+    from infra.keep.settings.schema import Settings
     from infra.keep.watcher_file import State
 
 PODMAN, PROCESS = "podman", "process"
@@ -76,6 +77,17 @@ def sandbox_of(home: AgentPaths) -> str:
         return read_settings(home.settings).sandbox
     except SettingsError:
         return PODMAN
+
+
+def browser_words(agent: str, settings: Settings) -> str:
+    """How the agent's browser is isolated, and how not; empty where it has none."""
+    if settings.web.browser == "off":
+        return ""
+    if settings.sandbox == PODMAN:
+        from host.container.words import eye_name
+
+        return f"chromium in {eye_name(agent)}, a container with no network but the web door's proxy"
+    return "chromium runs as your own user: a page that breaks out of its sandbox reaches your files"
 
 
 def keys_in_use(home: AgentPaths) -> tuple[str, ...]:

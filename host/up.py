@@ -25,7 +25,7 @@ from host.running import DOWN_SECONDS, PODMAN, UP_SECONDS, Running
 from host.screen import Say, Shown, bad, good
 from host.settings import problem_with_model
 from infra.keep.programs import keep_command, keep_environment
-from infra.keep.settings.check import read_settings
+from infra.keep.settings.check import read_settings, variables
 from infra.keep.settings.models import KEYS, keys_needed, model_words, provider_with, variable_of
 from infra.keep.settings.schema import Settings
 from infra.keep.watcher_file import Level, Phase
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 
 class Ready(NamedTuple):
-    """What a start needs, all checked: `keys` by name; `podman`, `machine` and `image` for a container."""
+    """What a start needs, all checked: `keys` by name; `podman`, `machine` and `image` for a container; `eye`, the
+    image for its browser's, where it has one."""
 
     home: AgentPaths
     settings: Settings
@@ -47,7 +48,6 @@ class Ready(NamedTuple):
     machine: Machine | None = None
     image: str = ""
     eye: str = ""
-    """The image of its browser; empty where it has none."""
 
 
 STAY_SECONDS = 0.5
@@ -169,7 +169,7 @@ def make_ready(context: Context, rebuild: bool, say: Say, goes_on: bool = False)
         raise usage(problem_of_model)
     keys = _keys(context, home, settings, goes_on)
     if settings.sandbox == PODMAN:
-        from host.container import container, eye, image
+        from host.container import container, image
         from host.container.machine import unlimited
 
         machine = usable_machine(context)
@@ -177,12 +177,11 @@ def make_ready(context: Context, rebuild: bool, say: Say, goes_on: bool = False)
         if names := unlimited(machine):
             say(f"WARNING: {' and '.join(names)} of containers cannot be limited here; delegated cgroups v2 could")
         podman = container.podman_of(context, machine)
-        found = image.find_or_build(podman, context.environ, context.root, settings.podman.base, rebuild, say)
-        browser = ""
+        base, eye_base, eye = settings.podman.base, settings.podman.eye_base, ""
+        found = image.find_or_build(podman, context.environ, context.root, base, rebuild, say)
         if settings.web.browser == "on":
-            base = settings.podman.eye_base
-            browser = eye.find_or_build(podman, context.environ, context.root, base, rebuild, say)
-        return Ready(home, settings, keys, podman, machine, found, browser)
+            eye = image.find_or_build(podman, context.environ, context.root, eye_base, rebuild, say, image.EYE)
+        return Ready(home, settings, keys, podman, machine, found, eye)
     owner = os.lstat(home.places.bot).st_uid if os.path.lexists(home.places.bot) else context.uid
     if owner != context.uid:
         raise conflict(
@@ -237,15 +236,15 @@ def _start(context: Context, ready: Ready, seconds: float, say: Say) -> Running:
     for name, key in ready.keys.items():
         write_whole(home.key_file(name), key.encode(), mode=0o400)
     try:
+        if words := running.browser_words(home.agent, ready.settings):
+            say(f"browser: {words}")
         if ready.podman and ready.machine:
             return _start_container(context, ready, ready.podman, ready.machine, seconds, say)
         say(
             "WARNING: process sandbox: agent and keep run as your own user and are NOT isolated from each other "
             "or from your files; use it for development and demonstration only"
         )
-        if ready.settings.web.browser == "on":
-            say("WARNING: eye: a page that breaks out of chromium's own sandbox has your rights")
-        environ = keep_environment(context.environ, context.root)
+        environ = keep_environment(context.environ, context.root) | variables(context.environ)
         return running.start(home, context.watcher, environ, seconds, say)
     except BaseException:
         runs = running.is_running(home)
@@ -262,14 +261,15 @@ def _start_container(
     from host.container import container, eye
     from host.container.words import container_name, create_words
 
-    home = ready.home
-    words = create_words(home, ready.settings, machine, ready.image, context.root, [*ready.keys], context.network)
+    home, settings = ready.home, ready.settings
+    words = create_words(
+        home, settings, machine, ready.image, context.root, [*ready.keys], context.network, context.environ
+    )
     with container.alone(home):
         before = running.stamp(home)
         try:
-            if ready.eye:
-                eye.start(podman, machine, home, ready.settings, ready.eye, context.root)
-                say(f"eye: chromium in {eye.eye_name(home.agent)}: no network but the web door's proxy")
+            container.make_way(podman, home)
+            eye.start(podman, machine, home, settings, ready.eye, context.root)
             started = container.start(podman, machine, home, words)
         except BaseException:
             if not _image_of(podman, home):
@@ -311,13 +311,14 @@ def _stop_container(context: Context, home: AgentPaths, seconds: float, say: Say
 
     podman = container.podman_of(context)
     with container.alone(home):
-        eye.remove(podman, home)
         found = container.look(podman, home)
+        if found and found.runs:
+            container.stop(podman, home, found, seconds, say)
+        if found:
+            container.remove(podman, home)
+        eye.remove(podman, home)
         if found is None:
             return running.stop(home, seconds, say)
-        if found.runs:
-            container.stop(podman, home, found, seconds, say)
-        container.remove(podman, home)
     if not found.runs:
         raise not_running(
             f"agent {home.agent!r} is not running (what was left of its container is removed); 'minifram up' starts it"

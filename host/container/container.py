@@ -63,9 +63,10 @@ def podman_of(context: Context, seen: Machine | None = None) -> Podman:
     return Podman(machine.podman or "podman", environment(context.environ), machine.words)
 
 
-def look(podman: Podman, home: AgentPaths) -> ContainerState | None:
-    """The agent's container; None when there is none. Raises CommandError when its name is taken by another's."""
-    name = container_name(home.agent)
+def look(podman: Podman, home: AgentPaths, name: str = "") -> ContainerState | None:
+    """The agent's container, or its other one of this name; None when there is none. Raises CommandError when the name
+    is taken by another's."""
+    name = name or container_name(home.agent)
     try:
         found = podman.json("container", "inspect", name)[0]
     except PodmanError as error:
@@ -81,9 +82,8 @@ def look(podman: Podman, home: AgentPaths) -> ContainerState | None:
     return ContainerState(state["Status"], state.get("Pid", 0), state.get("ExitCode", 0), found["ImageName"])
 
 
-def start(podman: Podman, machine: Machine, home: AgentPaths, words: Sequence[str]) -> FirstProcess:
-    """Make the container with these words (`create_words`) and start it; an earlier one of this agent is removed.
-    Raises CommandError."""
+def make_way(podman: Podman, home: AgentPaths) -> None:
+    """An earlier container of this agent is removed. Raises CommandError when it runs."""
     left = look(podman, home)
     if left and left.runs:
         raise conflict(
@@ -92,6 +92,10 @@ def start(podman: Podman, machine: Machine, home: AgentPaths, words: Sequence[st
         )
     if left:
         remove(podman, home)
+
+
+def start(podman: Podman, machine: Machine, home: AgentPaths, words: Sequence[str]) -> FirstProcess:
+    """Make the container with these words (`create_words`) and start it. Raises CommandError."""
     _prepare_repository(home)
     _give_tree(podman, machine, home)
     podman(*words)

@@ -1,6 +1,7 @@
-"""The image of this version of the project: found again when nothing changed, else built with `podman build`.
+"""The images of this version of the project, for an agent and for its browser: found again when nothing changed, else
+built with `podman build`.
 
-Its version is a hash of all that goes in: the Containerfile, each file that the image holds, the locked packages, the
+An image's version is a hash of all that goes in: the Containerfile, each file that it holds, the locked packages, the
 base. So the same inputs are the same image. Python's packages are fetched outside the build, by their hashes, and
 mounted into it: a build on a base that holds Debian's packages (scripts/debian-base makes one) needs no network."""
 
@@ -19,17 +20,33 @@ from typing import NamedTuple
 from host.container.podman import Podman, PodmanError, call, environment
 from host.errors import failure, not_found, usage
 from host.home import base_directory
-from host.project import Source, files_of, image_files
+from host.project import IN_IMAGE, files_of, image_files
 from host.screen import Say
 
 DEBIAN = "docker.io/library/debian:bookworm-slim"
-RECIPE, SCRIPT = "Containerfile", "scripts/debian-base"
-NAME = "localhost/minifram"
+SCRIPT = "scripts/debian-base"
 COMPLETE = "minifram.base"
 """Label of a base that holds all packages: the build gets no network."""
 PYTHON, GLIBC = "3.11", 36
 """Of the image, which is Debian 12; the PM's own may be newer."""
 PULL_SECONDS, FETCH_SECONDS, BUILD_SECONDS = 300.0, 900.0, 1800.0
+
+
+class Recipe(NamedTuple):
+    """What an image is made of."""
+
+    file: str
+    parts: tuple[str, ...]
+    """Of the project: what is copied into it."""
+    name: str
+    setting: str
+    """Which names another base."""
+    is_python: bool = False
+    """It gets the locked packages."""
+
+
+AGENT = Recipe("Containerfile", IN_IMAGE, "localhost/minifram", "podman.base", is_python=True)
+EYE = Recipe("Containerfile.eye", ("infra/keep/eye/parent.py",), "localhost/minifram-eye", "podman.eye_base")
 
 
 class Base(NamedTuple):
@@ -40,30 +57,30 @@ class Base(NamedTuple):
 
 
 def find_or_build(
-    podman: Podman, environ: Mapping[str, str], root: str, named: str | None, rebuild: bool, say: Say
+    podman: Podman,
+    environ: Mapping[str, str],
+    root: str,
+    named: str | None,
+    rebuild: bool,
+    say: Say,
+    recipe: Recipe = AGENT,
 ) -> str:
     """The name of the project's image, on the base `named` by the settings if any; `rebuild` pulls the base and builds
     the image again. Raises CommandError and PodmanError."""
-    base, files = base_of(podman, environ, named, rebuild, say), image_files(root)
-    image = f"{NAME}:{version_of(root, files, base)}"
-    if rebuild or look(podman, image) is None:
-        _build(podman, environ, root, files, base, image, say)
-    return image
-
-
-def base_of(podman: Podman, environ: Mapping[str, str], named: str | None, rebuild: bool, say: Say) -> Base:
-    """The base that is here, or was pulled. Raises CommandError and PodmanError."""
     name = named or DEBIAN
+    if name.startswith("-") or re.search(r"\s", name):
+        raise usage(f"{recipe.setting} is {name!r}; expected the name of an image")
     base = look(podman, name)
     if base is None or (rebuild and not name.startswith("localhost/")):
-        return _pull(podman, name, environ, say)
-    return base
+        base = _pull(podman, name, environ, recipe, say)
+    image = f"{recipe.name}:{version_of(root, base, recipe)}"
+    if rebuild or look(podman, image) is None:
+        _build(podman, environ, root, recipe, base, image, say)
+    return image
 
 
 def look(podman: Podman, name: str) -> Base | None:
     """The local image of this name; None when there is none. Raises PodmanError."""
-    if name.startswith("-") or re.search(r"\s", name):
-        raise usage(f"podman.base is {name!r}; expected the name of an image")
     try:
         shown = podman("image", "inspect", f'--format={{{{index .Labels "{COMPLETE}"}}}}|{{{{.RootFS.Layers}}}}', name)
     except PodmanError as error:
@@ -74,10 +91,10 @@ def look(podman: Podman, name: str) -> Base | None:
     return Base(name, layers, complete == "yes")
 
 
-def version_of(root: str, files: list[Source], base: Base) -> str:
+def version_of(root: str, base: Base, recipe: Recipe = AGENT) -> str:
     """Raises CommandError when the project lacks a part."""
     digest = hashlib.sha256()
-    for source in [*files_of(root, RECIPE), *files]:
+    for source in [*files_of(root, recipe.file), *image_files(root, recipe.parts)]:
         with open(source.file, "rb") as file:
             content = hashlib.file_digest(file, "sha256").hexdigest()
         digest.update(f"{source.path}\0{source.executable:d}\0{content}\n".encode())
@@ -85,7 +102,7 @@ def version_of(root: str, files: list[Source], base: Base) -> str:
     return digest.hexdigest()[:12]
 
 
-def _pull(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> Base:
+def _pull(podman: Podman, name: str, environ: Mapping[str, str], recipe: Recipe, say: Say) -> Base:
     say(f"pulling the image {name} as the base")
     try:
         _fetch((podman.program, *podman.words, "pull", "--quiet", name), environ, PULL_SECONDS)
@@ -95,7 +112,7 @@ def _pull(podman: Podman, name: str, environ: Mapping[str, str], say: Say) -> Ba
     except PodmanError as error:
         why = error.said
     raise not_found(
-        f"the base image {name} is not here and cannot be pulled: {why}; name another in podman.base. "
+        f"the base image {name} is not here and cannot be pulled: {why}; name another in {recipe.setting}. "
         f"Without a registry, {SCRIPT} makes the tar of one, which 'podman import' takes"
     )
 
@@ -106,35 +123,20 @@ def _fetch(words: tuple[str, ...], environ: Mapping[str, str], seconds: float) -
 
 
 def _build(
-    podman: Podman, environ: Mapping[str, str], root: str, files: list[Source], base: Base, image: str, say: Say
+    podman: Podman, environ: Mapping[str, str], root: str, recipe: Recipe, base: Base, image: str, say: Say
 ) -> None:
     cache = base_directory(environ, "XDG_CACHE_HOME", ".cache")
     os.makedirs(cache, mode=0o700, exist_ok=True)
-    wheels = _fetch_wheels(f"{root}/requirements.lock", cache, environ, say)
+    wheels = _fetch_wheels(f"{root}/requirements.lock", cache, environ, say) if recipe.is_python else ""
     say(f"building the image {image}; this takes some minutes")
-    build(podman, environ, f"{root}/{RECIPE}", files, base, image, wheels)
-
-
-def build(
-    podman: Podman,
-    environ: Mapping[str, str],
-    recipe: str,
-    files: list[Source],
-    base: Base,
-    image: str,
-    wheels: str = "",
-) -> None:
-    """Raises CommandError."""
-    cache = base_directory(environ, "XDG_CACHE_HOME", ".cache")
-    os.makedirs(cache, mode=0o700, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as context:
         # Copies, readable whatever the PM's umask was: the image is made from what was hashed, nothing else.
-        for source in files:
+        for source in image_files(root, recipe.parts):
             path = f"{context}/{source.path}"
             os.makedirs(os.path.dirname(path), exist_ok=True)
             shutil.copyfile(source.file, path)
             os.chmod(path, 0o755 if source.executable else 0o644)
-        words = build_words(recipe, context, wheels, base, image)
+        words = build_words(f"{root}/{recipe.file}", context, wheels, base, image)
         try:
             _fetch((podman.program, *podman.words, *words), environ, BUILD_SECONDS)
         except PodmanError as error:

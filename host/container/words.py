@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import os.path
+from collections.abc import Iterator, Mapping, Sequence
 
 from host.container.machine import IDS_NEEDED, Machine
 from host.home import AgentPaths
+from infra.keep.settings.check import variables
 from infra.keep.settings.schema import Settings
 from infra.keep.timing import Timing
-from infra.shared.paths import CODE, CONTAINER
+from infra.shared.paths import CODE, CONTAINER, EYE_SOCKET
 
 CELL_UID = 1000
 """The user `agent` of the image; its group has the same number."""
@@ -43,6 +45,10 @@ def container_name(agent: str) -> str:
     return f"minifram-{agent}"
 
 
+def eye_name(agent: str) -> str:
+    return f"{container_name(agent)}.eye"  # no agent's name holds a dot
+
+
 def cell_words(agent: str, module: str) -> list[str]:
     """Behind `podman`, all that starts a module of the image's code as the cell's user, spoken to by its streams."""
     user = f"--user={CELL_UID}:{CELL_UID}"
@@ -59,15 +65,17 @@ def create_words(
     root: str,
     keys: Sequence[str],
     network: str = "",
+    environ: Mapping[str, str] | None = None,
 ) -> list[str]:
     """Behind `podman`, all that makes the container of `home` on `machine`, with the keys of these names; `network`, if
-    given, instead of the way out that this machine has."""
+    given, instead of the way out that this machine has. Of `environ` it gets what stands for settings."""
     way_out = network or ("none" if settings.podman.network == "none" else machine.network)
     return [
         "create",
         f"--name={container_name(home.agent)}",
         f"--label={HOME}={home.data}",
         *fences(f"{root}/podman/seccomp.json", way_out),
+        *(f"--env={name}={value}" for name, value in variables(environ or {}).items()),
         *_limits(settings, machine),
         *_mounts(home, settings, machine, keys),
         image,
@@ -83,11 +91,10 @@ TMP_BYTES = 512 * MIB
 """It is memory; large files belong to the agent's directory."""
 
 
-def fences(seccomp: str, way_out: str, user: str = "0:0", capabilities: Sequence[str] = CAPABILITIES) -> Iterator[str]:
+def fences(seccomp: str, way_out: str, user: int = 0, capabilities: Sequence[str] = CAPABILITIES) -> Iterator[str]:
     """What every sealed container has, whatever it holds and however large it may grow."""
-    yield from ("--pull=never", f"--user={user}", "--workdir=/", "--hostname=minifram", "--cap-drop=all")
-    if capabilities:
-        yield f"--cap-add={','.join(capabilities)}"
+    yield from ("--pull=never", f"--user={user}:{user}", "--workdir=/", "--hostname=minifram", "--cap-drop=all")
+    yield from (f"--cap-add={','.join(capabilities)}",) if capabilities else ()
     yield from ("--security-opt=no-new-privileges", f"--security-opt=seccomp={seccomp}")
     yield from ("--read-only", "--read-only-tmpfs=false")
     # The same ids as in the user's own namespace, so the keep's root is the PM; but what is counted for each user of a
@@ -116,21 +123,26 @@ def scratch(target: str, mode: int, size: int, executable: bool = False) -> str:
 
 
 def _limits(settings: Settings, machine: Machine) -> Iterator[str]:
-    """What this machine cannot limit is not limited; `minifram up` says so."""
     podman = settings.podman
     files = min(OPEN_FILES, machine.hard_files)
     # The keep is not to be out of processes when the agent is.
     cells = max(podman.pids - KEEPS_PROCESSES - EXAMINERS_PROCESSES, podman.pids // 2)
     processes = min(cells, machine.hard_processes)
     yield from (f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={processes}:{processes}")
+    yield from controlled(machine, settings, podman.pids, podman.memory_bytes)
+    yield f"--stop-timeout={round(2 * Timing().grace_seconds) + 40}"
+
+
+def controlled(machine: Machine, settings: Settings, pids: int, memory_bytes: int) -> Iterator[str]:
+    """What this machine cannot limit is not limited; `minifram up` says so."""
+    cpus = settings.podman.cpus
     for controller, word in (
-        ("pids", f"--pids-limit={podman.pids}"),
-        ("memory", f"--memory={podman.memory_bytes}"),
-        ("cpu", f"--cpus={podman.cpus:g}" if podman.cpus is not None else ""),
+        ("pids", f"--pids-limit={pids}"),
+        ("memory", f"--memory={memory_bytes}"),
+        ("cpu", f"--cpus={cpus:g}" if cpus is not None else ""),
     ):
         if word and controller in machine.controllers:
             yield word
-    yield f"--stop-timeout={round(2 * Timing().grace_seconds) + 40}"
     yield f"--log-driver={machine.log_driver}"
     if machine.log_driver == "k8s-file":
         yield f"--log-opt=max-size={settings.limits.log_bytes}"
@@ -159,18 +171,24 @@ def _mounts(home: AgentPaths, settings: Settings, machine: Machine, keys: Sequen
         (home.places.var, CONTAINER.var, "rw"),
         (home.places.events, CONTAINER.events, "rw,noexec"),
     ):
-        yield bind(source, target, how, machine)
+        yield bound(source, target, how, "private" if machine.selinux else "")
     if settings.web.browser == "on":
-        yield bind(f"{home.run}/eye", "/run/eye", "ro,noexec", machine)
+        yield shared(home, machine, "ro,noexec")
 
 
-def bind(source: str, target: str, how: str, machine: Machine) -> str:
-    """`how`: ro or rw, and noexec behind a comma."""
+def shared_directory(home: AgentPaths) -> str:
+    """Of the agent's container and of its browser's, on the host: memory, and gone with them."""
+    return f"{home.run}/eye"
+
+
+def shared(home: AgentPaths, machine: Machine, how: str) -> str:
+    return bound(shared_directory(home), os.path.dirname(EYE_SOCKET), how, "shared" if machine.selinux else "")
+
+
+def bound(source: str, target: str, how: str, label: str) -> str:
     access, *noexec = how.split(",")
     fields = ["type=bind", f"src={source}", f"dst={target}", f"ro={'true' if access == 'ro' else 'false'}"]
-    fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate"]
-    # Two containers share what lies in the runtime directory's `eye`.
-    fields += [f"relabel={'shared' if target == '/run/eye' else 'private'}"] if machine.selinux else []
+    fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate", *([f"relabel={label}"] if label else [])]
     line = io.StringIO()  # podman reads it as one line of CSV: a path may hold commas and quotes
     csv.writer(line).writerow(fields)
     return "--mount=" + line.getvalue().removesuffix("\r\n")

@@ -32,6 +32,7 @@ NAMES = {
 class FarEnd:
     def __init__(self) -> None:
         self.tls: ssl.SSLContext | None = None
+        self.pages = {"/": "hello"}
         self.questions: list[tuple[str, int]] = []
         self.asked: dict[str, int] = {}
         self.held: list[socket.socket] = []
@@ -137,6 +138,10 @@ class FarEnd:
         with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_RAW) as caller:
             caller.sendto(bytes.fromhex(packet), (to, 0))
 
+    def show(self, path: str, page: str) -> None:
+        """Whatever the name of the site."""
+        self.pages[path] = page
+
     def secure(self, certificate: str) -> None:
         """Port 443 speaks TLS from now on, with a file that holds a certificate and its key."""
         self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -186,7 +191,8 @@ class FarEnd:
                 if not part:
                     return
                 asked += part
-            status, body = ("200 OK", "hello") if asked.split()[1] == b"/" else ("404 Not Found", "")
+            body = self.pages.get(asked.split()[1].decode("latin-1"), "")
+            status = "200 OK" if body else "404 Not Found"
             kind = f"Content-Type: text/html\r\nContent-Length: {len(body)}"
             caller.sendall(f"HTTP/1.0 {status}\r\n{kind}\r\n\r\n{body}".encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ BASE = Base("localhost/minifram-base:x", "sha-of-base", True)
 
 
 def words_of(
-    machine: Machine = GOOD, settings: Settings | None = None, keys: Sequence[str] = KEYS[:1], **more: str
+    machine: Machine = GOOD, settings: Settings | None = None, keys: Sequence[str] = KEYS[:1], **more: Any
 ) -> list[str]:
     return create_words(HOME, settings or Settings(), machine, IMAGE, "/project", keys, **more)
 
@@ -278,7 +278,7 @@ def test_the_same_inputs_are_the_same_version(tmp_path: Path) -> None:
     """Every file that goes in counts, with whether it can be executed; so does the base. What stays out does not."""
 
     def version(base: Base = BASE) -> str:
-        return version_of(str(tmp_path), image_files(str(tmp_path)), base)
+        return version_of(str(tmp_path), base)
 
     write_project(tmp_path)
     first = version()
@@ -335,18 +335,41 @@ def test_one_command_at_a_time_changes_a_container(desk: Desk) -> None:
 
 
 def test_the_browser_s_container_has_no_right_and_no_network() -> None:
-    """What it has beside the agent's fences: the calls that chromium's own sandbox is made with."""
-    own = json.loads((PROJECT / "podman/seccomp.json").read_text())
-    words = eye_words(HOME, Settings(web=WebSettings(browser="on", pool_size=2)), GOOD, "eye:1")
-    assert {"--network=none", "--cap-drop=all", "--read-only", "--user=970:970"} <= set(words)
+    """What it has beside the agent's fences: the calls that chromium's own sandbox is made with, and one directory, of
+    which the agent's container may only read."""
+    on = Settings(web=WebSettings(browser="on", pool_size=2))
+    words = eye_words(HOME, on, GOOD, "eye:1", "/run/blue/eye.json")
+    assert {"--network=none", "--cap-drop=all", "--read-only", "--user=970:970", "--no-hosts"} <= {*words}
+    assert {"--security-opt=no-new-privileges", "--security-opt=seccomp=/run/blue/eye.json"} <= {*words}
+    assert {"--memory=1610612736", "--pids-limit=768", "--uidmap=0:0:65536", "--unsetenv-all"} <= {*words}
     assert not [word for word in words if word.startswith("--cap-add")]
-    assert len([word for word in words if word.startswith("--mount")]) == 1
-    allowed = {
-        name for each in profile(own)["syscalls"] if each["action"] == "SCMP_ACT_ALLOW" for name in each["names"]
-    }
-    before = {name for each in own["syscalls"] if each["action"] == "SCMP_ACT_ALLOW" for name in each["names"]}
-    assert allowed - before == {"unshare", "chroot"}
-    assert "args" not in next(each for each in profile(own)["syscalls"] if "clone" in each["names"])
-    shared = [word for word in words_of(settings=Settings(web=WebSettings(browser="on"))) if "/run/eye" in word]
+    assert [word for word in words if word.startswith("--mount")] == [
+        "--mount=type=bind,src=/run/blue/eye,dst=/run/eye,ro=false,nosuid,nodev,noexec,bind-propagation=rprivate"
+    ]
+    shared = [word for word in words_of(settings=on) if "/run/eye" in word]
     assert len(shared) == 1
     assert "ro=true" in shared[0]
+    assert "/run/eye" not in " ".join(words_of())
+    labelled = eye_words(HOME, on, GOOD._replace(selinux=True), "eye:1", "x")
+    assert "relabel=shared" in " ".join(labelled)
+
+
+def test_the_browser_may_make_namespaces_and_nothing_else_that_the_agent_may_not() -> None:
+    own = json.loads((PROJECT / "podman/seccomp.json").read_text())
+
+    def allowed(rules: Mapping[str, Any]) -> dict[str, list[Any]]:
+        return {name: rule["args"] for rule in rules["syscalls"] if "ALLOW" in rule["action"] for name in rule["names"]}
+
+    before, after = allowed(own), allowed(profile(own))
+    assert {name for name in after if after[name] != before.get(name)} == {"clone", "unshare", "chroot"}
+    assert (before["clone"] != [], after["clone"]) == (True, [])
+    assert {name: profile(own)[name] for name in own if name != "syscalls"} == {
+        name: own[name] for name in own if name != "syscalls"
+    }
+
+
+def test_settings_by_environment_go_into_the_container() -> None:
+    """And nothing else of the PM's environment."""
+    words = words_of(environ={"BROWSER_POOL_SIZE": "2", "AGENT_GHOST_ENABLED": "a b", "PATH": "/pm", "AGENT_X": "1"})
+    added = [word for word in words if word.startswith("--env=") and word not in words_of()]
+    assert added == ["--env=BROWSER_POOL_SIZE=2", "--env=AGENT_GHOST_ENABLED=a b"]

@@ -82,6 +82,7 @@ SCRIPT = "model: {provider: scripted, name: x.yaml}"
             "settings",
             "which nothing enforces",
         ),
+        (partial(_writes, "settings", "sandbox: process\nweb: {browser: on}\n"), "settings", "reaches your files"),
         (lambda desk: os.mkfifo(desk.home().places.ledger), "ledger", "not a regular file"),
         (
             lambda desk: desk.puts_mind({"logs/health/sandbox.json": '{"at": "2026", "problems": ["uid 0"]}'}),

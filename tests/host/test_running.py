@@ -50,6 +50,20 @@ def test_up_starts_a_watcher_that_outlives_it_and_down_ends_it(desk: Desk) -> No
     assert state.phase == Phase.STOPPED
 
 
+def test_where_the_browser_is_not_isolated_up_and_status_say_so(desk: Desk) -> None:
+    """Settings by variables reach the watcher, and wrong ones keep it from being started."""
+    _settings(desk, "web: {browser: on}\n")
+    wrong = desk.call("up", BROWSER_POOL_SIZE="many")
+    assert (wrong.code, "web.pool_size is 'many'" in wrong.err) == (2, True), wrong
+
+    up = desk.call("up", BROWSER_POOL_SIZE="2")
+
+    assert up.code == 0, up
+    assert json.loads(Path(desk.home().state, "seen.json").read_text())["environ"]["BROWSER_POOL_SIZE"] == "2"
+    for said in (up.err, desk.run("status").out):
+        assert "a page that breaks out of its sandbox reaches your files" in said
+
+
 def test_the_watcher_gets_a_scrubbed_environment_and_the_key_in_a_private_file(desk: Desk) -> None:
     """The key is in no argument, no variable, nothing that up prints; it goes away with the agent."""
     _settings(desk, "model: {provider: anthropic}\n")

@@ -11,7 +11,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from host.container import eye, image
+from host.container import image
 from host.container.machine import look
 from host.container.podman import FETCHING, Podman, environment
 from host.errors import CommandError
@@ -55,12 +55,12 @@ def here() -> int:
         print(f"[{time.monotonic() - began:5.1f} s] {text}", flush=True)
 
     try:
-        with ThreadPoolExecutor(1) as beside:  # most of the time goes into waiting for packages
+        with ThreadPoolExecutor() as beside:  # most of the time goes into waiting for packages
             base = beside.submit(discovery.make, podman, say)
-            base_of_image.make(podman, say)
+            eye = beside.submit(base_of_image.make, podman, say, image.EYE)
+            podman("tag", base_of_image.make(podman, say), image.DEBIAN)  # for which it stands from now on
             image.find_or_build(podman, os.environ, str(ROOT), None, False, say)
-            base_of_image.make_for(podman, say, eye.RECIPE)
-            eye.find_or_build(podman, os.environ, str(ROOT), base_of_image.name(eye.RECIPE), False, say)
+            image.find_or_build(podman, os.environ, str(ROOT), eye.result(), False, say, image.EYE)
             base.result()
     except CommandError as trouble:
         say(str(trouble))

@@ -81,7 +81,7 @@ def test_the_wheel_holds_what_an_agent_and_its_image_are_made_of(installed: Inst
     for files in (first_files, image_files):
         here, there = ({(each.path, each.executable) for each in files(str(root))} for root in (ROOT, installed.tree))
         assert here == there
-    for name in ("Containerfile", "scripts/debian-base"):
+    for name in ("Containerfile", "Containerfile.eye", "scripts/debian-base"):
         assert (installed.tree / name).read_bytes() == (ROOT / name).read_bytes()
         assert (installed.tree / name).stat().st_mode & 0o100 == (ROOT / name).stat().st_mode & 0o100
     assert installed.done("--version").startswith("minifram ")

@@ -1,4 +1,4 @@
-"""The Debian that the tests build the image on, made from this machine's package sources: no registry is needed."""
+"""The Debian that the tests build the images on, made from this machine's package sources: no registry is needed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from host.container import image
+from host.container.image import Recipe
 from host.container.podman import Podman, call, environment
 
 ROOT = Path(__file__).parents[3]
@@ -17,33 +18,27 @@ RELEASE = "bookworm"
 MINUTES = 30
 
 
-def packages(recipe: str = image.RECIPE) -> list[str]:
-    """Debian's packages in the image, as the Containerfile lists them."""
-    found = re.search(r'^ARG PACKAGES="(.*)"$', (ROOT / recipe).read_text(), re.MULTILINE)
+def packages(recipe: Recipe = image.AGENT) -> list[str]:
+    """Debian's packages in the image, as its Containerfile lists them."""
+    found = re.search(r'^ARG PACKAGES="(.*)"$', (ROOT / recipe.file).read_text(), re.MULTILINE)
     assert found
     return found[1].split()
 
 
-def name(recipe: str = image.RECIPE) -> str:
+def name(recipe: Recipe = image.AGENT) -> str:
     """Another when it would be made differently."""
-    made_of = "\0".join([RELEASE, *packages(recipe), (ROOT / image.SCRIPT).read_text()])
-    return f"{image.NAME}-base:{hashlib.sha256(made_of.encode()).hexdigest()[:12]}"
+    how = "\0".join([RELEASE, *packages(recipe), (ROOT / image.SCRIPT).read_text()])
+    return f"{recipe.name}-base:{hashlib.sha256(how.encode()).hexdigest()[:12]}"
 
 
-def make(podman: Podman, say: Callable[[str], None]) -> None:
-    """It holds all packages, so that a build needs no network, and stands for Debian's own image from now on. Raises
-    PodmanError."""
-    make_for(podman, say, image.RECIPE)
-    podman("tag", name(), image.DEBIAN)
-
-
-def make_for(podman: Podman, say: Callable[[str], None], recipe: str) -> None:
-    """The same for another image than the agent's, which names it. Raises PodmanError."""
+def make(podman: Podman, say: Callable[[str], None], recipe: Recipe = image.AGENT) -> str:
+    """It holds all packages, so that a build needs no network. Raises PodmanError."""
     if image.look(podman, name(recipe)) is None:
-        say(f"making a base image of Debian 12 for {recipe}, from this machine's package sources")
+        say(f"making a base of Debian 12 for {recipe.name}, from this machine's package sources")
         with tempfile.TemporaryDirectory(prefix="base-", dir=os.environ["HOME"]) as directory:
             tar = f"{directory}/base.tar"
             words = ("/bin/sh", f"{ROOT}/{image.SCRIPT}", RELEASE, "minbase", tar, *packages(recipe))
             call(words, environment(os.environ, fetching=True), seconds=MINUTES * 60)
-            change = f"--change=LABEL {image.COMPLETE}=yes"
-            podman("import", change, "--quiet", tar, name(recipe), seconds=MINUTES * 60)
+            podman("import", f"--change=LABEL {image.COMPLETE}=yes", "--quiet", tar, name(recipe), seconds=MINUTES * 60)
+        say(f"made the base for {recipe.name}")
+    return name(recipe)
