@@ -70,7 +70,7 @@ def application(agents: Agents, begun: jobs.Jobs, default_agent: str) -> Starlet
         Route("/a/{agent}/{screen}", _page(screen)),
         Route("/a/{agent}/{screen}/{item:path}", _page(screen)),
     ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    return Starlette(routes=routes, exception_handlers={HTTPException: _refused, Problem: _refused})
 
 
 def _page(handler: Handler) -> Any:
@@ -103,7 +103,8 @@ def _failed(request: Request, problem: Problem) -> Response:
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    return _failed(request, Problem(VALIDATION, error.detail, error.status_code))
+    is_ours = isinstance(error, Problem)
+    return _failed(request, error if is_ours else Problem(VALIDATION, error.detail, error.status_code))
 
 
 def render(template: str, values: Mapping[str, Any], status: int = 200) -> Response:

@@ -53,13 +53,7 @@ def serve(context: Context, say: Say, listen: str, path: str, link: bool, new_to
         app = Access(page, token, lambda: names_of(agents), f"{state}/serve.audit.jsonl")
         link_words = f"{'http://localhost' if path else at}{ENTER}?token={token.read()}"
         say(f"serving {at}; Ctrl-C ends it. This link opens it:\n{link_words}")
-        config = uvicorn.Config(
-            app,
-            log_level="warning",
-            server_header=False,
-            timeout_graceful_shutdown=3,
-            ws_per_message_deflate=False,  # what is sent are pictures, which are small already
-        )
+        config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=3)
         try:
             uvicorn.Server(config).run(sockets=[listener])
         finally:

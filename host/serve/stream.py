@@ -10,10 +10,8 @@ import secrets
 import threading
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-from http import HTTPStatus
 
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route, WebSocketRoute
@@ -22,24 +20,21 @@ from starlette.websockets import WebSocket
 from host.serve.agents import Agent, Agents
 from host.serve.bridge import BridgeGone
 from host.serve.calls import Problem
+from infra.cell.actions import POLICY
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.shared.web import Watched
 
 LINGER_SECONDS, AGAIN_SECONDS = 10.0, 2.0
 """The source goes on so long after the last viewer, and begins again so long after it has ended."""
 JPEG_BEGINS = b"\xff\xd8\xff"
+Watch = Callable[[], Generator[Watched, None, None]]
 
 
 class Frames:
     """Of one agent. It listens in a thread while somebody looks, and keeps the last frame for who comes later."""
 
-    def __init__(
-        self,
-        watch: Callable[[], Generator[Watched, None, None]],
-        loop: asyncio.AbstractEventLoop,
-        linger_seconds: float = LINGER_SECONDS,
-    ) -> None:
-        self._watch, self._loop, self._linger_seconds = watch, loop, linger_seconds
+    def __init__(self, watch: Watch, linger_seconds: float = LINGER_SECONDS) -> None:
+        self._watch, self._linger_seconds, self._loop = watch, linger_seconds, asyncio.get_running_loop()
         self._last = (0, b"")
         self._newer = asyncio.Event()
         self._seen_at = 0.0
@@ -101,16 +96,12 @@ def routes(agents: Agents) -> list[BaseRoute]:
     sources = dict[str, Frames]()
 
     async def source(name: str) -> Frames:
-        """Raises HTTPException."""
-        try:
-            agent = agents.get(name)
-        except Problem as problem:
-            raise HTTPException(problem.status, str(problem)) from None
+        """Raises Problem."""
+        agent = agents.get(name)
         if not await run_in_threadpool(is_streamed, agent):
-            words = "nothing is shown: 'web.browser' is not 'on', or 'web.stream.enabled' not true"
-            raise HTTPException(HTTPStatus.FORBIDDEN, words)
+            raise Problem(POLICY, "nothing is shown: 'web.browser' is not 'on', or 'web.stream.enabled' not true")
         if name not in sources:
-            sources[name] = Frames(agent.bridge.watch, asyncio.get_running_loop())
+            sources[name] = Frames(agent.bridge.watch)
         return sources[name]
 
     async def pushed(wire: WebSocket) -> None:
@@ -121,15 +112,11 @@ def routes(agents: Agents) -> list[BaseRoute]:
             async for jpeg in frames.each():
                 await wire.send_bytes(jpeg)
 
-        async def has_left() -> None:
-            while (await wire.receive())["type"] != "websocket.disconnect":
-                pass  # what a viewer says is not asked for
-
-        both = [asyncio.create_task(push()), asyncio.create_task(has_left())]
-        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-        for task in both:
-            task.cancel()
-        await asyncio.gather(*both, return_exceptions=True)
+        pushing = asyncio.create_task(push())
+        while (await wire.receive())["type"] != "websocket.disconnect":
+            pass  # what a viewer says is not asked for
+        pushing.cancel()
+        await asyncio.gather(pushing, return_exceptions=True)
 
     async def mjpeg(request: Request) -> Response:
         frames = await source(request.path_params["agent"])

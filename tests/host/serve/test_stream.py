@@ -179,7 +179,7 @@ def test_the_source_ends_after_the_last_viewer_and_what_is_no_picture_is_passed_
             ended.set()
 
     async def look() -> None:
-        frames = Frames(watch, asyncio.get_running_loop(), linger_seconds=0.2)
+        frames = Frames(watch, linger_seconds=0.2)
         viewers = [frames.each() for _ in range(3)]
         assert [await anext(viewer) for viewer in viewers] == [jpeg(1)] * 3
         with contextlib.suppress(TimeoutError):
