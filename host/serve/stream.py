@@ -24,8 +24,8 @@ from infra.cell.actions import POLICY
 from infra.keep.settings.check import SettingsError, read_settings
 from infra.shared.web import Watched
 
-LINGER_SECONDS, AGAIN_SECONDS = 10.0, 2.0
-"""The source goes on so long after the last viewer, and begins again so long after it has ended."""
+LINGER_SECONDS = 10.0
+"""The source goes on so long after the last viewer."""
 JPEG_BEGINS = b"\xff\xd8\xff"
 Watch = Callable[[], Generator[Watched, None, None]]
 
@@ -57,17 +57,13 @@ class Frames:
                         await self._newer.wait()
 
     def _listen(self) -> None:
-        while self._is_seen():
-            # RuntimeError: the server has ended meanwhile.
-            with contextlib.suppress(BridgeGone, RuntimeError), contextlib.closing(self._watch()) as told:
-                for found in told:
-                    self._put(found)
-                    if not self._is_seen():
-                        return
-            time.sleep(AGAIN_SECONDS)
-
-    def _is_seen(self) -> bool:
-        return time.monotonic() - self._seen_at < self._linger_seconds
+        """Until nobody looks, or the program in the sandbox has ended: whoever looks on begins it anew."""
+        # RuntimeError: the server has ended meanwhile.
+        with contextlib.suppress(BridgeGone, RuntimeError), contextlib.closing(self._watch()) as told:
+            for found in told:
+                self._put(found)
+                if time.monotonic() - self._seen_at > self._linger_seconds:
+                    return
 
     def _put(self, found: Watched) -> None:
         """It is the cell's word: what is no picture is passed over."""

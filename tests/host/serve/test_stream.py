@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -21,6 +22,7 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from host.serve.agents import Agents
+from host.serve.bridge import BridgeGone
 from host.serve.stream import JPEG_BEGINS, Frames, routes
 from infra.cell.loop.record import Told
 from infra.shared.web import Watched
@@ -160,11 +162,13 @@ def _status(served: Served, agent: str) -> int:
 
 
 def test_the_source_ends_after_the_last_viewer_and_what_is_no_picture_is_passed_over() -> None:
-    """One listens, however many look."""
-    ended, open_at_once, most = threading.Event(), 0, 0
+    """One listens, however many look; it begins again when the agent does."""
+    ended, tries, open_at_once, most = threading.Event(), itertools.count(1), 0, 0
 
     def watch() -> Generator[Watched, None, None]:
         nonlocal open_at_once, most
+        if next(tries) == 1:
+            raise BridgeGone("the agent is not up", was_begun=False)
         open_at_once += 1
         most = max(most, open_at_once)
         try:
