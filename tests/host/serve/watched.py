@@ -88,8 +88,11 @@ def watched(desk: Desk) -> Iterator[tuple[Served, Door]]:
     a_run(desk, RUN, ended=False)
     life = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "life.json"
     write_status(str(life), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing"))
-    with opened(desk.home().places.web_socket) as door, serving(desk) as served:
-        yield served, door
+    try:
+        with opened(desk.home().places.web_socket) as door, serving(desk) as served:
+            yield served, door
+    finally:
+        desk.done("down")
 
 
 class Viewer:
