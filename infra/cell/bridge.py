@@ -255,7 +255,8 @@ def _carry_out(hello: Hello, asked: BridgeRequest, answers: int) -> None:
     """In a process of its own, which ends with it."""
     status = 1
     try:
-        directory = _directory(hello.places.bot, asked.id)
+        # Who watches leaves no file, and takes no job's place.
+        directory = "/" if asked.do == "watch" else _directory(hello.places.bot, asked.id)
         os.chdir(directory)
 
         def say(words: dict[str, Any]) -> None:
