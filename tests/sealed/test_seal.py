@@ -53,7 +53,7 @@ def lasting(project: Project) -> Iterator[SealedAgent]:
     """Its main has a package of its own, from wheels that lie there, as it has no network."""
     with born(project) as agent:
         agent.settings("model: {provider: anthropic}\n")
-        place, bot = project.user.directory("wheels"), agent.home.places.bot
+        place, bot = project.user.directory(f"wheels-{agent.name}"), agent.home.places.bot
         wheels = [make_wheel(place, "alpha", "1.0"), *(repacked(place, name) for name in NEEDED)]
         mine = f"mkdir {bot}/wheels && cp {place}/*.whl {bot}/wheels && chown -R 1000:1000 {bot}"
         agent.podman("unshare", "sh", "-c", mine)
