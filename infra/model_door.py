@@ -49,7 +49,7 @@ def main(words: list[str] | None = None) -> int:
         return not_opened(error)
     for offer in offers:
         log.info("door.opened", provider=offer.model.provider, model=offer.model.name, problem=offer.problem)
-    door = app.ModelDoor(offers, accounts)
+    door = app.ModelDoor(offers, accounts, settings.web.ghost.vision_provider)
     asyncio.run(DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS).serve(listening, beats))
     return Exit.OK
 

@@ -7,9 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import NamedTuple
-
-import structlog
+from typing import TYPE_CHECKING, NamedTuple
 
 from infra.cell.doors import Keep, Model
 from infra.cell.interruption import Interruption
@@ -21,11 +19,13 @@ from infra.shared.boot import Boot
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Completion, Request
 from infra.shared.heart import Heart
-from infra.shared.log import COMMON, LAST, Log
 from infra.shared.paths import LIFE_FILE, Paths
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.version import body_of
+
+if TYPE_CHECKING:
+    from infra.shared.log import Log
 
 ASK_SECONDS = 1800.0
 """The longest a single model call may take. The door itself gives up a silent provider long before."""
@@ -105,6 +105,10 @@ def cell_of(boot: Boot, checkout: str, interruption: Interruption, heartbeat: He
 
 def logger(boot: Boot) -> Log:
     """Events `dotted.past_tense` with their facts on stderr, which the watcher has pointed at logs/errors.log."""
+    import structlog  # the command reads what a runner wrote, and should start fast
+
+    from infra.shared.log import COMMON, LAST
+
     log: Log = structlog.wrap_logger(
         structlog.WriteLogger(sys.stderr),  # each line in one write; a full disk is no error (`guard_stderr`)
         processors=[*COMMON, *LAST],

@@ -6,7 +6,7 @@ one twice leaves it on the page once."""
 from __future__ import annotations
 
 import secrets
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from infra.cell.clone_tip import CloneTip
 from infra.cell.doors import Keep, Refused
@@ -15,13 +15,15 @@ from infra.shared import approvals, comms
 from infra.shared.boot import Boot
 from infra.shared.comms import Directive
 from infra.shared.door import DoorAway
-from infra.shared.log import Log
 from infra.shared.paths import PAGE
 from infra.shared.repository.git import Git, GitError
 from infra.shared.repository.tip import read_file
 from infra.shared.requests import MAX_TICKS, TEXT_CHARS, TITLE_CHARS, Report
 from infra.shared.secret_shapes import redacted
 from infra.shared.text import cut
+
+if TYPE_CHECKING:
+    from infra.shared.log import Log
 
 Ids = tuple[str, ...]
 SAFE_MODE = "This is safe mode: the PM's own copy of the program runs, in place of main at {main}.\n\n"

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from infra.cell.waits import Wait
-from infra.shared.log import Log
 from infra.shared.redacted_file import RedactedFile
 from infra.shared.requests import Report
 from infra.shared.safe_files import whole_file
+
+if TYPE_CHECKING:
+    from infra.shared.log import Log
 
 STATE_FILE = ".runner.json"
 MOST_BYTES = 16 << 20

@@ -26,9 +26,11 @@ LIMITS = Limits(line_bytes=32 << 20, too_long="context_overflow")
 
 
 class ModelDoor:
-    def __init__(self, offers: Sequence[Offer], accounts: Accounts) -> None:
+    def __init__(self, offers: Sequence[Offer], accounts: Accounts, sees_by: str | None = None) -> None:
+        """`sees_by`: the provider that is asked about pictures of pages; None: the first that takes images."""
         self.offers = tuple(offers)
         self.accounts = accounts
+        self._sees_by = sees_by
         self._refused_keys: dict[Offer, str] = {}
         """Those whose key the provider refused at the last call; and what it said."""
 
@@ -51,7 +53,7 @@ class ModelDoor:
         would hear of."""
         # A first one without a price stays, so that it is noticed.
         priced = [offer for place, offer in enumerate(self.offers) if place == 0 or offer.price]
-        offers = _able(priced, request, must_see)
+        offers = _able(priced, request, must_see, self._sees_by)
         began, failed = time.monotonic(), list[FailedTry]()
         while following := next_try(failed, len(offers), time.monotonic() - began):
             await asyncio.sleep(following.wait_seconds)
@@ -115,12 +117,15 @@ def failure_of(error: Exception) -> Failure:
     return Failure("unavailable", f"the model door has a bug: {type(error).__name__}; see its log", retriable=True)
 
 
-def _able(offers: Sequence[Offer], request: Request, must_see: bool) -> Sequence[Offer]:
+def _able(offers: Sequence[Offer], request: Request, must_see: bool, sees_by: str | None) -> Sequence[Offer]:
     """Those that may be asked this. Raises CallFailure when none may."""
     names = ", ".join(offer.words for offer in offers)
     if not (acting := [offer for offer in offers if offer.has_tools or not request.tools]):
         words = f"the conversation has tools, and {names} cannot call any; expected operations in plain text"
         raise CallFailure("invalid_request", words)
-    if not (seeing := [offer for offer in acting if offer.model.sees or not must_see]):
-        raise CallFailure("tool_unavailable", f"{names} takes no images")
+    if not must_see:
+        return acting
+    if not (seeing := [each for each in acting if each.model.sees and sees_by in (None, each.model.provider)]):
+        of = f" or is of {sees_by} (web.ghost.vision_provider)" if sees_by else ""
+        raise CallFailure("tool_unavailable", f"{names} takes no images{of}")
     return seeing

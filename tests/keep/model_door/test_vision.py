@@ -127,6 +127,12 @@ def test_the_next_model_is_asked_when_the_first_sees_nothing(tmp_path: Path) -> 
         with DoorProcess(tmp_path / "two", settings, KEY) as door:
             assert door.model.vision(PNG, "What is it?").text == "A dot."
             assert [line["provider"] for line in door.ledger()] == ["openai"] * 2
+        ghost = {"web": {"ghost": {"vision_provider": "anthropic"}}}
+        with (
+            DoorProcess(tmp_path / "other", settings | ghost, KEY) as door,
+            pytest.raises(ModelFailure, match=r"or is of anthropic \(web\.ghost\.vision_provider\)"),
+        ):
+            door.model.vision(PNG, "What is it?")
         with DoorProcess(tmp_path / "none", {"model": {"provider": "ollama", "base_url": peer.url}}) as door:
             with pytest.raises(ModelFailure, match="ollama qwen3 takes no images") as caught:
                 door.model.vision(PNG, "What is it?")
