@@ -475,13 +475,12 @@ def test_the_bridge_asks_the_doors_as_the_cell(at_work: SealedAgent) -> None:
     assert found == mine
 
 
-@pytest.mark.long
-@pytest.mark.timeout(1500)
+@pytest.mark.timeout(900)
 def test_the_demo_runs_whole_in_the_container(project: Project) -> None:
     """Directive, self-upgrade, two bad versions, rollback: each step is seen, as without a container, and every test
     of the agent's passes the examination."""
     kept = str(project.user.directory("kept"))
-    done = project.minifram("demo", "--sandbox", "podman", "--keep-at", kept, check=False, timeout=1400)
+    done = project.minifram("demo", "--sandbox", "podman", "--keep-at", kept, check=False, timeout=850)
     assert done.returncode == 0, done.stdout + done.stderr
     for step in ("a. A directive", "b. A directive to improve itself", "c. A bad upgrade", "d. The PM rolls back"):
         assert step in done.stdout

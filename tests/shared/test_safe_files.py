@@ -22,9 +22,9 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as 
 
 
 def open_to_all(place: Path) -> None:
-    """Others may enter it."""
+    """Others may enter it, as far as it is ours."""
     for path in (place, *place.parents):
-        if path.owner() == "root" and path != Path("/"):
+        if path.stat().st_uid == os.geteuid() and path != Path("/"):
             path.chmod(path.stat().st_mode | 0o011)
 
 
