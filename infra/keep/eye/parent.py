@@ -33,23 +33,11 @@ _SIOCSIFFLAGS, _IFF_UP = 0x8914, 1
 WORDS = (
     "--headless",
     "--remote-debugging-pipe",
-    # All that it would ask the network for by itself, and all names that it would look up.
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-default-apps",
-    "--disable-extensions",
-    "--disable-breakpad",
-    "--disable-domain-reliability",
-    "--no-pings",
-    "--no-first-run",
-    "--no-default-browser-check",
-    "--disable-quic",
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
-    # What it asks for by itself goes nowhere; each page's context has the proxy that the door serves.
+    # There is no network but the proxy of each page's context: what it asks for by itself is not worth a try.
     "--proxy-server=http://127.0.0.1:9",
     "--proxy-bypass-list=<-loopback>",
-    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+    "--disable-background-networking",
+    "--disable-component-update",
     "--disable-features=MediaRouter,OptimizationHints,Translate,SpareRendererForSitePerProcess",
     "--no-startup-window",
     # Nobody sits in front of it.
@@ -58,40 +46,27 @@ WORDS = (
     "--hide-scrollbars",
     "--disable-gpu",
     "--disable-dev-shm-usage",
-    "--password-store=basic",
     "--disk-cache-size=1",
     "--renderer-process-limit=6",
     "--js-flags=--max-old-space-size=256",
-    "--window-size=1280,800",
 )
 PREFERENCES = '{"alternate_error_pages": {"enabled": false}}'
 """Else it asks its maker whether the network wants a login, whenever a certificate is wrong."""
 
 
 def serve(listening: socket.socket, browser: str) -> None:
-    """Until SIGTERM: a process for each connection, of which it reaps every one."""
-    signal.signal(signal.SIGCHLD, lambda number, frame: None)  # it interrupts the waiting below
-    running = set[int]()
-    waker, woken = socket.socketpair()
-    waker.setblocking(False)
-    signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+    """Until it is ended: so many processes wait for a connection, and another one for each that has had one."""
+    waiting = set[int]()
     while True:
-        ready, _, _ = select.select([woken, listening] if len(running) < MOST else [woken], [], [])
-        if woken in ready:
-            woken.recv(64)
-        with contextlib.suppress(ChildProcessError):
-            while ended := os.waitpid(-1, os.WNOHANG)[0]:
-                running.discard(ended)
-        if listening in ready:
-            wire, _ = listening.accept()
+        while len(waiting) < MOST:
             if pid := os.fork():
-                running.add(pid)
-                wire.close()
+                waiting.add(pid)
                 continue
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            end_with_parent(signal.SIGTERM)
+            wire, _ = listening.accept()
             listening.close()
             sys.exit(one(wire, browser))
+        waiting.discard(os.wait()[0])
 
 
 def one(wire: socket.socket, browser: str) -> int:
@@ -127,7 +102,7 @@ def first(wire: socket.socket, browser: str, place: str) -> int:
             resource.setrlimit(kind, (most, most))
         null = os.open(os.devnull, os.O_RDWR)
         kept = fcntl.fcntl(wire, fcntl.F_DUPFD, 10)
-        for number in (0, 1, *([] if os.environ.get("EYE_DEBUG") else [2])):
+        for number in (0, 1, 2):
             os.dup2(null, number)
         for number in (3, 4):
             os.dup2(kept, number)
