@@ -50,27 +50,25 @@ def parse_settings(text: str, source: str = "minifram.yaml", environ: Mapping[st
     """Settings from YAML text, and from variables. Raises SettingsError with all that is wrong."""
     problems: list[str] = []
     try:
-        settings = checked(_with_variables(words_of(text), environ), Settings, "", problems)
+        settings = checked(words_of(text), Settings, "", problems)
     except ValueError as error:
         raise SettingsError(f"{source} cannot be understood: {error}") from None
+    problems = [f"{source}: {problem}" for problem in problems]
+    for variable, word in variables(environ).items() if settings else ():
+        settings = _with_variable(settings, FROM_ENVIRONMENT[variable].split("."), variable, word, problems)
     if problems:
-        raise SettingsError("\n".join(f"{source}: {problem}" for problem in problems))
+        raise SettingsError("\n".join(problems))
     return cast(Settings, settings)
 
 
-def _with_variables(raw: Any, environ: Mapping[str, str]) -> Any:
-    """What is no mapping where one belongs is left for `checked` to name."""
-    for variable, word in variables(environ).items():
-        raw = at = {} if raw is None else raw
-        *above, last = FROM_ENVIRONMENT[variable].split(".")
-        for name in above:
-            if isinstance(at, dict):
-                if at.get(name) is None:
-                    at[name] = {}
-                at = at[name]
-        if isinstance(at, dict):
-            at[last] = word
-    return raw
+def _with_variable(whole: Any, key: list[str], variable: str, word: str, problems: list[str]) -> Any:
+    name, *below = key
+    if below:
+        value = _with_variable(getattr(whole, name), below, variable, word, problems)
+    else:
+        [field] = [each for each in msgspec.structs.fields(whole) if each.name == name]
+        value = checked(word, field.type, variable, problems)
+    return msgspec.structs.replace(whole, **{name: value})
 
 
 def settings_of_web_door(path: str) -> bytes:
