@@ -65,10 +65,8 @@ async def _serve(
 ) -> None:
     web, trace = settings.web, Trace(sys.stdout.fileno(), partial(os.kill, os.getpid(), signal.SIGTERM))
     connections, judge = Connections(), Judge(settings.policy, web.allowed_domains, origin_of(web.search_url))
-    pool: Pool | None = None
-    if web.browser == "on":
-        eye = beside if settings.sandbox == "process" else partial(connect, EYE_SOCKET, EYE_SECONDS)
-        pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size)
+    eye = beside if settings.sandbox == "process" else partial(connect, EYE_SOCKET, EYE_SECONDS)
+    pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size) if web.browser == "on" else None
     door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool)
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
     if packages:

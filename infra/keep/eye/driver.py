@@ -12,50 +12,33 @@ import sys
 
 import msgspec
 
-from infra.keep.eye.devtools import Devtools, Gone, Late, Message, Refused
+from infra.keep.eye.devtools import Devtools
 from infra.keep.eye.looking import Looking
-from infra.keep.eye.messages import HEAD_BYTES, Blank, Look, length_in, packed
+from infra.keep.eye.messages import HEAD, Blank, Look, packed
 
 MEMORY_BYTES = 512 << 20
 
 
 def main(words: list[str]) -> int:
-    browser, door = (socket.socket(fileno=int(word)) for word in words)
+    browser, wire = (socket.socket(fileno=int(word)) for word in words)
+    door, devtools = wire.makefile("rb"), Devtools(browser)
     give_up()
-    current: list[Looking] = []
-
-    def on_event(message: Message) -> None:
-        current[0].on_event(message)
 
     def tell(said: msgspec.Struct) -> None:
-        door.sendall(packed(said))
+        wire.sendall(packed(said))
 
-    devtools = Devtools(browser, on_event)
     try:
         while True:
             # Ahead of the next look: that takes as long as many a page.
-            current[:] = [Looking(devtools, tell)]
-            current[0].open()
+            looking = Looking(devtools, tell)
+            looking.open()
             tell(Blank())
-            if not (head := _read(door, HEAD_BYTES)):
-                return 0
-            look = msgspec.msgpack.decode(_read(door, length_in(head)), type=Look)
-            tell(current[0].run(look))
-            current[0].close()
-    except (Gone, Late, Refused, OSError) as error:
-        print(f"the browser is given up: {error}", file=sys.stderr)
+            [length] = HEAD.unpack(door.read(HEAD.size))
+            tell(looking.run(msgspec.msgpack.decode(door.read(length), type=Look)))
+            looking.close()
+    except Exception as error:  # whatever it is, a stranger's words are behind it
+        print(f"the browser is given up: {type(error).__name__}: {str(error)[:200]!a}", file=sys.stderr)
         return 1
-
-
-def _read(wire: socket.socket, size: int) -> bytes:
-    """Nothing at the end."""
-    content = b""
-    while len(content) < size:
-        piece = wire.recv(size - len(content))
-        if not piece:
-            return b""
-        content += piece
-    return content
 
 
 def give_up() -> None:

@@ -10,18 +10,23 @@ import msgspec
 from msgspec import Meta
 
 from infra.keep.eye.blocked import Signals
+from infra.shared.conversation import MOST_IMAGE_BYTES
 
-MOST_HTML_CHARS, MOST_IMAGE_BYTES, MOST_FRAME_BYTES = 4 << 20, 4 << 20, 512 << 10
+MOST_HTML_CHARS, MOST_FRAME_BYTES = 4 << 20, 512 << 10
 MOST_MESSAGE_BYTES = 24 << 20
-"""Of one message, whoever sends it: more ends the browser."""
-_HEAD = struct.Struct("!I")
+"""Of one that the driver says: more ends the browser."""
+HEAD = struct.Struct("!I")
+CRASHED, LATE, NOWHERE = "the page has crashed its process", "the page is not there in time", "it leads to no page"
+REFUSED = "the browser does not show it"
+BROKEN = (CRASHED, LATE, REFUSED)
+"""Why it is not asked again."""
 
 
 class Blank(msgspec.Struct, frozen=True, tag="blank"):
     """The browser is sound, has an empty page open, and nothing else: said at its start, and after each look."""
 
 
-class Look(msgspec.Struct, frozen=True, tag="look"):
+class Look(msgspec.Struct, frozen=True):
     """Show this page in the context that is open, which is closed with it."""
 
     url: str
@@ -47,17 +52,14 @@ class Seen(msgspec.Struct, frozen=True, tag="seen"):
     image: Annotated[bytes, Meta(max_length=MOST_IMAGE_BYTES)] = b""
     signals: Signals = Signals()
     notes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=10)] = ()
-    """What was refused or left out, in our words."""
+    """What was refused or left out."""
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """There is no page."""
 
-    why: Annotated[str, Meta(pattern=r"\A[\w :().,'-]{1,200}\Z")]
-    """Such as net::ERR_TUNNEL_CONNECTION_FAILED."""
-    is_late: bool = False
-    is_broken: bool = False
-    """The browser is not asked again."""
+    why: Annotated[str, Meta(pattern=rf"\A(net::ERR_[A-Z_]{{1,40}}|{CRASHED}|{LATE}|{NOWHERE}|{REFUSED})\Z")]
+    """No other words: they are shown outside of any frame."""
 
 
 class Frame(msgspec.Struct, frozen=True, tag="frame"):
@@ -72,15 +74,4 @@ SAID: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 def packed(message: msgspec.Struct) -> bytes:
     content = msgspec.msgpack.encode(message)
-    return _HEAD.pack(len(content)) + content
-
-
-def length_in(head: bytes) -> int:
-    """Raises ValueError for more than there may be."""
-    length: int = _HEAD.unpack(head)[0]
-    if length > MOST_MESSAGE_BYTES:
-        raise ValueError(f"a message of {length} bytes; at most {MOST_MESSAGE_BYTES} are taken")
-    return length
-
-
-HEAD_BYTES = _HEAD.size
+    return HEAD.pack(len(content)) + content

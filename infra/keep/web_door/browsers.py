@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -12,24 +13,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
-
-from infra.keep.eye import parent
-from infra.keep.eye.messages import HEAD_BYTES, SAID, Blank, Failed, Frame, Look, Said, Seen, length_in, packed
+from infra.keep.eye import messages, parent
+from infra.keep.eye.messages import HEAD, SAID, Blank, Failed, Look, Said, Seen, packed
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.proxy import Errand, Proxy
 from infra.keep.web_door.refusal import failed, late, unavailable
 
 START_SECONDS, READY_SECONDS, SPARE_SECONDS, IDLE_SECONDS = 10.0, 3.0, 5.0, 60.0
-MOST_LOOKS = 200
-"""Of one browser: what leaks in it ends with it."""
+MOST_LOOKS, MOST_FRAMES = 200, 500
+"""Of one browser: what leaks in it ends with it. Of one look."""
+GONE = (OSError, EOFError, ValueError)
+"""What is raised where a browser, or its driver, is late, has ended, or says nonsense."""
 OnFrame = Callable[[bytes], None]
 
 
 @dataclass
 class Instance:
     proxy: Proxy
-    server: asyncio.Server
+    serving: asyncio.Task[None]
     driver: subprocess.Popen[bytes]
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
@@ -39,16 +40,42 @@ class Instance:
     def close(self) -> None:
         """The eye ends the browser when its connection ends, which the driver alone holds."""
         self.proxy.over()
-        self.server.close()
+        self.serving.cancel()
         self.writer.transport.abort()
         with contextlib.suppress(OSError), self.driver:
             self.driver.kill()
 
+    async def heard(self) -> Said:
+        """Raises GONE."""
+        [length] = HEAD.unpack(await self.reader.readexactly(HEAD.size))
+        if length > messages.MOST_MESSAGE_BYTES:
+            raise ValueError(f"a message of {length} bytes")
+        return SAID.decode(await self.reader.readexactly(length))
+
+    async def told(self, asked: Look, on_frame: OnFrame) -> Seen | Failed:
+        """Raises GONE."""
+        self.looks += 1
+        self.writer.write(packed(asked))
+        for _ in range(MOST_FRAMES):
+            said = await self.heard()
+            if isinstance(said, Seen | Failed):
+                return said
+            if isinstance(said, Blank):
+                break
+            on_frame(said.jpeg)
+        raise ValueError("it shows no page")
+
 
 class Pool:
-    def __init__(self, eye: Callable[[], socket.socket], proxy: Callable[[], Proxy], size: int = 1) -> None:
+    def __init__(
+        self,
+        eye: Callable[[], socket.socket],
+        proxy: Callable[[], Proxy],
+        size: int = 1,
+        start_seconds: float = START_SECONDS,
+    ) -> None:
         """`eye` gives a connection to it, and raises OSError."""
-        self._eye, self._proxy = eye, proxy
+        self._eye, self._proxy, self._start_seconds = eye, proxy, start_seconds
         self._places = asyncio.Semaphore(size)
         self._warm: list[Instance] = []
 
@@ -56,26 +83,25 @@ class Pool:
         """Raises WebRefusal."""
         async with self._places:
             instance = await self._instance()
-            is_sound = False
-            try:
+            with contextlib.ExitStack() as given_up:
+                given_up.callback(instance.close)
                 instance.proxy.errand = errand
-                async with asyncio.timeout(asked.seconds + SPARE_SECONDS):
-                    said = await _told(instance, asked, on_frame)
-                is_sound = instance.looks < MOST_LOOKS and not (isinstance(said, Failed) and said.is_broken)
-            except TimeoutError:
-                raise late("the browser does not answer", "try again, or use another source") from None
-            except (OSError, EOFError, ValueError, msgspec.MsgspecError):
-                raise failed("the browser has ended over this page", "use another source", retriable=True) from None
-            finally:
-                instance.proxy.over()
-                if is_sound:
+                try:
+                    async with asyncio.timeout(asked.seconds + SPARE_SECONDS):
+                        said = await instance.told(asked, on_frame)
+                except TimeoutError:
+                    raise late("the browser does not answer", "try again, or use another source") from None
+                except GONE:
+                    raise failed("the browser has ended over this page", "use another source", retriable=True) from None
+                why = said.why if isinstance(said, Failed) else ""
+                if why not in messages.BROKEN and instance.looks < MOST_LOOKS:
+                    given_up.pop_all()
+                    instance.proxy.over()
                     instance.used = time.monotonic()
                     self._warm.append(instance)
                     asyncio.get_running_loop().call_later(IDLE_SECONDS, self.sweep)
-                else:
-                    instance.close()
         if isinstance(said, Failed):
-            raise errand.refused or (late if said.is_late else failed)(f"the page was not shown ({said.why})")
+            raise errand.refused or (late if why == messages.LATE else failed)(f"the page was not shown ({why})")
         return said
 
     def sweep(self, idle: float = IDLE_SECONDS) -> None:
@@ -84,48 +110,52 @@ class Pool:
             self._warm.remove(instance)
             instance.close()
 
-    def close(self) -> None:
-        self.sweep(0.0)
-
     async def _instance(self) -> Instance:
         """One that says it is ready: the last one that was used, or a new one. Raises WebRefusal."""
         while self._warm:
-            instance = self._warm.pop()
-            with contextlib.suppress(OSError, EOFError, ValueError, msgspec.MsgspecError):
-                await _ready(instance, READY_SECONDS)
-                return instance
+            with contextlib.suppress(*GONE):
+                return await _ready(self._warm.pop(), READY_SECONDS)
         try:
-            async with asyncio.timeout(START_SECONDS):
-                instance = await self._started()
-            await _ready(instance, START_SECONDS)
-            return instance
-        except (OSError, EOFError, ValueError, msgspec.MsgspecError) as error:
-            raise unavailable(
-                f"there is no browser: {error or type(error).__name__}", "read it without render"
-            ) from None
+            return await _ready(await self._started(), self._start_seconds)
+        except GONE as error:
+            words = f"there is no browser: {error or type(error).__name__}"
+            raise unavailable(words, "read it without render") from None
 
     async def _started(self) -> Instance:
-        """Raises OSError, ValueError."""
-        wire = await asyncio.to_thread(self._eye)
+        """Raises GONE."""
         ours, drivers = socket.socketpair()
-        with wire, drivers, contextlib.ExitStack() as undone:
-            undone.callback(ours.close)
-            _, descriptors, _, _ = await asyncio.to_thread(socket.recv_fds, wire, 1, 1)
-            if len(descriptors) != 1:
-                raise OSError("the eye gave no socket for its proxy")
-            proxy, listening = self._proxy(), socket.socket(fileno=descriptors[0])
-            undone.callback(listening.close)
-            server = await proxy.serve(listening)
-            driver = subprocess.Popen(
-                keep_command("infra.keep.eye.driver", str(wire.fileno()), str(drivers.fileno())),
-                stdin=subprocess.DEVNULL,
-                env=keep_environment(),
-                pass_fds=(wire.fileno(), drivers.fileno()),
-                start_new_session=True,
-            )
+        with drivers, contextlib.ExitStack() as undone:
+            undone.enter_context(ours)
+            wire, listening = await asyncio.to_thread(_offered, self._eye, self._start_seconds)
+            with wire:
+                undone.enter_context(listening)
+                numbers = (wire.fileno(), drivers.fileno())
+                driver = subprocess.Popen(
+                    keep_command("infra.keep.eye.driver", *map(str, numbers)),
+                    stdin=subprocess.DEVNULL,
+                    env=keep_environment(),
+                    pass_fds=numbers,
+                    start_new_session=True,
+                )
             undone.pop_all()
-        reader, writer = await asyncio.open_connection(sock=ours)
-        return Instance(proxy, server, driver, reader, writer)
+        proxy = self._proxy()
+        serving = asyncio.create_task(proxy.serve(listening))
+        return Instance(proxy, serving, driver, *await asyncio.open_connection(sock=ours))
+
+
+def _offered(eye: Callable[[], socket.socket], seconds: float) -> tuple[socket.socket, socket.socket]:
+    """A connection to a browser, and the socket of its proxy; a thread waits for them. Raises OSError."""
+    with contextlib.ExitStack() as undone:
+        wire = undone.enter_context(eye())
+        wire.settimeout(seconds)
+        _, descriptors, _, _ = socket.recv_fds(wire, 1, 1)
+        if not descriptors:
+            raise OSError("the eye gave no socket for its proxy")
+        undone.callback(os.close, descriptors[0])
+        listening = socket.socket(fileno=descriptors[0])  # raises for what is no socket
+        wire.settimeout(None)
+        undone.pop_all()
+    return wire, listening
 
 
 def beside() -> socket.socket:
@@ -137,29 +167,13 @@ def beside() -> socket.socket:
     return ours
 
 
-async def _ready(instance: Instance, seconds: float) -> None:
-    """Raises what `_heard` does, and TimeoutError; it is closed then."""
+async def _ready(instance: Instance, seconds: float) -> Instance:
+    """Raises GONE; it is closed then."""
     try:
         async with asyncio.timeout(seconds):
-            if not isinstance(await _heard(instance), Blank):
+            if not isinstance(await instance.heard(), Blank):
                 raise ValueError("it is not ready")
+        return instance
     except BaseException:
         instance.close()
         raise
-
-
-async def _told(instance: Instance, asked: Look, on_frame: OnFrame) -> Seen | Failed:
-    """Raises what `_heard` does."""
-    instance.looks += 1
-    instance.writer.write(packed(asked))
-    while isinstance(said := await _heard(instance), Frame):
-        on_frame(said.jpeg)
-    if isinstance(said, Blank):
-        raise ValueError("it has shown nothing")
-    return said
-
-
-async def _heard(instance: Instance) -> Said:
-    """Raises OSError, EOFError, ValueError, MsgspecError."""
-    length = length_in(await instance.reader.readexactly(HEAD_BYTES))
-    return SAID.decode(await instance.reader.readexactly(length))

@@ -2,7 +2,7 @@
 that is fetched is, and what is connected to is the address that was judged.
 
 What a secure connection carries is not read: its name is judged, its certificate is the browser's to check, and its
-bytes are counted. A plain request has the name that was judged in `Host`, and nothing behind it on its connection."""
+bytes are counted. A plain request has the name that was judged in `Host`, and its connection is closed behind it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import re
 import socket
-from collections.abc import Iterable
+from typing import Literal
 
 from infra.keep.web_door.fetch import CONNECT_SECONDS, Lookup
 from infra.keep.web_door.judge import Judge, Tool
@@ -24,7 +24,9 @@ DOWN_BYTES, UP_BYTES = 32 << 20, 1 << 20
 MOST_CONNECTIONS = 64
 MOST_FLAGS, MOST_ORIGINS = 20, 500
 _ASKED = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.[01]")
-_DROPPED = ("host", "connection", "keep-alive", "te", "trailer", "upgrade")
+_DROPPED = re.compile(r"(host|connection|keep-alive|te|trailer|upgrade|proxy-[^:]*)\s*:", re.IGNORECASE)
+Way = Literal["down", "up"]
+_NO_BODY = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Errand:
@@ -32,13 +34,21 @@ class Errand:
 
     def __init__(self, asked: str, tool: Tool = "fetch_page", down: int = DOWN_BYTES, up: int = UP_BYTES) -> None:
         """`asked`: the host that the agent named; `tool`: what it called."""
-        self.asked, self.tool, self.down, self.up = asked, tool, down, up
+        self.asked, self.tool, self._left = asked, tool, {"down": down, "up": up}
         self.flags = dict[str, None]()
         self.refused: WebRefusal | None = None
         """The first, of whatever the page asked for."""
         self.loaded = 0
         self.origins = dict[str, None]()
         """All that were connected to."""
+
+    def take(self, way: Way, size: int) -> None:
+        """So many bytes go that way. Raises WebRefusal when they may not."""
+        self._left[way] -= size
+        if self._left[way] < 0:
+            self.refuse(refusal := denied("the page has had all the bytes that it may", "", "cut"))
+            raise refusal
+        self.loaded += size * (way == "down")
 
     def refuse(self, refusal: WebRefusal) -> None:
         self.refused = self.refused or refusal
@@ -55,8 +65,18 @@ class Proxy:
         self.errand: Errand | None = None
         self._open = set[asyncio.Task[None]]()
 
-    async def serve(self, listening: socket.socket) -> asyncio.Server:
-        return await asyncio.start_server(self._accept, sock=listening, limit=HEAD_BYTES)
+    async def serve(self, listening: socket.socket) -> None:
+        """Until it is cancelled, or until the socket, which whoever made it may have kept, is none any more."""
+        listening.setblocking(False)
+        with listening, contextlib.suppress(OSError):
+            while True:
+                wire, _ = await asyncio.get_running_loop().sock_accept(listening)
+                if self.errand is None or len(self._open) >= MOST_CONNECTIONS:
+                    wire.close()
+                    continue
+                task = asyncio.create_task(self._attend(self.errand, wire))
+                self._open.add(task)
+                task.add_done_callback(self._open.discard)
 
     def over(self) -> None:
         """No byte for a look that has ended."""
@@ -64,62 +84,34 @@ class Proxy:
         for task in self._open:
             task.cancel()
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self.errand is None or len(self._open) >= MOST_CONNECTIONS:
-            writer.transport.abort()
-            return
-        task = asyncio.create_task(self._attend(self.errand, reader, writer))
-        self._open.add(task)
-        task.add_done_callback(self._open.discard)
-        task.add_done_callback(lambda _: writer.transport.abort())
-
-    async def _attend(self, errand: Errand, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _attend(self, errand: Errand, wire: socket.socket) -> None:
+        reader, writer = await asyncio.open_connection(sock=wire, limit=HEAD_BYTES)
         try:
             async with asyncio.timeout(HEAD_SECONDS + CONNECT_SECONDS):
-                method, target, head = await self._asked(reader)
-                address = await self._admitted(target, errand)
-                there, out = await asyncio.open_connection(address, target.port, limit=PIECE)
+                target, head = _asked(await reader.readuntil(b"\r\n\r\n"))
+                errand.take("up", len(head))
+                there, out = await asyncio.open_connection(await self._admitted(target, errand), target.port)
         except WebRefusal as refusal:
             errand.refuse(refusal)
-            await _say(writer, "403 Refused")
-        except (OSError, TimeoutError, EOFError, asyncio.LimitOverrunError):
-            await _say(writer, "502 Unreachable")
+            writer.write(b"HTTP/1.1 403 Refused" + _NO_BODY)
+        except (OSError, EOFError, asyncio.LimitOverrunError):
+            writer.write(b"HTTP/1.1 502 Unreachable" + _NO_BODY)
         else:
             try:
-                if method == "CONNECT":
-                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-                else:
-                    out.write(head)
-                await _both(_pump(reader, out, errand, "up"), _pump(there, writer, errand, "down"))
+                (out if head else writer).write(head or b"HTTP/1.1 200 OK\r\n\r\n")
+                async with asyncio.TaskGroup() as both:
+                    both.create_task(_pump(reader, out, errand, "up"))
+                    both.create_task(_pump(there, writer, errand, "down"))
+            except* (OSError, WebRefusal):
+                pass  # what was refused is in the errand
             finally:
                 out.transport.abort()
-
-    async def _asked(self, reader: asyncio.StreamReader) -> tuple[str, Target, bytes]:
-        """Raises WebRefusal, EOFError, LimitOverrunError."""
-        lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")[:-2]
-        found = _ASKED.fullmatch(lines[0])
-        if not found:
-            raise invalid("that is no request to a proxy")
-        method, address = found[1], found[2]
-        if method == "CONNECT":
-            scheme = "http" if address.endswith(":80") else "https"
-            return method, target_of(f"{scheme}://{address}/"), b""
-        target = target_of(address)
-        if target.scheme != "http":
-            raise invalid("that is no plain request")
-        kept = (line for line in lines[1:] if line.partition(":")[0].strip().lower() not in _DROPPED)
-        sent = [
-            f"{method} {target.path} HTTP/1.1",
-            f"Host: {target.authority}",
-            *_without_proxy(kept),
-            "Connection: close",
-        ]
-        return method, target, "\r\n".join([*sent, "", ""]).encode("latin-1")
+        finally:
+            writer.transport.abort()
 
     async def _admitted(self, target: Target, errand: Errand) -> str:
         """The address to connect to. Raises WebRefusal."""
-        if errand.down <= 0:
-            raise denied("the page has had all the bytes that it may", "", "cut")
+        errand.take("down", 0)
         self._judge.let(target, errand.tool, asked=errand.asked)
         found = await self._lookup(target.host)
         self._judge.let(target, errand.tool, found, errand.asked)
@@ -128,37 +120,31 @@ class Proxy:
         return str(found[0])
 
 
-def _without_proxy(lines: Iterable[str]) -> list[str]:
-    return [line for line in lines if not line.lower().startswith("proxy-")]
+def _asked(whole: bytes) -> tuple[Target, bytes]:
+    """Of whom, and what he is sent: nothing, for a connection that is not read. Raises WebRefusal."""
+    asked, *lines = whole.decode("latin-1").split("\r\n")[:-2]
+    found = _ASKED.fullmatch(asked)
+    if not found:
+        raise invalid("that is no request to a proxy")
+    method, address = found[1], found[2]
+    if method == "CONNECT":
+        return target_of(f"http{'' if address.endswith(':80') else 's'}://{address}/"), b""
+    target = target_of(address)
+    if target.scheme != "http":
+        raise invalid("that is no plain request")
+    kept = [line for line in lines if not _DROPPED.match(line)]
+    sent = [f"{method} {target.path} HTTP/1.1", f"Host: {target.authority}", *kept, "Connection: close", "", ""]
+    return target, "\r\n".join(sent).encode("latin-1")
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, errand: Errand, way: str) -> None:
-    """Until the end, or until the errand's bytes are used up."""
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, errand: Errand, way: Way) -> None:
+    """Until the end. Raises WebRefusal when the errand's bytes are used up, OSError."""
     while True:
         async with asyncio.timeout(IDLE_SECONDS):
             piece = await reader.read(PIECE)
-        left = getattr(errand, way) - len(piece)
-        setattr(errand, way, left)
-        if left < 0:
-            errand.refuse(denied("the page has had all the bytes that it may", "", "cut"))
-            raise OSError("too many bytes")
+        errand.take(way, len(piece))
         if not piece:
-            if writer.can_write_eof():
-                writer.write_eof()
+            writer.write_eof()
             return
-        errand.loaded += len(piece) * (way == "down")
         writer.write(piece)
-        await writer.drain()
-
-
-async def _both(*pumps: asyncio._CoroutineLike[None]) -> None:
-    with contextlib.suppress(OSError, TimeoutError, ExceptionGroup):
-        async with asyncio.TaskGroup() as group:
-            for pump in pumps:
-                group.create_task(pump)
-
-
-async def _say(writer: asyncio.StreamWriter, status: str) -> None:
-    with contextlib.suppress(OSError):
-        writer.write(f"HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n".encode())
         await writer.drain()

@@ -28,6 +28,8 @@ from infra.keep.web_door.refusal import WebRefusal
 from infra.shared.policy import Policy, Rule
 
 SECONDS = 8.0
+SITES = ("site.example", "site.localhost")
+"""The second is one where chromium lets service workers be, without a certificate."""
 PAGES = {
     "/hidden": "<p>seen</p><p style='display:none'>h1</p><p style='opacity:0'>h2</p>"
     "<p style='position:absolute;left:-9999px'>h3</p><p style='font-size:0'>h4</p>"
@@ -40,6 +42,9 @@ PAGES = {
     "/windows": "<p>w<script>for(let i=0;i<100;i++)window.open('/data?'+i)</script>",
     "/dialog": "<p>before<script>alert(1);confirm(2);prompt(3);document.body.append('after')</script>",
     "/crash": "<p>x<script>let a=[];for(;;)a.push(Array(1e7).fill(1.5))</script>",
+    "/keeps": "<p>x<script>fetch('/slow');(async()=>{let say=async()=>document.body.append([document.cookie,localStorage.k,"
+    "(await navigator.serviceWorker.getRegistrations()).length].join());await say();document.cookie='c=1;max-age=9999';"
+    "localStorage.k='kept';await navigator.serviceWorker.register('/worker.js');await say()})()</script>",
     "/flood": "<p id=p>x<script>let i=0;(function f(){p.style.background='rgb('+(i++%256)+',0,0)';"
     "requestAnimationFrame(f)})();fetch('/slow')</script>",
 }
@@ -55,8 +60,8 @@ async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
                 await writer.drain()
         if path == "/slow":
             await asyncio.sleep(1.5)
-        body = PAGES.get(path, "none").encode()
-        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\nconnection: close\r\n\r\n" + body)
+        body, kind = PAGES.get(path, "").encode(), b"text/javascript" if path.endswith(".js") else b"text/html"
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\nconnection: close\r\n\r\n" + body)
         await writer.drain()
     except OSError:
         pass
@@ -65,7 +70,7 @@ async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def lookup(host: str) -> tuple[ipaddress.IPv4Address, ...]:
-    return (ipaddress.IPv4Address("127.0.0.1" if host == "site.example" else host),)
+    return (ipaddress.IPv4Address("127.0.0.1" if host in SITES else host),)
 
 
 class Eye(NamedTuple):
@@ -91,13 +96,13 @@ async def looking(eye: Eye) -> AsyncIterator[tuple[Pool, str]]:
         wire.connect(str(eye.path))
         return wire
 
-    judge = Judge(Policy(rules=(Rule("allow", domains=("site.example",)),)))
+    judge = Judge(Policy(rules=(Rule("allow", domains=SITES),)))
     async with await asyncio.start_server(site, "127.0.0.1", 0) as server:
         pool = Pool(connected, lambda: Proxy(judge, lookup))
         try:
             yield pool, f"http://site.example:{server.sockets[0].getsockname()[1]}"
         finally:
-            pool.close()
+            pool.sweep(0.0)
             server.close()
 
 
@@ -144,6 +149,17 @@ def test_a_body_without_an_end_is_bounded(eye: Eye) -> None:
     made = look(eye, "/big")
     assert "cut" in made.errand.flags
     assert len(made.found.html) < 3 << 20
+
+
+def test_no_cookie_storage_or_worker_outlives_a_look(eye: Eye) -> None:
+    async def run() -> list[str]:
+        async with looking(eye) as (pool, at):
+            asked = Look(f"{at}/keeps".replace("site.example", "site.localhost"), seconds=SECONDS)
+            return [(await pool.look(asked, Errand("site.localhost"))).html for _ in range(2)]
+
+    first, second = asyncio.run(run())
+    assert ",,0c=1,kept,1" in first
+    assert ",,0c=1,kept,1" in second
 
 
 def test_a_screencast_is_throttled(eye: Eye) -> None:

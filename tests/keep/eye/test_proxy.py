@@ -14,7 +14,12 @@ from infra.keep.web_door.proxy import Errand, Proxy
 from infra.shared.network import Address
 from infra.shared.policy import Policy, Rule
 
-NAMED = Policy(rules=(Rule("allow", domains=("site.example",)), Rule("deny", domains=("bad.example",))))
+NAMED = Policy(
+    rules=(
+        *(Rule("deny", domains=(each,)) for each in ("bad.example", "127.0.0.2")),
+        Rule("allow", domains=("site.example",)),
+    )
+)
 
 
 class Came(NamedTuple):
@@ -41,7 +46,8 @@ def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: E
         answer = b""
         proxy, listening = Proxy(Judge(NAMED), lookup), socket.create_server(("127.0.0.1", 0))
         proxy.errand = given
-        async with await asyncio.start_server(site, "127.0.0.1", 0) as there, await proxy.serve(listening):
+        serving = asyncio.create_task(proxy.serve(listening))
+        async with await asyncio.start_server(site, "127.0.0.1", 0) as there:
             port = str(there.sockets[0].getsockname()[1]).encode()
             for request in requests:
                 reader, writer = await asyncio.open_connection(*listening.getsockname())
@@ -49,6 +55,7 @@ def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: E
                 answer += await reader.read()
                 writer.close()
             proxy.over()
+        serving.cancel()
         return answer
 
     return Came(asyncio.run(run()), given, heads)
@@ -72,7 +79,7 @@ def test_a_plain_request_names_the_host_that_was_judged() -> None:
         (b"GET http://10.0.0.1/ HTTP/1.1\r\n\r\n", "private_address"),
         (b"CONNECT 169.254.169.254:443 HTTP/1.1\r\n\r\n", "private_address"),
         (b"CONNECT other.example:22 HTTP/1.1\r\n\r\n", "port"),
-        (b"CONNECT bad.example:443 HTTP/1.1\r\n\r\n", "rule 2"),
+        (b"CONNECT bad.example:443 HTTP/1.1\r\n\r\n", "rule 1"),
         (b"GET http://[::ffff:127.0.0.1]/ HTTP/1.1\r\n\r\n", "private_address"),
     ],
 )
@@ -91,9 +98,9 @@ def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
 
 
 def test_a_name_that_changes_its_address_is_judged_again() -> None:
-    other = GET.replace(b"site.example", b"other.example")
-    came = through(GET, other, found=("127.0.0.1", "127.0.0.1"))
+    came = through(GET, GET, found=("127.0.0.1", "127.0.0.2"))
     assert b"HTTP/1.1 403" in came.answer
+    assert came.errand.flags == {"rule 2": None}
     assert len(came.heads) == 1
 
 
@@ -108,15 +115,16 @@ def test_bytes_are_bounded_both_ways() -> None:
 def test_nothing_is_served_without_an_errand() -> None:
     async def run() -> bytes:
         listening = socket.create_server(("127.0.0.1", 0))
-        async with await Proxy(Judge(NAMED), _nobody).serve(listening):
-            reader, writer = await asyncio.open_connection(*listening.getsockname())
-            writer.write(GET)
-            try:
-                return await reader.read()
-            except ConnectionError:
-                return b""
-            finally:
-                writer.close()
+        serving = asyncio.create_task(Proxy(Judge(NAMED), _nobody).serve(listening))
+        reader, writer = await asyncio.open_connection(*listening.getsockname())
+        writer.write(GET)
+        try:
+            return await reader.read()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+            serving.cancel()
 
     assert asyncio.run(run()) == b""
 
