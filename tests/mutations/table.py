@@ -227,7 +227,7 @@ MUTATIONS = (
         "served-without-trace",
         "no page is served without its line in the trace",
         "infra/keep/web_door/app.py",
-        'outcome = unavailable(f"the request cannot be recorded',
+        'raise unavailable(f"the request cannot be recorded',
         '_ = unavailable(f"the request cannot be recorded',
         ("tests/keep/web_door/test_life.py::test_nothing_is_served_without_its_line",),
     ),

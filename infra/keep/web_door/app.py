@@ -26,8 +26,8 @@ from infra.keep.web_door.page import MOST_ADDRESS_CHARS, page_of
 from infra.keep.web_door.proxy import Errand
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, denied, failed, invalid, late, unavailable
 from infra.keep.web_door.search import search_address, search_results
-from infra.keep.web_door.target import Target, target_of
-from infra.keep.web_door.trace import Trace, TraceLine, begun_line, in_line
+from infra.keep.web_door.target import Target, redirected, target_of
+from infra.keep.web_door.trace import Mode, Trace, TraceLine, begun_line, in_line
 from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.frame import framed, one_line
@@ -36,21 +36,18 @@ from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResul
 
 log = structlog.get_logger("web_door")
 
-Asked = Fetch | Search | Picture | Watch
-REQUESTS = Asked | Health
+Asked = Fetch | Search | Picture
+REQUESTS = Asked | Watch | Health
 LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
-Mode = Literal["", "rendered", "screenshot", "ghost"]
 MOST_SECONDS = 120.0
-"""With the wait for a browser."""
-NO_PAGE = Fetched("", "", 0, "", "", "other", b"", True, "")
+"""Of a look, with the wait for a browser."""
 
 
 class _Served(NamedTuple):
-    answer: Page | SearchResults | Pictured | Watched
+    answer: Page | SearchResults | Pictured
     fetched: Fetched
     """What it was made of."""
-    mode: Mode = ""
 
 
 class WebDoor:
@@ -70,10 +67,12 @@ class WebDoor:
         self._outgoing = Outgoing()
         self._secret = secrets.token_bytes(32)
 
-    async def answer(self, request: Asked | Health, caller: Caller) -> msgspec.Struct:
+    async def answer(self, request: Asked | Watch | Health, caller: Caller) -> msgspec.Struct:
         """Raises Refusal, ClientLeft."""
         if isinstance(request, Health):
             return Healthy()
+        if isinstance(request, Watch):
+            return await unless_left(caller, self._watched(request))
         at, began = time.time(), time.monotonic()
         outcome: _Served | WebRefusal
         try:
@@ -86,18 +85,21 @@ class WebDoor:
             outcome = unavailable("the web door is being stopped", "try again in a moment")
         except Exception as error:
             outcome = _bug(error)
-        if isinstance(outcome, _Served) and isinstance(request, Watch):
-            if self._live.is_told or not outcome.answer.jpeg:  # type: ignore[union-attr]
-                return outcome.answer
-            self._live.is_told = True
         try:
-            await self._trace.record(line_of(request, at, time.monotonic() - began, caller.uid, outcome))
-        except OSError as trouble:
-            log.error("trace.write_failed", reason=str(trouble))
-            outcome = unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later")
+            await self._record(line_of(request, at, time.monotonic() - began, caller.uid, outcome))
+        except WebRefusal as refusal:
+            outcome = refusal
         if isinstance(outcome, WebRefusal):
             raise Refusal(shown(outcome.error))
         return outcome.answer
+
+    async def _record(self, line: TraceLine) -> None:
+        """Raises WebRefusal."""
+        try:
+            await self._trace.record(line)
+        except OSError as trouble:
+            log.error("trace.write_failed", reason=str(trouble))
+            raise unavailable(f"the request cannot be recorded ({trouble.strerror})", "try again later") from None
 
     async def _served(self, request: Asked) -> _Served:
         """Raises WebRefusal."""
@@ -106,86 +108,85 @@ class WebDoor:
                 return await self._page(request)
             case Picture():
                 return await self._picture(request)
-            case Watch():
-                return await self._watched(request)
         return await self._found(request)
 
     async def _page(self, request: Fetch) -> _Served:
         """Raises WebRefusal."""
-        target = target_of(request.url)
         if request.raw and not self._web.keep_raw_html:
             words = "raw pages are not given out (web.keep_raw_html is false)"
             raise denied(words, "ask for the page without raw", "raw_html")
         if request.render:
-            fetched, seen = await self._shown(target, Look(target.url), "fetch_page", request.run, "rendered")
+            fetched, seen = await self._shown(request)
         else:
-            self._let(target, "fetch_page")
+            target = self._let(request.url, "fetch_page")
             fetched, seen = await self._fetcher.fetch(target, "fetch_page"), None
         with after_an_answer():
             content = await self._readers.read(fetched, request.raw)
             if seen:
-                content = replace(content, notes=(*content.notes, *(one_line(each, 100) for each in seen.notes)))
+                content = replace(content, notes=(*content.notes, *_notes(seen)), signals=seen.signals)
             page = page_of(fetched, content, request.max_chars, self.nonce(fetched))
-        why = blocked(fetched.status, fetched.told, seen.signals if seen else content.signals) if self._pool else ""
-        page = replace(page, blocked=why, then=self._next(request.render) if why else "")
         self._outgoing.served(fetched.url, (*(link.url for link in content.links), *addresses_in(content.markdown)))
-        return _Served(page, fetched, "rendered" if seen else "")
+        why, then = blocked(fetched.status, fetched.told, content.signals) if self._pool else "", self._next(request)
+        return _Served(replace(page, blocked=why, then=then if why else ""), fetched)
 
-    def _next(self, was_rendered: bool) -> Literal["", "render", "ghost"]:
-        ghost = self._web.ghost
-        if not self._pool or not ghost.auto_trigger:
+    def _next(self, request: Fetch) -> Literal["", "render", "ghost"]:
+        if not self._web.ghost.auto_trigger:
             return ""
-        return "render" if not was_rendered else "ghost" if ghost.enabled else ""
+        return "render" if not request.render else "ghost" if self._web.ghost.enabled else ""
 
     async def _picture(self, request: Picture) -> _Served:
         """Raises WebRefusal."""
-        target, tool = target_of(request.url), tool_of(request)
         if request.is_ghost and not self._web.ghost.enabled:
             words = "pages are not read from their pictures (web.ghost.enabled is false)"
             raise denied(words, "use fetch_page, or ask the PM in your report", "ghost")
-        look = Look(target.url, picture=True, full_page=request.full_page, width=self._web.ghost.max_image_width)
-        mode: Mode = "ghost" if request.is_ghost else "screenshot"
-        fetched, seen = await self._shown(target, look, tool, request.run, mode)
+        fetched, seen = await self._shown(request)
         shown = redacted_and_cut(fetched.url, MOST_ADDRESS_CHARS)
-        words = "\n".join([f"Picture of {shown}", *(f"Left out: {one_line(each, 100)}" for each in seen.notes)])
+        words = "\n".join([f"Picture of {shown}", *(f"Left out: {each}" for each in _notes(seen))])
         nonce, image = self.nonce(fetched), base64.b64encode(seen.image).decode()
-        made = Pictured(seen.status, framed(words, fetched.origin, nonce), fetched.origin, nonce, image)
-        return _Served(made, fetched, mode)
+        return _Served(
+            Pictured(seen.status, framed(words, fetched.origin, nonce), fetched.origin, nonce, image), fetched
+        )
 
-    async def _watched(self, request: Watch) -> _Served:
-        """Raises WebRefusal."""
+    async def _watched(self, request: Watch) -> Watched:
+        """Raises Refusal."""
         if not self._web.stream.enabled:
-            raise denied("what the browser shows is not streamed (web.stream.enabled is false)", "", "stream")
-        return _Served(await self._live.after(request.since), NO_PAGE)
+            raise Refusal(denied("what the browser shows is not streamed (web.stream.enabled is false)", "").error)
+        return await self._live.after(request.since)
 
-    async def _shown(self, target: Target, look: Look, tool: Tool, run: str, mode: Mode) -> tuple[Fetched, Seen]:
+    async def _shown(self, request: Fetch | Picture) -> tuple[Fetched, Seen]:
         """What the browser makes of it. Raises WebRefusal."""
         if not self._pool:
             raise unavailable("there is no browser (web.browser is off)", "read it without render", retriable=False)
-        self._let(target, tool)
-        flags = await self._fetcher.admit(target, tool)
-        stream, errand = self._web.stream, Errand(target.host, tool)
-        if stream.enabled:
-            look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
-            self._live.is_told = False
+        tool, _ = tool_and_mode(request)
+        target, stream = self._let(request.url, tool), self._web.stream
+        errand, look = Errand(target.host, tool), Look(target.url)
+        if isinstance(request, Picture):
+            look = Look(target.url, True, request.full_page, self._web.ghost.max_image_width)
         try:
             async with asyncio.timeout(MOST_SECONDS):
-                seen = await self._pool.look(look, errand, lambda jpeg: self._live.put(jpeg, run))
+                flags = await self._fetcher.admit(target, tool)
+                if stream.enabled:
+                    look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
+                    line = begun_line("watch", b"", target.url, time.time(), 0.0, None)
+                    await self._record(replace(line, run_id=in_line(request.run), origin=in_line(target.origin)))
+                seen = await self._pool.look(look, errand, lambda jpeg: self._live.put(jpeg, request.run))
         except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):
                 raise error if isinstance(error, WebRefusal) else late("all browsers are busy", "try again") from None
         with after_an_answer():
-            shown = target_of(seen.url)
+            shown = redirected(target, seen.url)
             if shown.origin not in errand.origins:  # who says so may have been taken over
                 raise failed("the page says that it is from where nothing was asked for", "use another source")
-        body, flags = seen.image or seen.html.encode(), (*flags, *errand.flags, mode)
-        made = (body, True, hashlib.sha256(body).hexdigest(), flags, seen.headers)
+        body = seen.image or seen.html.encode()
+        made = (body, True, hashlib.sha256(body).hexdigest(), (*flags, *errand.flags), seen.headers)
         return Fetched(shown.url, shown.origin, seen.status, "text/html", "utf-8", "html", *made), seen
 
-    def _let(self, target: Target, tool: Tool) -> None:
+    def _let(self, url: str, tool: Tool) -> Target:
         """Raises WebRefusal."""
+        target = target_of(url)
         self._judge.let(target, tool)
         self._outgoing.let(target, self._judge.names(target.host), time.monotonic())
+        return target
 
     async def _found(self, request: Search) -> _Served:
         """Raises WebRefusal."""
@@ -225,13 +226,11 @@ def shown(failure: Failure) -> Failure:
 
 
 def line_of(request: Asked, at: float, seconds: float, uid: int, outcome: _Served | WebRefusal) -> TraceLine:
-    run, step = ("", "") if isinstance(request, Watch) else (request.run, request.step)
-    given = request if isinstance(request, Watch) else replace(request, run="", step="")
     refusal = outcome if isinstance(outcome, WebRefusal) else None
-    url = request.url if isinstance(request, Fetch | Picture) else ""
-    tool = "watch" if isinstance(request, Watch) else tool_of(request)
-    line = begun_line(tool, msgspec.json.encode(given), url, at, seconds, refusal)
-    line = replace(line, run_id=in_line(run), step_id=in_line(step), uid=uid)
+    url = "" if isinstance(request, Search) else request.url
+    tool, mode = tool_and_mode(request)
+    line = begun_line(tool, msgspec.json.encode(replace(request, run="", step="")), url, at, seconds, refusal)
+    line = replace(line, run_id=in_line(request.run), step_id=in_line(request.step), uid=uid, render_mode=mode)
     if isinstance(outcome, WebRefusal):
         return line
     fetched = outcome.fetched
@@ -242,16 +241,17 @@ def line_of(request: Asked, at: float, seconds: float, uid: int, outcome: _Serve
         origin=in_line(fetched.origin),
         url=in_line(fetched.url),
         size=len(fetched.body),
-        render_mode=outcome.mode,
     )
 
 
-def tool_of(request: Fetch | Search | Picture) -> Tool:
+def tool_and_mode(request: Asked) -> tuple[Tool, Mode]:
     match request:
         case Fetch():
-            return "fetch_page"
-        case Picture(is_ghost=True):
-            return "ghost_extract"
+            return "fetch_page", "rendered" if request.render else ""
         case Picture():
-            return "screenshot"
-    return "web_search"
+            return ("ghost_extract", "ghost") if request.is_ghost else ("screenshot", "screenshot")
+    return "web_search", ""
+
+
+def _notes(seen: Seen) -> tuple[str, ...]:
+    return tuple(one_line(each, 100) for each in seen.notes)

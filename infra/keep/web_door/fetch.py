@@ -143,11 +143,7 @@ class Fetcher:
     async def admit(self, target: Target, tool: Tool) -> tuple[str, ...]:
         """Whether a browser may be sent there, which asks for it by itself: the flags of that. Raises WebRefusal."""
         flags = dict[str, None]()
-        try:
-            async with asyncio.timeout(self._seconds):
-                await self._admitted(target, tool, self._robots, target.host, flags)
-        except TimeoutError:
-            raise late(f"{target.origin} cannot be asked within {self._seconds:g} s", "use another source") from None
+        await self._admitted(target, tool, self._robots, target.host, flags)
         return tuple(flags)
 
     async def _admitted(

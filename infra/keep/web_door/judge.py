@@ -5,14 +5,15 @@ A rule that denies or asks matches a host by its name and by what it resolves to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from infra.keep.web_door.refusal import denied
 from infra.keep.web_door.target import PORTS, Target
 from infra.shared.network import Address, host_matches, is_inner
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
+from infra.shared.web import WebTool
 
-Tool = Literal["fetch_page", "web_search", "screenshot", "ghost_extract"]
+Tool = WebTool
 EFFECT = "execute"
 """Of all of them: an address that is asked for may carry data out."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"

@@ -13,8 +13,6 @@ class Live:
     def __init__(self) -> None:
         self._last = Watched(0, "")
         self._newer = asyncio.Event()
-        self.is_told = False
-        """The look that is under way is on record."""
 
     def put(self, jpeg: bytes, run: str) -> None:
         self._last = Watched(self._last.number + 1, base64.b64encode(jpeg).decode(), run)

@@ -26,6 +26,7 @@ REFUSALS_AT_ONCE = 200
 SECONDS_A_REFUSAL = 0.1
 """Of more than that in a row, each waits so long for its line and its answer. They cost who asks nothing, and would
 else push what was served out of the bounded file within minutes."""
+Mode = Literal["", "rendered", "screenshot", "ghost"]
 
 
 class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,7 +50,7 @@ class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):
     url: str = ""
     """The final address, redacted."""
     size: int = 0
-    render_mode: Literal["", "rendered", "screenshot", "ghost"] = ""
+    render_mode: Mode = ""
     """How a browser showed it; empty for a page as it came."""
     uid: int = -1
     """Of the caller, as the kernel knows it."""

@@ -29,7 +29,8 @@ HERE = "http://here/p"
 """Stands for the address of the site, whose port is not known before."""
 SHELL = page(b"<div id=root></div><script src=/app.js></script>")
 JPEG = b"\xff\xd8\xff a picture"
-ON = WebSettings(browser="on", ghost=GhostSettings(enabled=True), stream=StreamSettings(enabled=True))
+ON = WebSettings(browser="on", ghost=GhostSettings(enabled=True))
+STREAMED = WebSettings(browser="on", stream=StreamSettings(enabled=True))
 
 
 class Shown(Pool):
@@ -106,6 +107,7 @@ def test_a_browser_is_not_believed_where_it_was(tmp_path: Path, other: str) -> N
     lying = Seen(other, 200, {}, "<p>of a bank")
     [refused], [line] = asked(tmp_path, Shown(lying), Fetch(HERE, render=True))
     assert isinstance(refused, Failure)
+    assert other not in refused.message
     assert line["status"] == "error"
     assert "answered" in line["policy_flags"]  # it taints
 
@@ -129,9 +131,10 @@ def test_ghost_is_the_pm_s_to_allow(tmp_path: Path) -> None:
 
 def test_the_last_frame_is_kept_and_whoever_has_it_is_on_record(tmp_path: Path) -> None:
     requests = (Fetch(HERE, render=True, run="r1"), Watch(), Watch())
-    [_, first, again], lines = asked(tmp_path, Shown(FILLED), *requests)
+    [_, first, again], lines = asked(tmp_path, Shown(FILLED), *requests, web=STREAMED)
     assert isinstance(first, Watched)
     assert (first.number, first.run, again.number) == (1, "r1", 1)
-    assert [line["tool_name"] for line in lines] == ["fetch_page", "watch"]
-    [refused], _ = asked(tmp_path, Shown(FILLED), Watch(), web=WebSettings(browser="on"))
+    assert [line["tool_name"] for line in lines] == ["watch", "fetch_page"]  # before the first frame
+    assert [line["status"] for line in lines] == ["ok", "ok"]
+    [refused], _ = asked(tmp_path, Shown(FILLED), Watch())
     assert isinstance(refused, Failure)
