@@ -54,7 +54,7 @@ def test_where_the_browser_is_not_isolated_up_and_status_say_so(desk: Desk) -> N
     """Settings by variables reach the watcher, and wrong ones keep it from being started."""
     _settings(desk, "web: {browser: on}\n")
     wrong = desk.call("up", BROWSER_POOL_SIZE="many")
-    assert (wrong.code, "web.pool_size is 'many'" in wrong.err) == (2, True), wrong
+    assert (wrong.code, "BROWSER_POOL_SIZE is 'many'" in wrong.err) == (2, True), wrong
 
     up = desk.call("up", BROWSER_POOL_SIZE="2")
 

@@ -45,6 +45,15 @@ limits: {run_steps: 7, bash_seconds: 0.5, log_bytes: 90000}
     assert (limits.run_steps, limits.bash_seconds, got.limits.log_bytes) == (7, 0.5, 90_000)
 
 
+def test_a_variable_wins_over_the_file_and_is_named_when_it_is_wrong() -> None:
+    set_ = {"BROWSER_POOL_SIZE": "3", "AGENT_GHOST_ENABLED": "true", "AGENT_GHOST_VISION_PROVIDER": "openai"}
+    web = parse_settings("web: {pool_size: 2, browser: on}", environ=set_).web
+    assert (web.pool_size, web.browser, web.ghost.enabled, web.ghost.vision_provider) == (3, "on", True, "openai")
+    wrong = {"BROWSER_STREAM_QUALITY": "90", "AGENT_GHOST_ENABLED": "perhaps"}
+    with pytest.raises(SettingsError, match=r"(?s)BROWSER_STREAM_QUALITY is '90'.*AGENT_GHOST_ENABLED is 'perhaps'"):
+        parse_settings("", environ=wrong)
+
+
 def test_settings_are_values() -> None:
     """Nobody changes them after they were read."""
     with pytest.raises(AttributeError, match="immutable"):
