@@ -42,9 +42,10 @@ PAGES = {
     "/windows": "<p>w<script>for(let i=0;i<100;i++)window.open('/data?'+i)</script>",
     "/dialog": "<p>before<script>alert(1);confirm(2);prompt(3);document.body.append('after')</script>",
     "/crash": "<p>x<script>let a=[];for(;;)a.push(Array(1e7).fill(1.5))</script>",
-    "/keeps": "<p>x<script>fetch('/slow');(async()=>{let say=async()=>document.body.append([document.cookie,localStorage.k,"
-    "(await navigator.serviceWorker.getRegistrations()).length].join());await say();document.cookie='c=1;max-age=9999';"
-    "localStorage.k='kept';await navigator.serviceWorker.register('/worker.js');await say()})()</script>",
+    "/keeps": "<p>x<script>fetch('/slow');(async()=>{let say=async()=>document.body.append([document.cookie,"
+    "localStorage.k,(await navigator.serviceWorker.getRegistrations()).length].join());await say();"
+    "document.cookie='c=1;max-age=9999';localStorage.k='kept';await navigator.serviceWorker.register('/worker.js');"
+    "await say()})()</script>",
     "/flood": "<p id=p>x<script>let i=0;(function f(){p.style.background='rgb('+(i++%256)+',0,0)';"
     "requestAnimationFrame(f)})();fetch('/slow')</script>",
 }
