@@ -15,14 +15,15 @@ from host.container.container import look
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import (
+    EYE,
     HOME,
     MIB,
     TMP_BYTES,
+    bound,
     controlled,
     eye_name,
     fences,
     scratch,
-    shared,
     shared_directory,
 )
 from host.errors import failure
@@ -34,6 +35,7 @@ USER = 970
 """`web` in the agent's image: its group alone has a way to the socket."""
 NEEDED = ("clone", "unshare", "chroot")
 """Calls with which chromium makes its own sandbox: without them it does not start."""
+OPEN_FILES = 4096
 START_SECONDS, POLL_SECONDS = 20.0, 0.02
 
 
@@ -45,17 +47,19 @@ def profile(of: Mapping[str, Any]) -> dict[str, Any]:
 
 def eye_words(home: AgentPaths, settings: Settings, machine: Machine, image: str, seccomp: str) -> list[str]:
     """Behind `podman`, all that makes and starts it."""
-    browsers, files = settings.web.pool_size, min(4096, machine.hard_files)
+    browsers, files = settings.web.pool_size, min(OPEN_FILES, machine.hard_files)
+    processes = 256 + 256 * browsers
     return [
         "run",
         "--detach",
         f"--name={eye_name(home.agent)}",
         f"--label={HOME}={home.data}",
         *fences(seccomp, "none", USER, ()),
-        *controlled(machine, settings, 256 + 256 * browsers, (512 + 512 * browsers) * MIB),
+        *controlled(machine, settings, processes, (512 + 512 * browsers) * MIB),
         f"--ulimit=nofile={files}:{files}",
+        f"--ulimit=nproc={min(processes, machine.hard_processes)}:{min(processes, machine.hard_processes)}",
         scratch("/tmp", 0o1777, TMP_BYTES),  # noqa: S108 - the container's own
-        shared(home, machine, "rw,noexec"),
+        bound(machine, shared_directory(home), EYE, "rw,noexec"),
         image,
     ]
 

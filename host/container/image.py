@@ -41,11 +41,9 @@ class Recipe(NamedTuple):
     name: str
     setting: str
     """Which names another base."""
-    is_python: bool = False
-    """It gets the locked packages."""
 
 
-AGENT = Recipe("Containerfile", IN_IMAGE, "localhost/minifram", "podman.base", is_python=True)
+AGENT = Recipe("Containerfile", IN_IMAGE, "localhost/minifram", "podman.base")
 EYE = Recipe("Containerfile.eye", ("infra/keep/eye/parent.py",), "localhost/minifram-eye", "podman.eye_base")
 
 
@@ -127,7 +125,7 @@ def _build(
 ) -> None:
     cache = base_directory(environ, "XDG_CACHE_HOME", ".cache")
     os.makedirs(cache, mode=0o700, exist_ok=True)
-    wheels = _fetch_wheels(f"{root}/requirements.lock", cache, environ, say) if recipe.is_python else ""
+    wheels = _fetch_wheels(f"{root}/requirements.lock", cache, environ, say) if recipe is AGENT else ""
     say(f"building the image {image}; this takes some minutes")
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as context:
         # Copies, readable whatever the PM's umask was: the image is made from what was hashed, nothing else.

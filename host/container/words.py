@@ -19,6 +19,7 @@ from infra.shared.paths import CODE, CONTAINER, EYE_SOCKET
 
 CELL_UID = 1000
 """The user `agent` of the image; its group has the same number."""
+EYE = os.path.dirname(EYE_SOCKET)
 HOME = "minifram.home"
 """Label: where the agent lives whose container it is."""
 CAPABILITIES = ("KILL", "NET_ADMIN", "SETGID", "SETPCAP", "SETUID")
@@ -170,10 +171,9 @@ def _mounts(home: AgentPaths, settings: Settings, machine: Machine, keys: Sequen
         (home.places.bot, CONTAINER.bot, "rw"),
         (home.places.var, CONTAINER.var, "rw"),
         (home.places.events, CONTAINER.events, "rw,noexec"),
+        *([(shared_directory(home), EYE, "ro,noexec")] if settings.web.browser == "on" else []),
     ):
-        yield bound(source, target, how, "private" if machine.selinux else "")
-    if settings.web.browser == "on":
-        yield shared(home, machine, "ro,noexec")
+        yield bound(machine, source, target, how)
 
 
 def shared_directory(home: AgentPaths) -> str:
@@ -181,14 +181,11 @@ def shared_directory(home: AgentPaths) -> str:
     return f"{home.run}/eye"
 
 
-def shared(home: AgentPaths, machine: Machine, how: str) -> str:
-    return bound(shared_directory(home), os.path.dirname(EYE_SOCKET), how, "shared" if machine.selinux else "")
-
-
-def bound(source: str, target: str, how: str, label: str) -> str:
+def bound(machine: Machine, source: str, target: str, how: str) -> str:
     access, *noexec = how.split(",")
     fields = ["type=bind", f"src={source}", f"dst={target}", f"ro={'true' if access == 'ro' else 'false'}"]
-    fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate", *([f"relabel={label}"] if label else [])]
+    fields += ["nosuid", "nodev", *noexec, "bind-propagation=rprivate"]
+    fields += [f"relabel={'shared' if target == EYE else 'private'}"] if machine.selinux else []
     line = io.StringIO()  # podman reads it as one line of CSV: a path may hold commas and quotes
     csv.writer(line).writerow(fields)
     return "--mount=" + line.getvalue().removesuffix("\r\n")

@@ -341,7 +341,13 @@ def test_the_browser_s_container_has_no_right_and_no_network() -> None:
     words = eye_words(HOME, on, GOOD, "eye:1", "/run/blue/eye.json")
     assert {"--network=none", "--cap-drop=all", "--read-only", "--user=970:970", "--no-hosts"} <= {*words}
     assert {"--security-opt=no-new-privileges", "--security-opt=seccomp=/run/blue/eye.json"} <= {*words}
-    assert {"--memory=1610612736", "--pids-limit=768", "--uidmap=0:0:65536", "--unsetenv-all"} <= {*words}
+    assert {
+        "--memory=1610612736",
+        "--pids-limit=768",
+        "--ulimit=nproc=768:768",
+        "--uidmap=0:0:65536",
+        "--unsetenv-all",
+    } <= {*words}
     assert not [word for word in words if word.startswith("--cap-add")]
     assert [word for word in words if word.startswith("--mount")] == [
         "--mount=type=bind,src=/run/blue/eye,dst=/run/eye,ro=false,nosuid,nodev,noexec,bind-propagation=rprivate"

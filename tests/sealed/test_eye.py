@@ -37,17 +37,28 @@ print(door.makefile().readline())
 """
 CONNECT = f"import socket; socket.socket(socket.AF_UNIX).connect('{EYE_SOCKET}')"
 LOOK = """
-import errno, json, os, socket, subprocess
+import errno, json, os, signal, socket, subprocess
 def said(what, *words):
     try:
         what(*words)
     except OSError as error:
         return errno.errorcode[error.errno]
     return "done"
+def multiply(children):
+    while len(children) < 2000:
+        if not (pid := os.fork()):
+            signal.pause()
+        children.append(pid)
+children = []
+multiplied = said(multiply, children)
+for child in children:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 os.mkdir("/tmp/x")
 mounts = [line.split()[1] for line in open("/proc/self/mounts")]
 print(json.dumps({
     "network": [said(socket.create_connection, (to, 80), 5) for to in ("93.184.216.34", "10.0.2.3", "10.255.255.254")],
+    "processes": multiplied,
     "proxy": said(socket.create_connection, ("127.0.0.1", 3128), 5),
     "files": [said(open, path, "w") for path in ("/run/eye/x", "/opt/x", "/etc/hosts")],
     "mount": subprocess.run(["mount", "-t", "tmpfs", "none", "/tmp/x"], capture_output=True, text=True).stderr,
@@ -135,6 +146,7 @@ def _from_inside(eye: SealedAgent) -> None:
     found = json.loads(eye.podman("exec", eye.container, "python3.11", "-c", LOOK))
     assert found["network"] == ["ENETUNREACH"] * 3
     assert found["proxy"] == "ECONNREFUSED", "each browser has its own, in a namespace of its own"
+    assert found["processes"] == "EAGAIN"
     assert found["files"] == ["EACCES", "EROFS", "EROFS"]
     assert "permission denied" in found["mount"] or "must be superuser" in found["mount"]
     assert found["agent's"] == []
