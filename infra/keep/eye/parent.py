@@ -71,7 +71,7 @@ def serve(listening: socket.socket, browser: str) -> None:
 
 def one(wire: socket.socket, browser: str) -> int:
     """A browser for this connection, in namespaces of its own, until either ends."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # which removes its files
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     end_with_parent(signal.SIGTERM)
     alone()
     with tempfile.TemporaryDirectory(prefix="eye-") as place:
@@ -83,7 +83,9 @@ def one(wire: socket.socket, browser: str) -> int:
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
         poll.register(wire, select.POLLRDHUP)
-        poll.poll()
+        with contextlib.suppress(SystemExit):
+            poll.poll()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # its files are removed from here on
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -80,14 +80,21 @@ class Eye(NamedTuple):
     """Of the parent."""
 
 
+@contextlib.contextmanager
+def eye_at(path: Path) -> Iterator[Eye]:
+    with subprocess.Popen([sys.executable, parent.__file__, path]) as program:
+        try:
+            while not path.exists():
+                assert program.poll() is None
+            yield Eye(path, program.pid)
+        finally:
+            program.terminate()
+
+
 @pytest.fixture(scope="module")
 def eye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Eye]:
-    path = tmp_path_factory.mktemp("e") / "e.sock"
-    with subprocess.Popen([sys.executable, parent.__file__, path]) as program:
-        while not path.exists():
-            assert program.poll() is None
-        yield Eye(path, program.pid)
-        program.terminate()
+    with eye_at(tmp_path_factory.mktemp("e") / "e.sock") as found:
+        yield found
 
 
 @asynccontextmanager
@@ -208,10 +215,14 @@ def test_a_page_that_crashes_its_process_costs_itself_alone(eye: Eye) -> None:
 
 def test_nothing_is_left(eye: Eye) -> None:
     look(eye, "/data")
+    assert in_time(lambda: not browsers(eye))
+
+
+def in_time(is_so: Callable[[], bool]) -> bool:
     until = time.monotonic() + SECONDS
-    while browsers(eye) and time.monotonic() < until:
+    while not (found := is_so()) and time.monotonic() < until:
         time.sleep(0.02)
-    assert not browsers(eye)
+    return found
 
 
 def browsers(eye: Eye) -> list[psutil.Process]:
