@@ -15,7 +15,7 @@ NUMBERS = {
         *(f"P{number}" for number in range(1, 10)),
         *(f"D{number}" for number in range(1, 14)),
     ],
-    ATTACKS: [f"S{number:02}" for number in range(1, 68)],
+    ATTACKS: [f"S{number:02}" for number in range(1, 70)],
 }
 
 

@@ -142,23 +142,27 @@ def look(eye: Eye, path: str, asked: Look | None = None) -> Made:
         ("/hidden", "seen inner sum"),
     ],
 )
+@pytest.mark.attack("S68")
 def test_a_page_is_what_can_be_seen_of_it(eye: Eye, path: str, shown: str) -> None:
     text = re.sub("<title>.*?</title>|<[^>]*>", "", look(eye, path).found.html)
     assert "".join(text.split()) == "".join(shown.split())
 
 
+@pytest.mark.attack("S68")
 def test_what_a_page_may_not_reach_is_refused_by_the_judge(eye: Eye) -> None:
     with pytest.raises(WebRefusal, match="private network"):
         look(eye, "/redirected")
     assert "private_address" in look(eye, "/local").errand.flags
 
 
+@pytest.mark.attack("S68")
 def test_a_body_without_an_end_is_bounded(eye: Eye) -> None:
     made = look(eye, "/big")
     assert "cut" in made.errand.flags
     assert len(made.found.html) < 3 << 20
 
 
+@pytest.mark.attack("S68")
 def test_no_cookie_storage_or_worker_outlives_a_look(eye: Eye) -> None:
     async def run() -> list[str]:
         async with looking(eye) as (pool, at):
@@ -170,6 +174,7 @@ def test_no_cookie_storage_or_worker_outlives_a_look(eye: Eye) -> None:
     assert ",,0c=1,kept,1" in second
 
 
+@pytest.mark.attack("S68")
 def test_a_screencast_is_throttled(eye: Eye) -> None:
     frames = look(eye, "/flood", Look("", stream_quality=25)).frames
     assert 3 <= len(frames) <= 30
@@ -203,6 +208,7 @@ def test_after_a_crash_the_next_one_serves(eye: Eye) -> None:
     assert min(asyncio.run(run()) for _ in range(3)) < 2.0
 
 
+@pytest.mark.attack("S68")
 def test_a_page_that_crashes_its_process_costs_itself_alone(eye: Eye) -> None:
     async def run() -> int:
         async with looking(eye) as (pool, at):

@@ -141,6 +141,7 @@ def played(*parts: Play) -> Iterator[Callable[[], socket.socket]]:
 
 
 @pytest.mark.parametrize("name", PLAYS)
+@pytest.mark.attack("S69")
 def test_whatever_it_says_is_one_typed_error(name: str) -> None:
     async def run() -> tuple[WebRefusal, Seen]:
         pool = Pool(connected, lambda: Proxy(Judge(Policy()), lookup), start_seconds=2.0)

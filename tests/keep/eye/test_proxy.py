@@ -97,6 +97,7 @@ def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
     assert through(request_).answer.startswith(b"HTTP/1.1 403 ")
 
 
+@pytest.mark.attack("S68")
 def test_a_name_that_changes_its_address_is_judged_again() -> None:
     came = through(GET, GET, found=("127.0.0.1", "127.0.0.2"))
     assert b"HTTP/1.1 403" in came.answer
@@ -104,6 +105,7 @@ def test_a_name_that_changes_its_address_is_judged_again() -> None:
     assert len(came.heads) == 1
 
 
+@pytest.mark.attack("S68")
 def test_bytes_are_bounded_both_ways() -> None:
     assert len(through(GET, errand=Errand("site.example", down=500)).answer) < 500
     sent = b"CONNECT site.example:PORT HTTP/1.1\r\n\r\n" + b"u" * 10_000

@@ -103,6 +103,7 @@ def test_without_a_browser_nothing_is_tried(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["https://b.example/", "file:///etc/passwd", "chrome://version"])
+@pytest.mark.attack("S69")
 def test_a_browser_is_not_believed_where_it_was(tmp_path: Path, other: str) -> None:
     lying = Seen(other, 200, {}, "<p>of a bank")
     [refused], [line] = asked(tmp_path, Shown(lying), Fetch(HERE, render=True))
