@@ -151,7 +151,8 @@ class Rootless:
             _need(PYTHON, "python3.11")
             subprocess.run([PYTHON, "-I", "-m", "venv", "--without-pip", venv], check=True)
             into = venv / "lib/python3.11/site-packages"
-            leave = shutil.ignore_patterns("anthropic", "mypy", "mypyc")  # most of the files; no command needs them
+            # Most of the files; no command needs them.
+            leave = shutil.ignore_patterns("anthropic", "kubernetes_validate", "mypy", "mypyc")
             # With what was compiled: this user cannot write it there, and would compile it for each command.
             shutil.copytree(sysconfig.get_path("purelib"), into, ignore=leave, dirs_exist_ok=True)
             subprocess.run(["chmod", "-R", "a+rX", venv], check=True)
