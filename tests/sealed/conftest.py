@@ -1,3 +1,4 @@
 from tests.sealed.fixtures import project, user
+from tests.sealed.newer import podman5
 
-__all__ = ["project", "user"]
+__all__ = ["podman5", "project", "user"]

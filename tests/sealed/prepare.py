@@ -1,19 +1,22 @@
 """Before the tests with containers: all that they would have to fetch. The tests themselves touch no network.
 
 `python -m tests.sealed.prepare` makes the user who runs them, the base image and the image of this project, as
-`minifram up` would, and the Debian that discovery's container is built on; what is there already stays. `make test`
-begins with it."""
+`minifram up` would, the Debian that discovery's container is built on, and unpacks a podman 5; what is there already
+stays. `make test` begins with it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from host.container import image
 from host.container.machine import look
-from host.container.podman import FETCHING, Podman, environment
+from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import CommandError
 from tests.discovery import base as discovery
 from tests.sealed.support import base as base_of_image
@@ -21,6 +24,10 @@ from tests.sealed.support.project import ROOT, Project
 from tests.sealed.support.rootless import Rootless, Unprepared, prepared
 
 MINUTES = 30
+NEWER, PACKAGES = "trixie", ("podman", "systemd", "runc", "catatonit")
+"""The Debian whose podman plays pods: bookworm's mounts no part of a volume."""
+PLACE = ".cache/minifram/trixie-podman-systemd-runc-catatonit"
+"""Below the home of the user who runs the tests: the files of these packages, and of what they need."""
 
 
 def main() -> int:
@@ -57,15 +64,37 @@ def here() -> int:
     try:
         with ThreadPoolExecutor() as beside:  # most of the time goes into waiting for packages
             base = beside.submit(discovery.make, podman, say)
+            newer = beside.submit(unpack_newer, Path(os.environ["HOME"], PLACE), say)
             eye = beside.submit(base_of_image.make, podman, say, image.EYE)
             podman("tag", base_of_image.make(podman, say), image.DEBIAN)  # for which it stands from now on
             image.find_or_build(podman, os.environ, str(ROOT), None, False, say)
             image.find_or_build(podman, os.environ, str(ROOT), eye.result(), False, say, image.EYE)
             base.result()
+            newer.result()
     except CommandError as trouble:
         say(str(trouble))
         return 1
     return 0
+
+
+def unpack_newer(place: Path, say: Callable[[str], None]) -> None:
+    """A directory that one can change the root to; nothing is installed or set up. Raises CommandError."""
+    if place.exists():
+        return
+    say(f"unpacking {', '.join(PACKAGES)} of Debian's {NEWER} into {place}")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="newer-", dir=place.parent) as name:
+        tar, root = Path(name, "files.tar"), Path(name, "root")
+        command = ("/bin/sh", f"{ROOT}/{image.SCRIPT}", NEWER, "extract", str(tar), *PACKAGES)
+        call(command, environment(os.environ, fetching=True), seconds=MINUTES * 60)
+        root.mkdir()
+        leave = ("--exclude=./usr/share", "--exclude=./dev")
+        call(("tar", "-xf", str(tar), "-C", str(root), "--no-same-owner", *leave), environment(os.environ))
+        for directory in ("bin", "lib", "lib64", "sbin"):  # which a package makes that is not among these
+            (root / directory).symlink_to(f"usr/{directory}")
+        for directory in ("dev", "home", "oldroot", "proc", "run", "sys", "tmp", "var/tmp"):
+            (root / directory).mkdir(parents=True, exist_ok=True)
+        root.rename(place)
 
 
 if __name__ == "__main__":
