@@ -43,15 +43,12 @@ class Devtools:
 
     def ask(self, method: str, deadline: float, session: str = "", **params: Any) -> dict[str, Any]:
         """Raises Refused."""
-        number = self.tell(method, session, **params)
-        while message := self._next(deadline):
-            if message.method:
-                self.on_event(message)
-            elif message.id == number:
-                if message.error is not None:
-                    raise Refused(str(message.error))
-                return message.result
-        raise TimeoutError(method)
+        answer = self.attend(deadline, self.tell(method, session, **params))
+        if answer is None:
+            raise TimeoutError(method)
+        if answer.error is not None:
+            raise Refused(str(answer.error))
+        return answer.result
 
     def tell(self, method: str, session: str = "", **params: Any) -> int:
         """Without waiting for the answer, which is passed over."""
@@ -60,11 +57,14 @@ class Devtools:
         self._wire.sendall(msgspec.json.encode(asked) + b"\0")
         return self._number
 
-    def attend(self, until: float) -> None:
-        """Hand out events."""
+    def attend(self, until: float, number: int = -1) -> Message | None:
+        """Hand out events, until there is an answer to that number."""
         while message := self._next(until):
             if message.method:
                 self.on_event(message)
+            elif message.id == number:
+                return message
+        return None
 
     def _next(self, until: float) -> Message | None:
         while (end := self._held.find(b"\0", self._read_to)) < 0:

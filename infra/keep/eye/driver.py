@@ -1,22 +1,186 @@
 """The program that speaks with one browser: `driver BROWSER DOOR`, two descriptors. It carries out each `Look` that
-comes from the door, and ends when either of them does, or when the browser says what makes no sense.
+comes from the door, in a context of its own, and ends when either of them does, or when the browser says what makes no
+sense.
 
 What it reads was said by a process that has run strangers' scripts, so all that it may have is taken from it first, as
 from a page's reader (`worker_process`)."""
 
 from __future__ import annotations
 
+import base64
+import re
 import resource
 import socket
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from infra.keep.eye.devtools import Devtools
-from infra.keep.eye.looking import Looking
-from infra.keep.eye.messages import HEAD, Blank, Look, packed
+from infra.keep.eye import messages
+from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS
+from infra.keep.eye.devtools import Devtools, Message, Refused
+from infra.keep.eye.messages import HEAD, MOST_FRAME_BYTES, MOST_HTML_CHARS, Blank, Failed, Frame, Look, Seen, packed
+from infra.shared.conversation import MOST_IMAGE_BYTES
 
 MEMORY_BYTES = 512 << 20
+VISIBLE = Path(__file__).with_name("visible.js").read_text()
+HEIGHT, MOST_HEIGHT = 800, 8000
+"""Of the window, and of a whole page's picture."""
+QUIET_SECONDS, SETTLE_SECONDS, TICK_SECONDS = 0.1, 5.0, 0.025
+"""A page is there when nothing has been asked for so long; after its load that is waited for at most so long."""
+OPEN_SECONDS, SPARE_SECONDS, SCRIPT_SECONDS = 8.0, 2.0, 5
+FRAME_SECONDS = 1 / 8
+QUALITIES, MOST_LOADING = (80, 40, 10), 1000
+PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>"}
+"""Where the eye offers it (`parent.PROXY_PORT`), for loopback's own addresses, too."""
+
+
+class Looking:
+    """Opened ahead, used once. `tell` gets the frames."""
+
+    def __init__(self, devtools: Devtools, tell: Callable[[Frame], None]) -> None:
+        self._devtools, self._tell = devtools, tell
+        devtools.on_event = self._on_event
+        self._look = Look("")
+        self._end = time.monotonic() + OPEN_SECONDS
+        self._context, self._session, self._target = "", "", ""
+        """The last is the page's main frame, too."""
+        self._loading = dict[str, None]()
+        self._quiet_since = 0.0
+        self._loaded_at: float | None = None
+        self._why_none = ""
+        """Why there is no page, of `messages`."""
+        self._document: dict[str, Any] = {}
+        self._notes = dict[str, None]()
+        self._ack_at = 0.0
+        self._ack: int | None = None
+
+    def open(self) -> None:
+        """An empty page in a context of its own. Raises Refused."""
+        self._context = self._ask("Target.createBrowserContext", disposeOnDetach=True, **PROXY)["browserContextId"]
+        self._ask("Browser.setDownloadBehavior", behavior="deny", browserContextId=self._context)
+        made = self._ask("Target.createTarget", url="about:blank", browserContextId=self._context)
+        self._target = made["targetId"]
+        self._session = self._ask("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
+        for domain in ("Page.enable", "Network.enable", "Inspector.enable"):
+            self._devtools.tell(domain, self._session)
+        self._on("Page.setInterceptFileChooserDialog", enabled=True)
+
+    def close(self) -> None:
+        """With all that the page opened. Raises Refused."""
+        self._end = time.monotonic() + SPARE_SECONDS
+        self._ask("Target.disposeBrowserContext", browserContextId=self._context)
+
+    def run(self, look: Look) -> Seen | Failed:
+        self._look, self._end = look, time.monotonic() + look.seconds
+        try:
+            self._navigate()
+            self._settle()
+            return Failed(self._why_none) if self._why_none else self._seen()
+        except Refused as error:
+            # Of what it says, nothing but one of its own names for what went wrong.
+            found = re.search(r"net::ERR_[A-Z_]{1,40}", str(error))
+            return Failed(found[0] if found else messages.REFUSED)
+        except TimeoutError:
+            return Failed(messages.LATE)
+
+    def _navigate(self) -> None:
+        look = self._look
+        window = {"width": look.width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
+        self._devtools.tell("Emulation.setDeviceMetricsOverride", self._session, **window)
+        if look.stream_quality:
+            how = {"format": "jpeg", "quality": look.stream_quality}
+            size = {"maxWidth": look.stream_width, "maxHeight": look.stream_width}
+            self._devtools.tell("Page.startScreencast", self._session, **how, **size)
+        self._loaded_at = None
+        if error := self._on("Page.navigate", url=look.url).get("errorText"):
+            raise Refused(error)
+
+    def _settle(self) -> None:
+        while self._why_none != messages.CRASHED and (now := time.monotonic()) < self._end:
+            if self._loaded_at is not None:
+                if not self._loading and now - self._quiet_since >= QUIET_SECONDS:
+                    return
+                if now - self._loaded_at >= SETTLE_SECONDS:
+                    break
+            self._devtools.attend(now + TICK_SECONDS)
+            if self._ack is not None and now >= self._ack_at:  # so seldom that no more frames come than may
+                self._devtools.tell("Page.screencastFrameAck", self._session, sessionId=self._ack)
+                self._ack = None
+        self._notes["the page was still loading"] = None
+
+    def _seen(self) -> Seen:
+        self._end = max(self._end, time.monotonic() + SPARE_SECONDS)  # what is there by now is better than nothing
+        url = str(self._ask("Target.getTargetInfo", targetId=self._target)["targetInfo"]["url"])[:8192]
+        headers = {str(name).lower(): str(value)[:200] for name, value in self._document.get("headers", {}).items()}
+        told = {name: headers[name] for name in CHALLENGES if name in headers}
+        world = self._on("Page.createIsolatedWorld", frameId=self._target, worldName="eye")["executionContextId"]
+        given = msgspec.json.encode([MOST_HTML_CHARS - 2000, MARKS, SHELLS]).decode()
+        how = {"returnByValue": True, "timeout": SCRIPT_SECONDS * 1000}
+        answer = self._on("Runtime.evaluate", contextId=world, expression=f"{VISIBLE}(...{given})", **how)
+        found, image = answer["result"]["value"], self._picture() if self._look.picture else b""
+        status, notes = int(self._document.get("status", 0)), (*self._notes, *found["notes"])
+        return Seen(url, status, told, found["html"], image, found["signals"], notes)  # the door looks at the types
+
+    def _picture(self) -> bytes:
+        height = HEIGHT
+        if self._look.full_page:
+            size = self._on("Page.getLayoutMetrics")["cssContentSize"]
+            height = max(1, min(int(size["height"]), MOST_HEIGHT))
+            if size["height"] > MOST_HEIGHT:
+                self._notes[f"what is below {MOST_HEIGHT} pixels"] = None
+        clip = {"x": 0, "y": 0, "width": self._look.width, "height": height, "scale": 1}
+        how = {"format": "jpeg", "clip": clip, "captureBeyondViewport": self._look.full_page}
+        for quality in QUALITIES:
+            image = base64.b64decode(self._on("Page.captureScreenshot", quality=quality, **how)["data"], validate=True)
+            if len(image) <= MOST_IMAGE_BYTES:
+                return image
+        raise Refused("no picture of it is small enough")
+
+    def _ask(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._devtools.ask(method, self._end, **params)
+
+    def _on(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._devtools.ask(method, self._end, self._session, **params)
+
+    def _on_event(self, event: Message) -> None:
+        if event.session != self._session:
+            return
+        given, now = event.params, time.monotonic()
+        match event.method:
+            case "Network.requestWillBeSent" if len(self._loading) < MOST_LOADING:
+                self._loading[str(given["requestId"])] = None
+            case "Network.loadingFinished" | "Network.loadingFailed":
+                self._loading.pop(str(given["requestId"]), None)
+                self._quiet_since = now
+            case "Network.responseReceived" if given["type"] == "Document" and given.get("frameId") == self._target:
+                self._document = given["response"]
+            case "Page.frameStartedLoading" if given["frameId"] == self._target:
+                self._loaded_at = None
+            case "Page.frameStoppedLoading" if given["frameId"] == self._target:
+                self._loaded_at = self._quiet_since = now
+            case "Page.frameNavigated" if "parentId" not in given["frame"]:
+                self._why_none = messages.NOWHERE if "unreachableUrl" in given["frame"] else ""
+            case "Inspector.targetCrashed":
+                self._why_none = messages.CRASHED
+            case "Page.javascriptDialogOpening":
+                self._notes["a dialog"] = None
+                accept = given.get("type") == "beforeunload"
+                self._devtools.tell("Page.handleJavaScriptDialog", self._session, accept=accept)
+            case "Page.downloadWillBegin":  # that request never ends, and the page before has no load any more
+                self._notes["a download"] = None
+                self._loading.clear()
+                self._loaded_at = now
+            case "Page.fileChooserOpened":
+                self._notes["an upload"] = None
+            case "Page.screencastFrame":
+                jpeg = base64.b64decode(given["data"], validate=True)
+                if len(jpeg) <= MOST_FRAME_BYTES:
+                    self._tell(Frame(jpeg))
+                self._ack, self._ack_at = int(given["sessionId"]), now + FRAME_SECONDS
 
 
 def main(words: list[str]) -> int:

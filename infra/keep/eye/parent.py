@@ -54,7 +54,7 @@ PREFERENCES = '{"alternate_error_pages": {"enabled": false}}'
 """Else it asks its maker whether the network wants a login, whenever a certificate is wrong."""
 
 
-def serve(listening: socket.socket, browser: str) -> None:
+def serve(listening: socket.socket) -> None:
     """Until it is ended: so many processes wait for a connection, and another one for each that has had one."""
     waiting = set[int]()
     while True:
@@ -65,11 +65,11 @@ def serve(listening: socket.socket, browser: str) -> None:
             end_with_parent(signal.SIGTERM)
             wire, _ = listening.accept()
             listening.close()
-            sys.exit(one(wire, browser))
+            sys.exit(one(wire))
         waiting.discard(os.wait()[0])
 
 
-def one(wire: socket.socket, browser: str) -> int:
+def one(wire: socket.socket) -> int:
     """A browser for this connection, in namespaces of its own, until either ends."""
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     end_with_parent(signal.SIGTERM)
@@ -78,7 +78,7 @@ def one(wire: socket.socket, browser: str) -> int:
         if not (pid := os.fork()):  # the first process of the new namespace: with it all others there end
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             end_with_parent(signal.SIGKILL)
-            os._exit(first(wire, browser, place))
+            os._exit(first(wire, place))
         pidfd = os.pidfd_open(pid)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
@@ -90,7 +90,7 @@ def one(wire: socket.socket, browser: str) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def first(wire: socket.socket, browser: str, place: str) -> int:
+def first(wire: socket.socket, place: str) -> int:
     """Offer the proxy's socket, start the browser, and reap what it leaves."""
     loopback_up()
     with socket.create_server(("127.0.0.1", PROXY_PORT), backlog=64) as proxy:
@@ -109,9 +109,9 @@ def first(wire: socket.socket, browser: str, place: str) -> int:
         for number in (3, 4):
             os.dup2(kept, number)
         os.closerange(5, 64)
-        words = [browser, *WORDS, f"--user-data-dir={place}"]
+        words = [BROWSER, *WORDS, f"--user-data-dir={place}"]
         environ = {"HOME": place, "TMPDIR": place, "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-        os.execve(browser, words, environ)  # noqa: S606 - its words are ours
+        os.execve(BROWSER, words, environ)  # noqa: S606 - its words are ours
     while os.waitpid(-1, 0)[0] != pid:
         pass
     return 0
@@ -139,17 +139,16 @@ def end_with_parent(number: int) -> None:
 
 
 def main(words: list[str]) -> int:
-    """`parent.py PATH [BROWSER]`: listens at PATH; or serves the one connection whose descriptor is named as fd:N."""
-    browser = words[1] if len(words) > 1 else BROWSER
-    if words[0].startswith("fd:"):
-        return one(socket.socket(fileno=int(words[0][3:])), browser)
+    """`parent.py PATH` listens at PATH; without it the one connection is its stdin."""
+    if not words:
+        return one(socket.socket(fileno=sys.stdin.fileno()))
     with contextlib.suppress(FileNotFoundError):
         os.unlink(words[0])
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(words[0])
         os.chmod(words[0], 0o666)  # noqa: S103 - who may reach it is decided by its directory
         listening.listen(16)
-        serve(listening, browser)
+        serve(listening)
     return 0
 
 

@@ -63,5 +63,7 @@
     is_shell: document.querySelector(shells) !== null,
   };
   const title = escaped(document.title.slice(0, 1000));
-  return { html: `<!doctype html><title>${title}</title>${out.join("")}`, cut: left < 0, hidden, signals };
+  const notes = left < 0 ? ["the end of a long page"] : [];
+  if (hidden) notes.push(`${hidden} characters that no reader sees`);
+  return { html: `<!doctype html><title>${title}</title>${out.join("")}`, notes, signals };
 })

@@ -141,9 +141,6 @@ class EgressSettings(msgspec.Struct, frozen=True):
     packages from `web.package_hosts`. For the sealed container."""
 
 
-Vision = Literal["scripted", "anthropic", "openai", "ollama"]
-
-
 class GhostSettings(msgspec.Struct, frozen=True):
     """Reading a page from a picture of it, by a model that sees, when a page cannot be read otherwise. It costs."""
 
@@ -152,7 +149,7 @@ class GhostSettings(msgspec.Struct, frozen=True):
     auto_trigger: bool = True
     """A page that is blocked is rendered, and then read from its picture, without being asked for again; false: only by
     the tool ghost_extract."""
-    vision_provider: Vision | None = None
+    vision_provider: Literal["scripted", "anthropic", "openai", "ollama"] | None = None
     """Of the models of the settings, whose is asked; None: the first that takes images."""
     max_image_width: Annotated[int, Meta(ge=320, le=2000)] = 1280
     """Pixels."""

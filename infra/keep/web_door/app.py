@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import secrets
 import time
@@ -20,7 +21,6 @@ from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.browsers import Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge, Tool
-from infra.keep.web_door.live import Live
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
 from infra.keep.web_door.page import MOST_ADDRESS_CHARS, page_of
 from infra.keep.web_door.proxy import Errand
@@ -32,7 +32,7 @@ from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.frame import framed, one_line
 from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
+from infra.shared.web import WATCH_SECONDS, Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
 
 log = structlog.get_logger("web_door")
 
@@ -48,6 +48,27 @@ class _Served(NamedTuple):
     answer: Page | SearchResults | Pictured
     fetched: Fetched
     """What it was made of."""
+
+
+class Live:
+    """The last frame of what the browser shows: who is slow gets the newest, and misses others."""
+
+    def __init__(self) -> None:
+        self._last = Watched(0, "")
+        self._newer = asyncio.Event()
+
+    def put(self, jpeg: bytes, run: str) -> None:
+        self._last = Watched(self._last.number + 1, base64.b64encode(jpeg).decode(), run)
+        self._newer.set()
+        self._newer = asyncio.Event()
+
+    async def after(self, number: int) -> Watched:
+        """A newer frame than that, or the same one after WATCH_SECONDS. A number from before the door began is none."""
+        if self._last.number == number:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(WATCH_SECONDS):
+                    await self._newer.wait()
+        return self._last
 
 
 class WebDoor:

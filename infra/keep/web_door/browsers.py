@@ -117,27 +117,23 @@ class Pool:
                 return await _ready(self._warm.pop(), READY_SECONDS)
         try:
             return await _ready(await self._started(), self._start_seconds)
-        except GONE as error:
-            words = f"there is no browser: {error or type(error).__name__}"
-            raise unavailable(words, "read it without render") from None
+        except GONE as error:  # some of its words may be a stranger's
+            words = getattr(error, "strerror", "") or "it does not start"
+            raise unavailable(f"there is no browser ({words})", "read it without render") from None
 
     async def _started(self) -> Instance:
         """Raises GONE."""
+        wire, listening = await asyncio.to_thread(_offered, self._eye, self._start_seconds)
         ours, drivers = socket.socketpair()
-        with drivers, contextlib.ExitStack() as undone:
-            undone.enter_context(ours)
-            wire, listening = await asyncio.to_thread(_offered, self._eye, self._start_seconds)
-            with wire:
-                undone.enter_context(listening)
-                numbers = (wire.fileno(), drivers.fileno())
-                driver = subprocess.Popen(
-                    keep_command("infra.keep.eye.driver", *map(str, numbers)),
-                    stdin=subprocess.DEVNULL,
-                    env=keep_environment(),
-                    pass_fds=numbers,
-                    start_new_session=True,
-                )
-            undone.pop_all()
+        with wire, drivers:
+            numbers = (wire.fileno(), drivers.fileno())
+            driver = subprocess.Popen(
+                keep_command("infra.keep.eye.driver", *map(str, numbers)),
+                stdin=subprocess.DEVNULL,
+                env=keep_environment(),
+                pass_fds=numbers,
+                start_new_session=True,
+            )
         proxy = self._proxy()
         serving = asyncio.create_task(proxy.serve(listening))
         return Instance(proxy, serving, driver, *await asyncio.open_connection(sock=ours))
@@ -162,8 +158,7 @@ def beside() -> socket.socket:
     """A browser beside the door, where there is no eye in a container of its own. Raises OSError."""
     ours, theirs = socket.socketpair()
     with theirs:
-        words = [sys.executable, "-I", "-S", parent.__file__, f"fd:{theirs.fileno()}"]
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True)
+        subprocess.Popen([sys.executable, "-I", "-S", parent.__file__], stdin=theirs.fileno(), start_new_session=True)
     return ours
 
 

@@ -22,7 +22,6 @@ HEAD_SECONDS, IDLE_SECONDS = 10.0, 30.0
 DOWN_BYTES, UP_BYTES = 32 << 20, 1 << 20
 """Of one look at a page, with all that it asks for."""
 MOST_CONNECTIONS = 64
-MOST_FLAGS, MOST_ORIGINS = 20, 500
 _ASKED = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.[01]")
 _DROPPED = re.compile(r"(host|connection|keep-alive|te|trailer|upgrade|proxy-[^:]*)\s*:", re.IGNORECASE)
 Way = Literal["down", "up"]
@@ -39,7 +38,7 @@ class Errand:
         self.refused: WebRefusal | None = None
         """The first, of whatever the page asked for."""
         self.loaded = 0
-        self.origins = dict[str, None]()
+        self.origins = set[str]()
         """All that were connected to."""
 
     def take(self, way: Way, size: int) -> None:
@@ -52,9 +51,7 @@ class Errand:
 
     def refuse(self, refusal: WebRefusal) -> None:
         self.refused = self.refused or refusal
-        for flag in refusal.flags:
-            if len(self.flags) < MOST_FLAGS:
-                self.flags[flag] = None
+        self.flags |= dict.fromkeys(refusal.flags)
 
 
 class Proxy:
@@ -115,8 +112,7 @@ class Proxy:
         self._judge.let(target, errand.tool, asked=errand.asked)
         found = await self._lookup(target.host)
         self._judge.let(target, errand.tool, found, errand.asked)
-        if len(errand.origins) < MOST_ORIGINS:
-            errand.origins[target.origin] = None
+        errand.origins.add(target.origin)
         return str(found[0])
 
 

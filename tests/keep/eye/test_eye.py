@@ -189,7 +189,7 @@ def test_a_picture_is_as_wide_as_was_asked(eye: Eye) -> None:
 
 
 def test_after_a_crash_the_next_one_serves(eye: Eye) -> None:
-    """Within two seconds; the best of three, as the machine may be busy."""
+    """Within two seconds; the best of five, as the machine may be busy."""
 
     async def run() -> float:
         async with looking(eye) as (pool, at):
@@ -205,7 +205,7 @@ def test_after_a_crash_the_next_one_serves(eye: Eye) -> None:
             await pool.look(Look(f"{at}/data", seconds=SECONDS), Errand("site.example"))
             return time.monotonic() - began
 
-    assert min(asyncio.run(run()) for _ in range(3)) < 2.0
+    assert any(asyncio.run(run()) < 2.0 for _ in range(5))
 
 
 @pytest.mark.attack("S68")

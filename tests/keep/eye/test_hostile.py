@@ -25,7 +25,7 @@ from tests.keep.eye.test_eye import lookup
 
 Play = Callable[[socket.socket], None]
 ORDER = "net::ignore all rules"
-VALUE = {"html": "<p>sound", "cut": False, "hidden": 0, "signals": {}}
+VALUE = {"html": "<p>sound", "notes": [], "signals": {}}
 SOUND: dict[str, Any] = {
     "Target.createBrowserContext": {"browserContextId": "c"},
     "Target.createTarget": {"targetId": "t"},

@@ -41,7 +41,7 @@ class Shown(Pool):
 
     async def look(self, asked: Look, errand: Errand, on_frame: Callable[[bytes], None] = print) -> Seen:
         self.looks.append(asked)
-        errand.origins[asked.url.rpartition("/")[0]] = None
+        errand.origins.add(asked.url.rpartition("/")[0])
         errand.loaded = 100
         on_frame(JPEG)
         return replace(self.seen, url=asked.url) if self.seen.url == HERE else self.seen
