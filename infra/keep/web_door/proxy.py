@@ -19,8 +19,8 @@ from infra.keep.web_door.target import Target, target_of
 
 HEAD_BYTES, PIECE = 64 << 10, 64 << 10
 HEAD_SECONDS, IDLE_SECONDS = 10.0, 30.0
-DOWN_BYTES, UP_BYTES = 32 << 20, 1 << 20
-"""Of one look at a page, with all that it asks for."""
+DOWN_BYTES, UP_BYTES, LEAST_UP = 32 << 20, 1 << 20, 1000
+"""Of one look at a page, with all that it asks for; what a connection costs at least, which bounds their number."""
 MOST_CONNECTIONS = 64
 _ASKED = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.[01]")
 _DROPPED = re.compile(r"(host|connection|keep-alive|te|trailer|upgrade|proxy-[^:]*)\s*:", re.IGNORECASE)
@@ -86,8 +86,9 @@ class Proxy:
         try:
             async with asyncio.timeout(HEAD_SECONDS + CONNECT_SECONDS):
                 target, head = _asked(await reader.readuntil(b"\r\n\r\n"))
-                errand.take("up", len(head))
+                errand.take("up", max(len(head), LEAST_UP))
                 there, out = await asyncio.open_connection(await self._admitted(target, errand), target.port)
+            errand.origins.add(target.origin)
         except WebRefusal as refusal:
             errand.refuse(refusal)
             writer.write(b"HTTP/1.1 403 Refused" + _NO_BODY)
@@ -112,7 +113,6 @@ class Proxy:
         self._judge.let(target, errand.tool, asked=errand.asked)
         found = await self._lookup(target.host)
         self._judge.let(target, errand.tool, found, errand.asked)
-        errand.origins.add(target.origin)
         return str(found[0])
 
 

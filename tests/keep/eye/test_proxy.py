@@ -112,6 +112,8 @@ def test_bytes_are_bounded_both_ways() -> None:
     came = through(sent, errand=Errand("site.example", up=5000))
     assert "cut" in came.errand.flags
     assert sum(map(len, came.heads)) <= 5000
+    came = through(*[GET] * 9, found=("127.0.0.1",) * 9, errand=Errand("site.example", up=5000))
+    assert len(came.heads) == 5  # each connection has its price
 
 
 def test_nothing_is_served_without_an_errand() -> None:
