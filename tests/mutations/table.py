@@ -255,6 +255,22 @@ MUTATIONS = (
         'if False and (tool.name == "ghost_extract"',
         ("tests/cell/test_bridge.py::test_a_job_that_was_not_is_denied",),
     ),
+    Mutation(
+        "browser-believed",
+        "where a browser says that a page is from is held against what was connected to",
+        "infra/keep/web_door/app.py",
+        "            if shown.origin not in errand.origins:",
+        "            if not shown.origin:",
+        ("tests/keep/web_door/test_rendered.py::test_a_browser_is_not_believed_where_it_was",),
+    ),
+    Mutation(
+        "proxy-address-not-judged",
+        "each request of a page in the browser is judged by the address that its name has now",
+        "infra/keep/web_door/proxy.py",
+        "        self._judge.let(target, errand.tool, found, errand.asked)\n",
+        "",
+        ("tests/keep/eye/test_proxy.py::test_a_name_that_changes_its_address_is_judged_again",),
+    ),
     # The watcher
     Mutation(
         "blocked-version-forgotten",
