@@ -67,15 +67,9 @@ class Instance:
 
 
 class Pool:
-    def __init__(
-        self,
-        eye: Callable[[], socket.socket],
-        proxy: Callable[[], Proxy],
-        size: int = 1,
-        start_seconds: float = START_SECONDS,
-    ) -> None:
+    def __init__(self, eye: Callable[[], socket.socket], proxy: Callable[[], Proxy], size: int = 1) -> None:
         """`eye` gives a connection to it, and raises OSError."""
-        self._eye, self._proxy, self._start_seconds = eye, proxy, start_seconds
+        self._eye, self._proxy = eye, proxy
         self._places = asyncio.Semaphore(size)
         self._warm: list[Instance] = []
 
@@ -116,14 +110,14 @@ class Pool:
             with contextlib.suppress(*GONE):
                 return await _ready(self._warm.pop(), READY_SECONDS)
         try:
-            return await _ready(await self._started(), self._start_seconds)
+            return await _ready(await self._started(), START_SECONDS)
         except GONE as error:  # some of its words may be a stranger's
             words = getattr(error, "strerror", "") or "it does not start"
             raise unavailable(f"there is no browser ({words})", "read it without render") from None
 
     async def _started(self) -> Instance:
         """Raises GONE."""
-        wire, listening = await asyncio.to_thread(_offered, self._eye, self._start_seconds)
+        wire, listening = await asyncio.to_thread(_offered, self._eye)
         ours, drivers = socket.socketpair()
         with wire, drivers:
             numbers = (wire.fileno(), drivers.fileno())
@@ -139,11 +133,11 @@ class Pool:
         return Instance(proxy, serving, driver, *await asyncio.open_connection(sock=ours))
 
 
-def _offered(eye: Callable[[], socket.socket], seconds: float) -> tuple[socket.socket, socket.socket]:
+def _offered(eye: Callable[[], socket.socket]) -> tuple[socket.socket, socket.socket]:
     """A connection to a browser, and the socket of its proxy; a thread waits for them. Raises OSError."""
     with contextlib.ExitStack() as undone:
         wire = undone.enter_context(eye())
-        wire.settimeout(seconds)
+        wire.settimeout(READY_SECONDS)
         _, descriptors, _, _ = socket.recv_fds(wire, 1, 1)
         if not descriptors:
             raise OSError("the eye gave no socket for its proxy")

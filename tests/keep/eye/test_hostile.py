@@ -144,7 +144,7 @@ def played(*parts: Play) -> Iterator[Callable[[], socket.socket]]:
 @pytest.mark.attack("S69")
 def test_whatever_it_says_is_one_typed_error(name: str) -> None:
     async def run() -> tuple[WebRefusal, Seen]:
-        pool = Pool(connected, lambda: Proxy(Judge(Policy()), lookup), start_seconds=2.0)
+        pool = Pool(connected, lambda: Proxy(Judge(Policy()), lookup))
         try:
             with pytest.raises(WebRefusal) as caught:
                 await pool.look(Look("http://site.example/", seconds=1.0, stream_quality=25), Errand("site.example"))
