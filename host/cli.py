@@ -30,7 +30,7 @@ COMMANDS = {
     "task": ("Say", "host.tasks", "give the agent tasks, and see its answers"),
     "approve": ("Say", "host.talk", "allow a tool call that waits for your answer"),
     "deny": ("Say", "host.talk", "refuse a tool call that waits for your answer"),
-    "status": ("See", "host.status", "the state of an agent, on one screen"),
+    "status": ("See", "host.fleet", "the state of an agent on one screen, or of all"),
     "reports": ("See", "host.talk", "read what the agent reports"),
     "runs": ("See", "host.runs", "the agent's runs, and their steps"),
     "logs": ("See", "host.logs", "the logs of watcher and agent"),

@@ -1,25 +1,23 @@
-"""`minifram status`: the state of an agent, running or not, on one screen.
+"""The state of an agent, running or not, as one value and on one screen.
 
 Facts come from their owners: running or not from the lock, the rest of the supervision from `watcher.json`, what
 the runner is doing from its own file (its own claim), money from the ledger, words from COMMS.md."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from host import decide
-from host.cli import command
 from host.egress import WebUse, read_web
 from host.errors import CommandError
-from host.home import AgentPaths, Context
+from host.home import AgentPaths
 from host.repository import main_commit, open_repository, page_at
 from host.review import examination, unmerged
 from host.running import PROCESS, another_code, browser_words, holder, keys_in_use, known_state
-from host.screen import Say, Shown, bad, counted, faint, good, one_line, since, strong
+from host.screen import bad, counted, faint, good, one_line, since, strong
 from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
 from infra.cell.mind.duties import DUTIES, why_failed
@@ -34,7 +32,6 @@ from infra.shared import comms
 from infra.shared.branches import MAIN, problem_with_branch
 from infra.shared.clock import timestamp
 from infra.shared.conversation import TASK
-from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git, GitError, resolve_commit
 from infra.shared.repository.version import body_of
@@ -85,13 +82,6 @@ class Status(NamedTuple):
     mind: tuple[str, ...]
     """What of it is not as the PM wrote it, the PM's own large changes of who the agent is, duties that failed."""
     troubles: tuple[Trouble, ...]
-
-
-@command
-def status(context: Context, say: Say) -> Shown:
-    """The state of an agent, on one screen. Exits with 3 when it is not running, and still prints it."""
-    found = read_status(context.initialised(), now := time.time())
-    return Shown(found, lines_of(found, now), code=Exit.OK if found.running else Exit.NOT_RUNNING)
 
 
 def lines_of(found: Status, now: float) -> Iterator[str]:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from host.cli import command
+from host.fleet import status
 from host.home import Context
 from host.project import version_of
 from host.review import review
@@ -25,7 +26,6 @@ from host.serve.acts import ACTS, Act
 from host.serve.agents import Agent, Agents
 from host.serve.api import SEEN, answering, as_response
 from host.serve.calls import Problem, call, problem_of
-from host.status import status
 from host.talk import reports
 from infra.cell.actions import VALIDATION
 from infra.cell.tools.tool import Args, fitting, schema_of
@@ -45,7 +45,9 @@ def _tool(doc: str, act: Act, *fields: Any) -> tuple[type[Args], Act]:
 
 
 HOST_TOOLS: Mapping[str, tuple[type[Args], Act]] = {
-    "status": _tool("The state of the agent: what runs, what waits for the PM, money.", Act(status, lambda given: {})),
+    "status": _tool(
+        "The state of the agent: what runs, what waits for the PM, money.", Act(status, lambda given: {"every": False})
+    ),
     "tell": _tool("Give the agent a directive: an open item in its COMMS.md.", ACTS["tell"], ("text", Words)),
     "reports": _tool(
         "What the agent reported, and under each report what its keep recorded.",

@@ -161,3 +161,43 @@ def test_duties_that_failed_are_shown(desk: Desk) -> None:
         write_events(desk.home().places.events, [event])
     assert f"\nmind       {DUTIES[-1].name} failed: no space left\n" in (shown := desk.run("status").out)
     assert DUTIES[0].name not in shown
+
+
+def test_all_agents_a_line_each(desk: Desk) -> None:
+    """Version, state, money and what waits, by the same status; one that cannot be read hides no other."""
+    assert desk.call("up").code == 0
+    commit = desk.branch("improve", {"spec/a.py": "1\n"})
+    desk.done("tell", "build a thing")
+    for name in ("broken", "second"):
+        desk.done("init", "--agent", name, "--sandbox", "process")
+    Path(desk.home("second").settings).write_text("autonomy: full\n")
+
+    code, shown = (ended := desk.run("status", "--all")).code, ended.out.splitlines()
+    found = desk.run("status", "--all", "--json").json
+    assert (code, [line.split()[0] for line in shown]) == (3, ["agent", "broken", "second"])
+    assert f"main@{desk.main()[:12]}" not in shown[1], "it never started"
+    for words, line in (
+        ("running for ", shown[0]),
+        ("main@", shown[0]),
+        ("  $0.00 of $10.00  1 review, 1 directive open", shown[0]),
+        ("down  ", shown[1]),
+        ("never started  ", shown[1]),
+        ("unknown", shown[2]),
+    ):
+        assert words in line, shown
+    one = desk.run("status", "--json").json
+    assert found["agents"][0].keys() == one.keys() - {"schema"}
+    assert found["agents"][0]["awaiting_review"][0]["commit"] == commit
+
+    Path(desk.home("broken").remote, "config").write_text("[core]\n\tfsmonitor = touch /tmp/x\n")
+    ended = desk.run("status", "--all")
+    assert (ended.code, len(ended.out.splitlines())) == (1, 3)
+    assert "cannot be read  " in ended.out.splitlines()[1]
+    assert "remote.git/config is" in desk.run("status", "--all", "--json").json["agents"][1]["error"]
+
+
+def test_without_an_agent_all_are_none(tmp_path: Path) -> None:
+    """What makes one is named."""
+    (bare := Desk(tmp_path)).write_project()
+    assert "'minifram init' makes one" in bare.done("status", "--all").out
+    assert bare.done("status", "--all", "--json").json["agents"] == []
