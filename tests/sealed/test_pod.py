@@ -18,13 +18,14 @@ from tests.deploy.manifests import documents, pod_of, the
 from tests.sealed.newer import Podman5
 from tests.sealed.support.agent import SealedAgent, born, until
 from tests.sealed.support.project import Project
+from tests.sealed.test_fleet import said
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
 KEY = "sk-ant-api03-" + "of-a-test-and-of-nobody-" * 4 + "AA"
 SECRET = "/run/minifram/secrets/anthropic_api_key"
-GIVE = "tar -x --no-same-owner -C /srv/new && mv /srv/new/remote.git /srv"
-"""As README has it behind `kubectl exec`."""
+GIVE = shlex.split(said("    kubectl -n anna exec -i agent -c prepare --"))[-1]
+"""What README's line has a shell of the pod do with the repository."""
 AGENT, PM, PREPARE = "agent-agent", "agent-pm", "agent-prepare"
 ASK = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
 
