@@ -86,8 +86,8 @@ def bounds_of(asked: JobRequest, settings: InternalSettings, web: WebSettings) -
             raise Problem(POLICY, f"{name} is {given}; agent.internal.{name} allows {most}")
     if asked.allow_ghost and web.browser == "off":
         raise Problem(UNAVAILABLE, "this agent has no browser (web.browser is off), so allow_ghost cannot be true")
-    if asked.allow_ghost and not (settings.allow_ghost and web.ghost.enabled):
-        raise Problem(POLICY, "agent.internal.allow_ghost and web.ghost.enabled are not both true")
+    if asked.allow_ghost and not web.ghost.enabled:
+        raise Problem(POLICY, "web.ghost.enabled is false, so allow_ghost cannot be true")
     steps, wall = asked.max_steps or settings.max_steps, asked.max_wall_time_ms or settings.max_wall_time_ms
     return Bounds(tools, steps, wall, settings.max_failures, settings.allowed_domains, asked.allow_ghost)
 

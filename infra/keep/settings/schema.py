@@ -190,9 +190,6 @@ class WebSettings(msgspec.Struct, frozen=True):
     stream: StreamSettings = StreamSettings()
 
 
-FileTool = Literal["read_file", "write_file", "edit_file", "delete_file", "bash"]
-
-
 class InternalSettings(msgspec.Struct, frozen=True):
     """Jobs that other programs give to `minifram serve`: bounded runs in the agent's sandbox, beside its own work."""
 
@@ -205,14 +202,12 @@ class InternalSettings(msgspec.Struct, frozen=True):
     max_failures: Count = 3
     """Calls of tools that fail in a row, which end it."""
     allowed_tools: Annotated[
-        tuple[Literal[FileTool, WebTool], ...],
+        tuple[Literal["read_file", "write_file", "edit_file", "delete_file", "bash", WebTool], ...],
         _MOST_PATTERNS,
     ] = ()
     """The tools that a job may use, such as [fetch_page, read_file]; none by default."""
     allowed_domains: HostNames = ()
     """Where a job may send fetch_page, each with all names below it; none: wherever the policy allows."""
-    allow_ghost: bool = False
-    """A job may have blocked pages read from their pictures, where web.ghost.enabled is true."""
 
 
 class AgentSettings(msgspec.Struct, frozen=True):

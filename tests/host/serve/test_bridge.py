@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import subprocess
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,8 +75,6 @@ def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
     said = '{"id": "1", "line": {"text": "' + "x" * 10_000 + '"}}'
     waiting: queue.Queue[BridgeAnswer | None] = queue.Queue(MOST_WAITING)
     with subprocess.Popen(["sh", "-c", f"yes '{said}' | head -n 500"], stdout=subprocess.PIPE) as process:
-        import threading
-
         listener = threading.Thread(target=Bridge._listen, args=(process, {"1": waiting}))
         listener.start()
         count = 0
@@ -85,26 +85,12 @@ def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
     assert count == 500
 
 
-OPEN = InternalSettings(enabled=True, allow_ghost=True)
-SEES = WebSettings(browser="on", ghost=GhostSettings(enabled=True))
-
-
 @pytest.mark.parametrize(
-    ("internal", "web", "words"),
-    [
-        (OPEN, WebSettings(), "web.browser is off"),
-        (OPEN, WebSettings(browser="on"), "web.ghost.enabled"),
-        (InternalSettings(enabled=True), SEES, "agent.internal.allow_ghost"),
-        (OPEN, SEES, ""),
-    ],
+    ("browser", "ghost", "words"),
+    [("off", True, "web.browser is off"), ("on", False, "web.ghost.enabled"), ("on", True, "")],
 )
-def test_a_job_reads_pictures_only_where_both_settings_say_so(
-    internal: InternalSettings, web: WebSettings, words: str
-) -> None:
-    asked = JobRequest("x", allow_ghost=True)
-    if not words:
-        assert bounds_of(asked, internal, web).allow_ghost
-        assert not bounds_of(JobRequest("x"), internal, web).allow_ghost
-        return
-    with pytest.raises(Problem, match=words):
-        bounds_of(asked, internal, web)
+def test_a_job_reads_pictures_only_where_the_settings_say_so(browser: Any, ghost: bool, words: str) -> None:
+    jobs, web = InternalSettings(enabled=True), WebSettings(browser=browser, ghost=GhostSettings(enabled=ghost))
+    with pytest.raises(Problem, match=words) if words else contextlib.nullcontext():
+        assert bounds_of(JobRequest("x", allow_ghost=True), jobs, web).allow_ghost
+    assert not bounds_of(JobRequest("x"), jobs, web).allow_ghost
