@@ -96,11 +96,11 @@ class Bridge:
         limits = Timing().limits_of(read_settings(self._home.settings))
         return [tool.spec for tool in web_tools("", "", Position(), limits)]
 
-    def watch(self, number: int = 0) -> Generator[Watched, None, None]:
+    def watch(self) -> Generator[Watched, None, None]:
         """Each newer frame of what the browser shows, until it is closed. Raises BridgeGone."""
         id = f"watch-{next(self._numbers)}"
         try:
-            for answer in self._asked(BridgeRequest(id, "watch", args={"since": number}), WATCH_SECONDS * 3):
+            for answer in self._asked(BridgeRequest(id, "watch"), WATCH_SECONDS * 3):
                 if answer.line is not None:
                     yield msgspec.convert(answer.line, Watched)
         except (queue.Empty, msgspec.ValidationError) as error:

@@ -141,7 +141,7 @@ def do_tool(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> Non
 
 def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
     """Frames, until it is cancelled."""
-    door, since = Web(hello.places.web_socket), asked.args.get("since", 0)
+    door, since = Web(hello.places.web_socket), 0
     try:
         while True:
             found = door.ask(Watch(since), Watched)

@@ -7,7 +7,6 @@ import argparse
 import os
 import sys
 from base64 import b64decode
-from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -94,7 +93,7 @@ def web_tools(
         if page.then == "render" and not given.raw:
             page, tried = web.ask(replace(asked, render=True), Page), [NORMAL, RENDERED]
         if page.then == "ghost" and (may_ghost or allow_ghost):
-            return read_picture("fetch_page", GhostExtract(given.url))
+            return ghost_extract(GhostExtract(given.url))
         facts: dict[str, Any] = {MODE: tried[-1]}
         # What the page wrote stands in its frame alone; around it are numbers.
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}{', rendered' * (RENDERED in tried)}\n{page.text}"
@@ -113,7 +112,7 @@ def web_tools(
         text = f"HTTP {made.status}, picture {kept['path']}\n{made.text}"
         return ToolResult(text, artifacts=(kept["path"],), facts={IMAGE: kept, MODE: "screenshot"})
 
-    def read_picture(name: str, given: GhostExtract) -> ToolResult:
+    def ghost_extract(given: GhostExtract) -> ToolResult:
         made = web.ask(Picture(given.url, not given.viewport_only, True, at.run, str(at.step)), Pictured)
         image = b64decode(made.image)
         path = spill.keep_image(image)["path"]
@@ -121,11 +120,11 @@ def web_tools(
         try:
             said = model.vision(image, prompt, VISION_SECONDS, at.run, at.label)
         except ModelFailure as failure:
-            result = ToolResult.err("unavailable", f"{name}: no model has read the picture {path}: {failure}")
+            result = ToolResult.err("unavailable", f"ghost_extract: no model has read the picture {path}: {failure}")
             return result._replace(artifacts=(path,), facts={MODE: GHOST})
         cost, words = f"ghost, ${said.usd:.4f}, picture {path}", normal(said.text)
         if said.stop_reason == REFUSAL or not words:  # its words may be the page's, and stand in a frame or nowhere
-            result = ToolResult.err("refused", f"{name}: the model could read nothing ({cost})", "use another source")
+            result = ToolResult.err("refused", f"ghost_extract: nothing could be read ({cost})", "use another source")
         else:
             text = framed(clip(words, limits.output_chars), made.origin, made.nonce)
             result = ToolResult(f"HTTP {made.status}, {cost}\n{text}")
@@ -141,7 +140,7 @@ def web_tools(
     if limits.has_browser:
         tools.append(Tool("screenshot", Screenshot, screenshot, TIMEOUT_MS, EXECUTE))
     if limits.has_ghost:
-        tools.append(Tool("ghost_extract", GhostExtract, partial(read_picture, "ghost_extract"), GHOST_MS, EXECUTE))
+        tools.append(Tool("ghost_extract", GhostExtract, ghost_extract, GHOST_MS, EXECUTE))
     return (*tools, Tool("web_search", WebSearch, web_search, TIMEOUT_MS, EXECUTE))
 
 

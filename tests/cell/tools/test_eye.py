@@ -49,7 +49,7 @@ class Doors:
 @pytest.fixture
 def doors(tmp_path: Path) -> Iterator[Doors]:
     with ExitStack() as stack:
-        web, model = (stack.enter_context(opened(tmp_path / f"{name}.sock")) for name in ("web", "model"))
+        web, model = (stack.enter_context(opened(DoorStandIn(tmp_path / f"{name}.sock"))) for name in ("web", "model"))
         yield Doors(tmp_path, web, model)
 
 
@@ -111,8 +111,8 @@ def test_an_order_in_a_picture_stays_in_the_frame(doors: Doors) -> None:
 @pytest.mark.parametrize(
     ("said", "error", "words"),
     [
-        (READ._replace(content=()), "execution_error", "could read nothing (ghost, $0.0123"),
-        (READ._replace(stop_reason=REFUSAL), "execution_error", "could read nothing (ghost, $0.0123"),
+        (READ._replace(content=()), "execution_error", "nothing could be read (ghost, $0.0123"),
+        (READ._replace(stop_reason=REFUSAL), "execution_error", "nothing could be read (ghost, $0.0123"),
         (Failure("budget_exhausted", "the day's budget is used up"), "tool_unavailable", "the day's budget is used up"),
     ],
 )
