@@ -43,7 +43,8 @@ class Sandbox:
 
 @pytest.fixture
 def sandbox(tmp_path: Path) -> Iterator[Sandbox]:
-    with opened(tmp_path / "web.sock") as web, opened(tmp_path / "model.sock") as model:
+    web, model = (DoorStandIn(tmp_path / f"{name}.sock") for name in ("web", "model"))
+    with opened(web), opened(model):
         yield Sandbox(tmp_path, web, model)
 
 

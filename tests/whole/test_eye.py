@@ -21,12 +21,11 @@ import pytest
 from tests.host.serve.watched import Viewer
 from tests.keep.model_door.dialects import Chat
 from tests.keep.model_door.peer import Answer, Peer
-from tests.whole.test_jobs import Station, _mcp
+from tests.whole.test_jobs import Station
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(120)]
 
 PAGES = {
-    "/shell": (200, "<title>T</title><div id=root></div><script>root.textContent = 'filled by a ' + 'script'</script>"),
     "/moving": (
         200,
         """<h1>Kettles</h1><p id=p><script>let i = 0; fetch("/slow");
@@ -101,12 +100,6 @@ def seeing(directory: Path) -> Iterator[Seeing]:
         made.end()
 
 
-def test_a_shell_is_rendered_without_being_asked_for(station: Seeing) -> None:
-    found = station.tool("fetch_page", "/shell")
-    assert "filled by a script" in found["content"]
-    assert found["facts"]["render_mode"] == "rendered"
-
-
 def test_a_wall_is_an_error_until_its_picture_may_be_read(station: Seeing) -> None:
     """What it cost is told, and stands in the ledger; what was read stands in the frame, and marks the agent."""
     refused = station.tool("fetch_page", "/wall")
@@ -129,13 +122,6 @@ def test_a_wall_is_an_error_until_its_picture_may_be_read(station: Seeing) -> No
         ("rendered", "ok"),
         ("ghost", "ok"),
     ]
-
-
-def test_a_picture_goes_out_by_mcp(station: Seeing) -> None:
-    text, image = _mcp(station, "screenshot", {"url": f"{station.site}/shell"})["content"]
-    assert "Picture of" in text["text"]
-    assert (image["type"], image["mimeType"]) == ("image", "image/jpeg")
-    assert base64.b64decode(image["data"]).startswith(b"\xff\xd8\xff")
 
 
 def test_a_moving_page_is_seen_at_five_to_ten_frames_a_second_and_the_last_one_stays(station: Seeing) -> None:

@@ -5,19 +5,17 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
-import socketserver
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import msgspec
 import wsproto
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
 
 from infra.cell.status import WORKING, RunnerStatus, write_status
-from infra.shared.door import Answer
 from infra.shared.web import WATCH_SECONDS, Watched
+from tests.cell.tools.test_web import DoorStandIn, opened
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, serving
 from tests.host.test_runs import a_run
@@ -31,10 +29,11 @@ def jpeg(number: int, size: int = 0) -> bytes:
     return b"\xff\xd8\xff" + number.to_bytes(4, "big") + bytes(size)
 
 
-class Door:
+class Door(DoorStandIn):
     """Answers `watch` alone, with what `put` gave last."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
         self._last = Watched(0, "")
         self._newer = threading.Condition()
 
@@ -43,41 +42,12 @@ class Door:
             self._last = Watched(self._last.number + 1, base64.b64encode(picture).decode())
             self._newer.notify_all()
 
-    def after(self, since: int) -> Watched:
+    def reply(self) -> bytes:
+        since = self.asked[-1].get("since", 0)
         with self._newer:
             self._newer.wait_for(lambda: self._last.number != since, WATCH_SECONDS)
-            return self._last
-
-
-@contextlib.contextmanager
-def opened(path: str) -> Iterator[Door]:
-    door = Door()
-
-    class Handler(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            found = door.after(msgspec.json.decode(self.rfile.readline()).get("since", 0))
-            with contextlib.suppress(BrokenPipeError):
-                self.wfile.write(msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(found)))) + b"\n")
-
-    class Server(socketserver.ThreadingUnixStreamServer):
-        daemon_threads = True
-        block_on_close = False
-
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with server_of(Server(path, Handler)):
-        yield door
-
-
-@contextlib.contextmanager
-def server_of(server: socketserver.BaseServer) -> Iterator[None]:
-    with server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+            self.answer = self._last
+            return super().reply()
 
 
 @contextlib.contextmanager
@@ -89,7 +59,7 @@ def watched(desk: Desk) -> Iterator[tuple[Served, Door]]:
     life = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "life.json"
     write_status(str(life), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing"))
     try:
-        with opened(desk.home().places.web_socket) as door, serving(desk) as served:
+        with opened(Door(Path(desk.home().places.web_socket))) as door, serving(desk) as served:
             yield served, door
     finally:
         desk.done("down")
