@@ -107,7 +107,7 @@ def _settings(context: Context, home: AgentPaths) -> Iterator[str]:
     if settings.egress.mode != "open" and settings.sandbox == running.PROCESS:
         yield f"egress.mode is {settings.egress.mode!r}, which nothing enforces in the process sandbox"
     if settings.web.browser == "on" and settings.sandbox == running.PROCESS:
-        yield f"web.browser is on: {running.browser_words(home.agent, settings)}"
+        yield f"web.browser is on: {running.browser_words(settings)}"
         if not os.access(BROWSER, os.X_OK):
             yield f"{BROWSER}, which web.browser needs, is not there; have root run: apt-get install chromium"
 

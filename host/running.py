@@ -79,14 +79,12 @@ def sandbox_of(home: AgentPaths) -> str:
         return PODMAN
 
 
-def browser_words(agent: str, settings: Settings) -> str:
+def browser_words(settings: Settings) -> str:
     """How the agent's browser is isolated, and how not; empty where it has none."""
     if settings.web.browser == "off":
         return ""
     if settings.sandbox == PODMAN:
-        from host.container.words import eye_name
-
-        return f"chromium in {eye_name(agent)}, a container with no network but the web door's proxy"
+        return "chromium in a container of its own, with no network but the web door's proxy"
     return "chromium runs as your own user: a page that breaks out of its sandbox reaches your files"
 
 

@@ -140,7 +140,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         budget=read(lambda: spent_today(ledger, settings.budget.daily_usd, now) if settings else None, None),
         taint=read(lambda: words_of(taint_of(home, git)), ""),
         web=read_web(home),
-        browser=browser_words(home.agent, settings) if settings else "",
+        browser=browser_words(settings) if settings else "",
         mind=read(lambda: _mind(home), none) + read(lambda: _failed_duties(home, now), none),
         troubles=(),
     )

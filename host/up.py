@@ -236,7 +236,7 @@ def _start(context: Context, ready: Ready, seconds: float, say: Say) -> Running:
     for name, key in ready.keys.items():
         write_whole(home.key_file(name), key.encode(), mode=0o400)
     try:
-        if words := running.browser_words(home.agent, ready.settings):
+        if words := running.browser_words(ready.settings):
             say(f"browser: {words}")
         if ready.podman and ready.machine:
             return _start_container(context, ready, ready.podman, ready.machine, seconds, say)
@@ -269,19 +269,18 @@ def _start_container(
         before = running.stamp(home)
         try:
             container.make_way(podman, home)
-            eye.start(podman, machine, home, settings, ready.eye, context.root)
+            if ready.eye:
+                eye.start(podman, machine, home, settings, ready.eye, context.root)
             started = container.start(podman, machine, home, words)
         except BaseException:
             if not _image_of(podman, home):
                 container.remove(podman, home)
-                eye.remove(podman, home)
             raise
     say(f"container {container_name(home.agent)} started; waiting for the seal and for the agent to boot")
     ended = running.wait_until_running(home, started, before, seconds, say)
     if isinstance(ended, Running):
         return ended
     container.remove(podman, home)
-    eye.remove(podman, home)
     raise failure(f"the container ended at once with {ended}; {running.last_words(home)}")
 
 
@@ -307,16 +306,14 @@ def stop_agent(context: Context, home: AgentPaths, seconds: float, say: Say) -> 
 
 
 def _stop_container(context: Context, home: AgentPaths, seconds: float, say: Say) -> int:
-    from host.container import container, eye
+    from host.container import container
 
     podman = container.podman_of(context)
     with container.alone(home):
         found = container.look(podman, home)
         if found and found.runs:
             container.stop(podman, home, found, seconds, say)
-        if found:
-            container.remove(podman, home)
-        eye.remove(podman, home)
+        container.remove(podman, home)
         if found is None:
             return running.stop(home, seconds, say)
     if not found.runs:

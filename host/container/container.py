@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import signal
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from host.container.machine import Machine
 from host.container.machine import look as look_at_machine
 from host.container.podman import Podman, PodmanError, environment
-from host.container.words import CELL_UID, HOME, container_name
+from host.container.words import CELL_UID, HOME, container_name, eye_name, shared_directory
 from host.errors import conflict, try_again
 from host.home import AgentPaths, Context
 from host.screen import Say
@@ -116,12 +117,23 @@ def stop(podman: Podman, home: AgentPaths, running: ContainerState, seconds: flo
 
 
 def remove(podman: Podman, home: AgentPaths) -> None:
-    """What it wrote to its streams is kept, for `last_words` and the PM. Raises PodmanError."""
+    """With its browser's. What it wrote to its streams is kept, for `last_words` and the PM. Raises CommandError."""
     name = container_name(home.agent)
     with contextlib.suppress(PodmanError, OSError):  # of a full disk, say
         said = podman("logs", f"--tail={LOG_LINES}", name, merged=True)
         write_whole(home.watcher_output, said.encode(), mode=0o600)
     podman("rm", "--force", "--time=0", "--ignore", name)
+    remove_browser(podman, home)
+
+
+def remove_browser(podman: Podman, home: AgentPaths) -> None:
+    """Raises CommandError."""
+    if look(podman, home, eye_name(home.agent)):
+        podman("rm", "--force", "--time=0", "--ignore", eye_name(home.agent))
+    place = shared_directory(home)
+    if os.path.lexists(place):
+        os.chmod(place, 0o700)
+        shutil.rmtree(place)
 
 
 @contextlib.contextmanager

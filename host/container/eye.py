@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Mapping
 from typing import Any
 
-from host.container.container import look
+from host.container.container import remove_browser
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import (
@@ -20,9 +19,9 @@ from host.container.words import (
     MIB,
     TMP_BYTES,
     bound,
-    controlled,
     eye_name,
     fences,
+    limited,
     scratch,
     shared_directory,
 )
@@ -35,7 +34,6 @@ USER = 970
 """`web` in the agent's image: its group alone has a way to the socket."""
 NEEDED = ("clone", "unshare", "chroot")
 """Calls with which chromium makes its own sandbox: without them it does not start."""
-OPEN_FILES = 4096
 START_SECONDS, POLL_SECONDS = 20.0, 0.02
 
 
@@ -47,7 +45,7 @@ def profile(of: Mapping[str, Any]) -> dict[str, Any]:
 
 def eye_words(home: AgentPaths, settings: Settings, machine: Machine, image: str, seccomp: str) -> list[str]:
     """Behind `podman`, all that makes and starts it."""
-    browsers, files = settings.web.pool_size, min(OPEN_FILES, machine.hard_files)
+    browsers = settings.web.pool_size
     processes = 256 + 256 * browsers
     return [
         "run",
@@ -55,9 +53,7 @@ def eye_words(home: AgentPaths, settings: Settings, machine: Machine, image: str
         f"--name={eye_name(home.agent)}",
         f"--label={HOME}={home.data}",
         *fences(seccomp, "none", USER, ()),
-        *controlled(machine, settings, processes, (512 + 512 * browsers) * MIB),
-        f"--ulimit=nofile={files}:{files}",
-        f"--ulimit=nproc={min(processes, machine.hard_processes)}:{min(processes, machine.hard_processes)}",
+        *limited(machine, settings, processes, processes, (512 + 512 * browsers) * MIB),
         scratch("/tmp", 0o1777, TMP_BYTES),  # noqa: S108 - the container's own
         bound(machine, shared_directory(home), EYE, "rw,noexec"),
         image,
@@ -65,12 +61,8 @@ def eye_words(home: AgentPaths, settings: Settings, machine: Machine, image: str
 
 
 def start(podman: Podman, machine: Machine, home: AgentPaths, settings: Settings, image: str, root: str) -> None:
-    """And wait until it listens; an earlier one of this agent is removed. Without an `image` that is all. Raises
-    CommandError."""
-    if not image:
-        remove(podman, home)
-        return
-    _clear(podman, home)
+    """And wait until it listens; an earlier one of this agent is removed. Raises CommandError."""
+    remove_browser(podman, home)
     place = shared_directory(home)
     os.mkdir(place)
     os.chmod(place, 0o770)  # noqa: S103 - its group is the browser's, below
@@ -88,18 +80,3 @@ def start(podman: Podman, machine: Machine, home: AgentPaths, settings: Settings
             raise failure(f"the browser's container has not begun to listen within {START_SECONDS:g} s: {said}")
         time.sleep(POLL_SECONDS)
     os.chmod(place, 0o550)  # noqa: S103 - who takes the browser over is not to fill the PM's memory
-
-
-def remove(podman: Podman, home: AgentPaths) -> None:
-    """Nothing, where none was started. Raises CommandError."""
-    if os.path.lexists(shared_directory(home)):
-        _clear(podman, home)
-
-
-def _clear(podman: Podman, home: AgentPaths) -> None:
-    if look(podman, home, eye_name(home.agent)):
-        podman("rm", "--force", "--time=0", "--ignore", eye_name(home.agent))
-    place = shared_directory(home)
-    if os.path.lexists(place):
-        os.chmod(place, 0o700)
-        shutil.rmtree(place)

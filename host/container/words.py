@@ -125,18 +125,17 @@ def scratch(target: str, mode: int, size: int, executable: bool = False) -> str:
 
 def _limits(settings: Settings, machine: Machine) -> Iterator[str]:
     podman = settings.podman
-    files = min(OPEN_FILES, machine.hard_files)
     # The keep is not to be out of processes when the agent is.
     cells = max(podman.pids - KEEPS_PROCESSES - EXAMINERS_PROCESSES, podman.pids // 2)
-    processes = min(cells, machine.hard_processes)
-    yield from (f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={processes}:{processes}")
-    yield from controlled(machine, settings, podman.pids, podman.memory_bytes)
+    yield from limited(machine, settings, cells, podman.pids, podman.memory_bytes)
     yield f"--stop-timeout={round(2 * Timing().grace_seconds) + 40}"
 
 
-def controlled(machine: Machine, settings: Settings, pids: int, memory_bytes: int) -> Iterator[str]:
-    """What this machine cannot limit is not limited; `minifram up` says so."""
+def limited(machine: Machine, settings: Settings, of_a_user: int, pids: int, memory_bytes: int) -> Iterator[str]:
+    """`of_a_user`: processes. What this machine cannot limit is not limited; `minifram up` says so."""
+    files, processes = min(OPEN_FILES, machine.hard_files), min(of_a_user, machine.hard_processes)
     cpus = settings.podman.cpus
+    yield from (f"--ulimit=nofile={files}:{files}", f"--ulimit=nproc={processes}:{processes}")
     for controller, word in (
         ("pids", f"--pids-limit={pids}"),
         ("memory", f"--memory={memory_bytes}"),
