@@ -164,14 +164,10 @@ def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None
         if plain["kind"] in TOLD:
             say({"line": plain | {"run_id": request.run}})
 
-    complete = with_images(functools.partial(_complete, model, bounds.max_wall_time_ms / 1000), directory)
+    complete = with_images(functools.partial(model.complete, seconds=bounds.max_wall_time_ms / 1000), directory)
     context = TaskContext(complete, box.call, record=record)
     config = RunConfig(bounds.max_steps, bounds.max_wall_time_ms / 1000, bounds.max_failures)
     say({"end": end_of(run_task(Task(request, acts), config, context))})
-
-
-def _complete(model: Model, seconds: float, request: Request) -> Any:
-    return model.complete(request, seconds)
 
 
 def end_of(result: RunResult) -> dict[str, Any]:
