@@ -51,7 +51,8 @@ def test_a_variable_wins_over_the_file_and_is_named_when_it_is_wrong() -> None:
     assert (web.pool_size, web.browser, web.ghost.enabled, web.ghost.vision_provider) == (3, "on", True, "openai")
     wrong = {"BROWSER_STREAM_QUALITY": "90", "AGENT_GHOST_ENABLED": "perhaps"}
     with pytest.raises(SettingsError, match=r"(?s)BROWSER_STREAM_QUALITY is '90'.*AGENT_GHOST_ENABLED is 'perhaps'"):
-        parse_settings("", environ=wrong)
+        parse_settings("web: {browser: on}", environ=wrong)
+    assert parse_settings("", environ=wrong) == Settings()
 
 
 def test_settings_are_values() -> None:

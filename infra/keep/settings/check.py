@@ -54,7 +54,9 @@ def parse_settings(text: str, source: str = "minifram.yaml", environ: Mapping[st
     except ValueError as error:
         raise SettingsError(f"{source} cannot be understood: {error}") from None
     problems = [f"{source}: {problem}" for problem in problems]
-    for variable, word in variables(environ).items() if settings else ():
+    # Where there is no browser, variables with such names are another program's.
+    given = variables(environ) if settings and settings.web.browser == "on" else {}
+    for variable, word in given.items():
         settings = _with_variable(settings, FROM_ENVIRONMENT[variable].split("."), variable, word, problems)
     if problems:
         raise SettingsError("\n".join(problems))
