@@ -6,6 +6,7 @@ says what cannot be understood."""
 
 from __future__ import annotations
 
+import json
 import select
 import socket
 import time
@@ -81,4 +82,7 @@ class Devtools:
         line = bytes(self._held[:end])
         del self._held[: end + 1]
         self._read_to = 0
-        return _MESSAGE.decode(line)
+        try:
+            return _MESSAGE.decode(line)
+        except msgspec.DecodeError:  # half a character, which scripts make of whole ones, is no JSON to it
+            return _MESSAGE.decode(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))

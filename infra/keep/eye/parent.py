@@ -38,7 +38,9 @@ WORDS = (
     "--proxy-bypass-list=<-loopback>",
     "--disable-background-networking",
     "--disable-component-update",
-    "--disable-features=MediaRouter,OptimizationHints,Translate,SpareRendererForSitePerProcess",
+    # The first: else its maker is asked, in the page's name, about each form that the page has.
+    "--disable-features=AutofillServerCommunication,"
+    "MediaRouter,OptimizationHints,Translate,SpareRendererForSitePerProcess",
     "--no-startup-window",
     # Nobody sits in front of it.
     "--deny-permission-prompts",

@@ -42,6 +42,8 @@ PAGES = {
     "/windows": "<p>w<script>for(let i=0;i<100;i++)window.open('/data?'+i)</script>",
     "/dialog": "<p>before<script>alert(1);confirm(2);prompt(3);document.body.append('after')</script>",
     "/crash": "<p>x<script>let a=[];for(;;)a.push(Array(1e7).fill(1.5))</script>",
+    "/torn": "<p id=p>x<script>alert('\\ud83d');p.textContent='half \\ud83d, \\ud83d\\ude00'</script>",
+    "/form": "<form><input type=email><input type=password></form><script>fetch('/slow')</script>",
     "/keeps": "<p>x<script>fetch('/slow');(async()=>{let say=async()=>document.body.append([document.cookie,"
     "localStorage.k,(await navigator.serviceWorker.getRegistrations()).length].join());await say();"
     "document.cookie='c=1;max-age=9999';localStorage.k='kept';await navigator.serviceWorker.register('/worker.js');"
@@ -70,7 +72,11 @@ async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         writer.close()
 
 
+LOOKED_UP = set[str]()
+
+
 async def lookup(host: str) -> tuple[ipaddress.IPv4Address, ...]:
+    LOOKED_UP.add(host)
     return (ipaddress.IPv4Address("127.0.0.1" if host in SITES else host),)
 
 
@@ -140,6 +146,7 @@ def look(eye: Eye, path: str, asked: Look | None = None) -> Made:
         ("/windows", "w"),
         ("/local", "xrefused"),
         ("/hidden", "seen inner sum"),
+        ("/torn", "half ?, \N{GRINNING FACE}"),
     ],
 )
 @pytest.mark.attack("S68")
@@ -153,6 +160,12 @@ def test_what_a_page_may_not_reach_is_refused_by_the_judge(eye: Eye) -> None:
     with pytest.raises(WebRefusal, match="private network"):
         look(eye, "/redirected")
     assert "private_address" in look(eye, "/local").errand.flags
+
+
+@pytest.mark.attack("S68")
+def test_its_maker_is_told_of_no_form(eye: Eye) -> None:
+    look(eye, "/form")
+    assert not [host for host in LOOKED_UP if "google" in host]
 
 
 @pytest.mark.attack("S68")
