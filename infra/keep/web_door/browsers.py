@@ -128,9 +128,8 @@ class Pool:
                 pass_fds=numbers,
                 start_new_session=True,
             )
-        proxy = self._proxy()
-        serving = asyncio.create_task(proxy.serve(listening))
-        return Instance(proxy, serving, driver, *await asyncio.open_connection(sock=ours))
+        proxy, streams = self._proxy(), await asyncio.open_connection(sock=ours)
+        return Instance(proxy, asyncio.create_task(proxy.serve(listening)), driver, *streams)
 
 
 def _offered(eye: Callable[[], socket.socket]) -> tuple[socket.socket, socket.socket]:
