@@ -138,7 +138,7 @@ def _container(context: Context, home: AgentPaths) -> Iterator[str]:
         yield f"running (pid {found.pid}), but no watcher is at work in it (yet)"
     if not (found and found.runs):
         if browser:
-            yield f"the browser's is left over; remove it: podman rm --force {eye_name(home.agent)}"
+            yield "the browser's is left over; 'minifram down' removes it"
     elif read_settings(home.settings).web.browser == "on" and not (browser and browser.runs):
         yield "the browser's does not run: no page is rendered; 'minifram restart' starts it"
 
