@@ -99,4 +99,3 @@ class Watched(Value, frozen=True):
     number: int
     jpeg: str
     """In base64; empty when there is none."""
-    run: str = ""

@@ -57,8 +57,8 @@ class Live:
         self._last = Watched(0, "")
         self._newer = asyncio.Event()
 
-    def put(self, jpeg: bytes, run: str) -> None:
-        self._last = Watched(self._last.number + 1, base64.b64encode(jpeg).decode(), run)
+    def put(self, jpeg: bytes) -> None:
+        self._last = Watched(self._last.number + 1, base64.b64encode(jpeg).decode())
         self._newer.set()
         self._newer = asyncio.Event()
 
@@ -190,7 +190,7 @@ class WebDoor:
                     look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
                     line = begun_line("watch", b"", target.url, time.time(), 0.0, None)
                     await self._record(replace(line, run_id=in_line(request.run), origin=in_line(target.origin)))
-                seen = await self._pool.look(look, errand, lambda jpeg: self._live.put(jpeg, request.run))
+                seen = await self._pool.look(look, errand, self._live.put)
         except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):
                 raise error if isinstance(error, WebRefusal) else late("all browsers are busy", "try again") from None
