@@ -23,6 +23,8 @@ DOWN_BYTES, UP_BYTES, LEAST_UP = 32 << 20, 1 << 20, 1000
 """Of one look at a page, with all that it asks for; what a connection costs at least, which bounds their number."""
 MOST_CONNECTIONS = 64
 _ASKED = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.[01]")
+_FIELD = re.compile(r"[!-9;-~]+:[^\r\n\0]*")
+"""Other lines a server may read as more than one, or as the end of the one before."""
 _DROPPED = re.compile(r"(host|connection|keep-alive|te|trailer|upgrade|proxy-[^:]*)\s*:", re.IGNORECASE)
 Way = Literal["down", "up"]
 _NO_BODY = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -120,7 +122,7 @@ def _asked(whole: bytes) -> tuple[Target, bytes]:
     """Of whom, and what he is sent: nothing, for a connection that is not read. Raises WebRefusal."""
     asked, *lines = whole.decode("latin-1").split("\r\n")[:-2]
     found = _ASKED.fullmatch(asked)
-    if not found:
+    if not found or not all(map(_FIELD.fullmatch, lines)):
         raise invalid("that is no request to a proxy")
     method, address = found[1], found[2]
     if method == "CONNECT":

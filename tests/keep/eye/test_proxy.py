@@ -91,7 +91,13 @@ def test_what_the_judge_refuses_is_not_connected_to(request_: bytes, flag: str) 
 
 
 @pytest.mark.parametrize(
-    "request_", [b"GET / HTTP/1.1\r\n\r\n", b"GET ftp://a.example/ HTTP/1.1\r\n\r\n", b"\x16\x03\r\n\r\n"]
+    "request_",
+    [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET ftp://a.example/ HTTP/1.1\r\n\r\n",
+        b"\x16\x03\r\n\r\n",
+        b"GET http://site.example:PORT/ HTTP/1.1\r\nA: b\nHost: other.example\r\n\r\n",
+    ],
 )
 def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
     assert through(request_).answer.startswith(b"HTTP/1.1 403 ")
