@@ -128,6 +128,7 @@ FORBIDDEN = {
     *("os.replace", "os.rename", "os.truncate", "os.removedirs", "os.chmod", "os.chown", "os.link", "os.symlink"),
     *("shutil.rmtree", "shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"),
 }
+LAST_NAMES = {name.rpartition(".")[2] for name in FORBIDDEN}
 METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "rglob", "iterdir"}
 OF_THE_CELL = {"bot", "checkout", "main_checkout", "signals", "environments", "mind"}
 """Attributes of `Paths` that name what the cell writes."""
@@ -171,10 +172,10 @@ OPENERS = {
 
 def calls(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            if name in FORBIDDEN or (isinstance(node.func, ast.Attribute) and node.func.attr in METHODS):
-                yield name
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
+            last = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
+            if last in METHODS or (last in LAST_NAMES and ast.unparse(node.func) in FORBIDDEN):
+                yield last
 
 
 def opening() -> dict[str, set[str]]:
