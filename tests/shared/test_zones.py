@@ -181,8 +181,10 @@ def calls(tree: ast.AST) -> Iterator[str]:
 def opening() -> dict[str, set[str]]:
     """Modules of the keep, and those of the host that name the cell's places, with what they open files by."""
     found = {}
-    for path in (path for top in ("infra/keep", "host") for path in sorted((ROOT / top).rglob("*.py"))):
-        tree = ast.parse(path.read_text())
+    for module, path in modules().items():
+        tree = trees()[module]
+        if not module.startswith(("infra.keep.", "host.")):
+            continue
         names = set(calls(tree))
         names_the_cell = any(isinstance(node, ast.Attribute) and node.attr in OF_THE_CELL for node in ast.walk(tree))
         if names and (names_the_cell or not path.is_relative_to(ROOT / "host")):
