@@ -99,29 +99,6 @@ def played(project: Project, podman5: Podman5) -> Iterator[Played]:
         podman5.podman("volume", "rm", "--all", "--force")
 
 
-def test_the_pod_seals_itself_and_serves(played: Played) -> None:
-    """Given its repository, and again after a restart. The model door alone has the key, the cell is behind the rules,
-    and where the PM's git arrives is no right and no key."""
-    played.play(pod_of(the("Sandbox")))
-    played.give_repository()
-    until(lambda: played.serves(1), "it serves as a pod")
-    found = played.inside(f"stat -c '%a %u %F' {SECRET}; wc -c <{SECRET}").split("\n")
-    assert found == ["400 0 regular file", str(len(KEY))]
-    for command, refusal in ((f"cat {SECRET}", "Permission denied"), (ASK, "No route to host")):
-        assert refusal in played.inside(command, user="1000:1000")
-    modes = played.inside("stat -c '%a' /mnt/remote /run/minifram /code /tmp /var/tmp /examination /var/lib/minifram")
-    assert modes.split() == ["700", "701", "711", "1777", "1777", "1777", "700"]
-    assert "dnsmasq" in played.inside("ps ax -o args"), "the resolver has its port"
-
-    assert {line.split()[1] for line in played.inside("grep ^Cap /proc/self/status", PM).splitlines()} == {"0" * 16}
-    assert played.inside("ls -A /run/minifram /mnt/remote", PM).split() == ["/mnt/remote:", "/run/minifram:"]
-    main = played.agent.user.run("git", "-C", played.agent.home.remote, "rev-parse", "main").stdout.strip()
-    assert played.inside("git -C /srv/remote.git rev-parse main", PM) == main
-
-    played.podman.podman("pod", "restart", "agent")
-    until(lambda: played.serves(2), "it serves after a restart")
-
-
 def _container(pod: Any) -> Any:
     return pod["spec"]["containers"][0]
 
@@ -150,16 +127,37 @@ LOOSER: dict[tuple[str, ...], Callable[[Any], object]] = {
 
 
 @pytest.mark.attack("S47")
-def test_a_pod_made_looser_by_hand_is_refused(played: Played) -> None:
-    """Whatever was loosened: no agent runs, and each thing is named, in the container's log and to the PM."""
+def test_the_pod_seals_itself_and_serves(played: Played) -> None:
+    """Given its repository, and again after a restart. The model door alone has the key, the cell is behind the rules,
+    and where the PM's git arrives is no right and no key. Loosened by hand, it runs no agent, and each thing is named,
+    in the container's log and to the PM."""
+    played.play(pod_of(the("Sandbox")))
+    played.give_repository()
+    until(lambda: played.serves(1), "it serves as a pod")
+    found = played.inside(f"stat -c '%a %u %F' {SECRET}; wc -c <{SECRET}").split("\n")
+    assert found == ["400 0 regular file", str(len(KEY))]
+    for command, refusal in ((f"cat {SECRET}", "Permission denied"), (ASK, "No route to host")):
+        assert refusal in played.inside(command, user="1000:1000")
+    modes = played.inside("stat -c '%a' /mnt/remote /run/minifram /code /tmp /var/tmp /examination /var/lib/minifram")
+    assert modes.split() == ["700", "701", "711", "1777", "1777", "1777", "700"]
+    assert "dnsmasq" in played.inside("ps ax -o args"), "the resolver has its port"
+
+    assert {line.split()[1] for line in played.inside("grep ^Cap /proc/self/status", PM).splitlines()} == {"0" * 16}
+    assert played.inside("ls -A /run/minifram /mnt/remote", PM).split() == ["/mnt/remote:", "/run/minifram:"]
+    main = played.agent.user.run("git", "-C", played.agent.home.remote, "rev-parse", "main").stdout.strip()
+    assert played.inside("git -C /srv/remote.git rev-parse main", PM) == main
+
+    played.podman.podman("pod", "restart", "agent")
+    until(lambda: played.serves(2), "it serves after a restart")
+    played.down()
+
+    # In the same test, as there is one pod of that name at a time.
     for number, (why, loosen) in enumerate(LOOSER.items()):
         pod = copy.deepcopy(pod_of(the("Sandbox")))
         loosen(pod)
         played.play(pod)
-        if number == 0:
-            played.give_repository()
-        said = played.refused()
-        assert [words for words in why if words not in said] == [], said
+        refusal = played.refused()
+        assert [words for words in why if words not in refusal] == [], refusal
         page = played.inside("git -C /srv/remote.git show main:COMMS.md", PM)
         assert [words for words in why if words not in page] == [], page
         assert page.count("could not be sealed, the agent was not started") == number + 1

@@ -126,7 +126,7 @@ class Agent:
         # These runners live no whole life, and so would live through no rehearsal.
         # Nor do they ask the doors anything.
         self.settings.write_text(
-            settings or "timing: {rehearse: false, quick: true, grace_seconds: 1, boot_seconds: 5, hops: 1000}\n"
+            settings or "timing: {rehearse: false, quick: true, grace_seconds: 1, boot_seconds: 12, hops: 1000}\n"
         )
         self.clone = directory / "pm"
         shutil.copytree(_born(behaviour), directory, symlinks=True, dirs_exist_ok=True)
