@@ -14,7 +14,7 @@ from msgspec.structs import fields, replace
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.clip import clip
-from infra.cell.doors import Model, ModelFailure, Web
+from infra.cell.doors import Model, ModelFailure, Refused, Web
 from infra.cell.tools.spill import IMAGE, Spill
 from infra.cell.tools.tool import Args, Position, Tool, Toolbox
 from infra.shared.boot import Limits
@@ -89,18 +89,22 @@ def web_tools(
         render, may_ghost = (given.render, given.allow_ghost) if isinstance(given, RenderPage) else (False, False)
         most = max(LEAST_CHARS, min(given.max_chars, limits.output_chars, MOST_CHARS))
         asked, tried = Fetch(given.url, given.raw, most, render, at.run, str(at.step)), [RENDERED if render else NORMAL]
+        failed = ""
         page = web.ask(asked, Page)
         if page.then == "render" and not given.raw:
-            page, tried = web.ask(replace(asked, render=True), Page), [NORMAL, RENDERED]
+            try:
+                page, tried = web.ask(replace(asked, render=True), Page), [NORMAL, RENDERED]
+            except Refused as no:  # what came is kept: asked for again, it would lead here again
+                failed = f"; not rendered: {no.failure.message}"
         if page.then == "ghost" and (may_ghost or allow_ghost):
             return ghost_extract(GhostExtract(given.url))
         facts: dict[str, Any] = {MODE: tried[-1]}
         # What the page wrote stands in its frame alone; around it are numbers.
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}{', rendered' * (RENDERED in tried)}\n{page.text}"
         if page.blocked and not given.raw:
-            words = f"fetch_page: what came is a {page.blocked}, not the page; tried: {', '.join(tried)}\n{text}"
+            words = f"fetch_page: what came is a {page.blocked}, not the page; tried: {', '.join(tried)}{failed}"
             hint = "allow_ghost reads its picture" if page.then == "ghost" else "use another source"
-            return ToolResult.err("refused", words, hint)._replace(facts=facts)
+            return ToolResult.err("refused", f"{words}\n{text}", hint)._replace(facts=facts)
         if not page.whole:
             return ToolResult(text, facts=facts)
         kept, note = spill.keep(page.whole.encode(), "the whole, each line of it marked 'web| '")

@@ -60,7 +60,7 @@ CHAINS: dict[str, tuple[tuple[msgspec.Struct, ...], dict[str, Any], str, str, st
     "no picture allowed": ((BLOCKED, STILL), {}, "tried: normal, rendered", "rendered", "fetch, fetch render"),
     "asked for, and blocked": ((STILL,), {"render": True}, "tried: rendered", "rendered", "fetch render"),
     "nothing by itself": ((BLOCKED._replace(then=""),), {}, "tried: normal", "normal", "fetch"),
-    "no browser in time": ((BLOCKED, GONE), {}, "not there in time", "", "fetch, fetch render"),
+    "no browser in time": ((BLOCKED, GONE), {}, "tried: normal; not rendered: ", "normal", "fetch, fetch render"),
     "the call allows it": (
         *((BLOCKED, STILL, PICTURE, READ), {"allow_ghost": True}),
         *("", "ghost", "fetch, fetch render, picture"),
