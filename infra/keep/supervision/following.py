@@ -119,7 +119,8 @@ class Following:
         """The check by the process table (seed 001). The pidfd holds the pid, so the process that has it is the
         runner."""
         tracked = self._tracked
-        if tracked is None or processes.is_alive(tracked.runner.pid):
+        # One that ends during a look is told of by `death` in the next, behind the signals that it left.
+        if tracked is None or processes.is_alive(tracked.runner.pid) or children.is_over(tracked.pidfd):
             return None
         self._log.warning("runner.missing", pid=tracked.runner.pid)
         self._let_go(tracked)
