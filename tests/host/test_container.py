@@ -25,6 +25,7 @@ from host.project import image_files
 from host.up import usable_machine
 from infra.keep.settings.models import KEYS
 from infra.keep.settings.schema import PodmanSettings, Settings, WebSettings
+from tests.cell.loop.waiting import wait_for
 from tests.host.container_desk import write_project
 from tests.host.desk import PROJECT, Desk
 
@@ -268,7 +269,7 @@ def test_a_call_has_a_deadline_and_ends_with_all_that_it_started(tmp_path: Path)
         call(("sh", "-c", script), {"PATH": "/usr/bin:/bin"}, seconds=0.3)
     pid = (tmp_path / "pid").read_text().strip()
     status = Path(f"/proc/{pid}/stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z"
+    wait_for(lambda: not status.exists() or status.read_text().split()[2] == "Z", "its end")
     with pytest.raises(PodmanError, match="cannot be run"):
         call(("no-such-program",), {"PATH": "/usr/bin:/bin"})
 

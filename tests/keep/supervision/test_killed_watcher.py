@@ -81,13 +81,13 @@ def test_every_signal_is_carried_out_once_whenever_the_watcher_is_killed(
         watcher.kill()
         watcher.wait()
         within(30.0, lambda: not is_alive(agent.state().active.pid), "its runner ended too")
-        pinned |= {pin.branch for pin in agent.state().pins}
+        pinned |= {pin.branch for pin in agent.state().strikes}
         with history.open("a") as so_far:
             so_far.write(f"killed {' '.join(f'{boot.branch} {boot.reason}' for boot in agent.state().boots[-1:])}\n")
     Path(agent.places.bot, "enough").touch()
     agent.start()
     state = within(90.0, lambda: agent.state() if _settled(agent) else None, "a runner that stays")
-    pinned |= {pin.branch for pin in state.pins}
+    pinned |= {pin.branch for pin in state.strikes}
     lines = history.read_text().splitlines()
     assert _asked(history) >= rounds // 4, "the control: there was hopping"
     assert not [line for line in lines if line.startswith("overlap")]
