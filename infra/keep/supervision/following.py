@@ -115,17 +115,6 @@ class Following:
         self._log.info("runner.died", **runner.facts, how=how, last_words=last_words)
         return Died(runner.boot_id, how, last_words, served=boot.SUCCESS in words, from_outside=outside)
 
-    def missing(self) -> Died | None:
-        """The check by the process table (seed 001). The pidfd holds the pid, so the process that has it is the
-        runner."""
-        tracked = self._tracked
-        # One that ends during a look is told of by `death` in the next, behind the signals that it left.
-        if tracked is None or processes.is_alive(tracked.runner.pid) or children.is_over(tracked.pidfd):
-            return None
-        self._log.warning("runner.missing", pid=tracked.runner.pid)
-        self._let_go(tracked)
-        return Died(tracked.runner.boot_id, "no such process at the periodic check", from_outside=True)
-
     def ask_group(self, runner: Runner, number: signal.Signals) -> None:
         """Signal the runner's process group while it still exists; its pid may be reused afterwards."""
         tracked = self._tracked

@@ -145,7 +145,7 @@ class Observer:
         serving = actor.following.runner if state.phase is Phase.RUNNING else None
         queue += [*actor.following.health(state, at), *self._limits.look(serving, at), *died]
         if at >= self._next_check:
-            queue += self._check(at)
+            self._check(at)
         # After everything that could have met the deadline.
         if state.deadline is not None and at >= state.deadline:
             queue.append(events.TimeIsUp())
@@ -221,11 +221,11 @@ class Observer:
             return [events.NotLaunched(launch.branch, why, guilty, transcript)]
         return self._actor.prepare(state)
 
-    def _check(self, at: float) -> list[Event]:
-        """Every 10 minutes (seed 001): is the runner in the process table?"""
+    def _check(self, at: float) -> None:
+        """Every 10 minutes (seed 001): is the runner in the process table? Of one that is not, its pidfd
+        tells in the next look, behind the signals that it left."""
         self._next_check = at + self._timing.check_seconds
         self._actor.main.remove_stale_locks(time.time())
-        missing = self._actor.following.missing()
         runner = self._actor.following.runner
-        self._log.info("watcher.checked", runner=runner.pid if runner else None)
-        return [missing] if missing else []
+        alive = runner is not None and processes.is_alive(runner.pid)
+        self._log.info("watcher.checked", runner=runner.pid if runner else None, alive=alive)
