@@ -38,7 +38,6 @@ class Taken(NamedTuple):
     tasks: int = 0
     instances: int = 0
     """Of inotify."""
-    watches: int = 0
     disk: int = 0
 
 
@@ -55,24 +54,22 @@ def run(directory: Path, count: int) -> list[Table]:
             agent.minifram("up")
             started.append(time.perf_counter() - began)
         time.sleep(IDLE_SECONDS / 4)  # what a start leaves to do
-        before, began, busy = _look(agents), time.monotonic(), _busy()
+        before, began = _look(agents), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        seconds, busy = time.monotonic() - began, _busy() - busy
+        seconds = time.monotonic() - began
         after = _look(agents)
         status = partial(agents[0].minifram, "status", "--all", check=False)  # others of this user may be down
         asked = [timed(status)(number) for number in range(5)]
         memory, keys = free - psutil.virtual_memory().available, _keys(user) - keys
     used = [(new.processor - old.processor) / seconds for old, new in zip(before, after, strict=True)]
     processes = min(_number("kernel/pid_max"), _number("kernel/threads-max"), _own(resource.RLIMIT_NPROC))
-    inotify, total, cores = "fs/inotify/max_user_", psutil.virtual_memory().total, 100.0 * (os.cpu_count() or 1)
+    total, cores = psutil.virtual_memory().total, 100.0 * (os.cpu_count() or 1)
     rows = [
         _row("memory of its processes, MiB", [each.memory / MIB for each in after], total / MIB),
         _row("memory of the machine, MiB", [memory / MIB / count] * count, total / MIB),
         _row("processor, % of a core", [100 * each for each in used], cores),
-        _row("the machine's processor, %", [100 * busy / seconds / count] * count, cores),
         _row("tasks (pids)", [each.tasks for each in after], processes),
-        _row("inotify instances", [each.instances for each in after], _number(f"{inotify}instances")),
-        _row("inotify watches", [each.watches for each in after], _number(f"{inotify}watches")),
+        _row("inotify instances", [each.instances for each in after], _number("fs/inotify/max_user_instances")),
         _row("keys of the kernel", [keys / count] * count, _number("kernel/keys/maxkeys")),
         _row("disk, MiB", [each.disk / MIB for each in after], os.statvfs(user.home).f_bavail * 4096 / MIB),
     ]
@@ -101,13 +98,8 @@ def _taken(conmon: int, first: int, *places: str) -> Taken:
     ways = [each for each in psutil.process_iter(["name", "cmdline"]) if _is_way_out(each, str(first))]
     for one in [psutil.Process(conmon), *psutil.Process(conmon).children(recursive=True), *ways]:
         with contextlib.suppress(psutil.Error, OSError):  # a git that has ended by now
-            kept = [
-                Path(f"/proc/{one.pid}/fdinfo/{fd}") for fd in os.listdir(f"/proc/{one.pid}/fd") if _watches(one, fd)
-            ]
-            watched = sum(path.read_text().count("inotify wd:") for path in kept)
-            found.append(
-                Taken(one.memory_full_info().pss, sum(one.cpu_times()[:4]), one.num_threads(), len(kept), watched)
-            )
+            instances = sum(_watches(one, descriptor) for descriptor in os.listdir(f"/proc/{one.pid}/fd"))
+            found.append(Taken(one.memory_full_info().pss, sum(one.cpu_times()[:4]), one.num_threads(), instances))
     files = (path.lstat().st_blocks * 512 for place in places for path in Path(place).rglob("*"))
     return Taken(*map(sum, zip(*found, strict=True)))._replace(disk=sum(files))
 
@@ -118,12 +110,6 @@ def _is_way_out(process: psutil.Process, first: str) -> bool:
 
 def _watches(process: psutil.Process, descriptor: str) -> bool:
     return os.readlink(f"/proc/{process.pid}/fd/{descriptor}") == "anon_inode:inotify"
-
-
-def _busy() -> float:
-    """Seconds that the machine's cores were not idle, up to now."""
-    spent = psutil.cpu_times()
-    return sum(spent) - spent.idle - spent.iowait - spent.guest - spent.guest_nice
 
 
 def _keys(user: Rootless) -> int:
