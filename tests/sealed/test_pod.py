@@ -48,7 +48,8 @@ class Played:
 
     def play(self, pod: Any) -> None:
         """Begun, and not waited for, as it waits for the repository. What podman reads elsewhere than Kubernetes is
-        put there: the profile, and limits of a user, whose namespace takes the place of the pod's."""
+        put there: the profile, and limits. None on processes: root of the pod is the user of all tests here, whose
+        processes would count."""
         pod = copy.deepcopy(pod)
         pod["spec"]["restartPolicy"] = "Never"
         annotations = pod["metadata"]["annotations"]
@@ -57,7 +58,7 @@ class Played:
             annotations[f"container.seccomp.security.alpha.kubernetes.io/{container['name']}"] = (
                 "localhost/seccomp.json"
             )
-        annotations["io.podman.annotations.ulimit"] = "nofile=4096:4096,nproc=1280:1280,core=0:0"
+        annotations["io.podman.annotations.ulimit"] = "nofile=4096:4096,core=0:0"
         self.file.write_text(yaml.safe_dump_all([*self.given, pod]))
         profiles = f"--seccomp-profile-root={self.agent.project.root}/podman"
         words = ["kube", "play", "--network=none", "--no-hosts", "--userns=host", profiles, str(self.file)]
