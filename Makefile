@@ -30,7 +30,8 @@ test: setup tools ## check, and run every test that guards a change
 tests: setup tools ## the tests of `make test`, without the checks
 	@echo "== tests in $$TMPDIR"
 	@$(python) -m pytest --collect-only -qq -m "not long" >/dev/null || true
-	@$(MAKE) --no-print-directory --jobs --keep-going plain setup-containers
+	@$(MAKE) --no-print-directory --jobs --keep-going plain setup-containers || \
+	    { $(MAKE) --no-print-directory setup-containers; exit 1; } # says last what would be far above
 	@$(pytest) -m "not long and contained" tests/sealed tests/host tests/discovery
 
 plain: setup

@@ -34,6 +34,10 @@ def main() -> int:
     """As root, or as the ordinary user who will run the tests."""
     try:
         with prepared() as user:
+            # A machine restored from a snapshot has this user's runtime directory and none of its processes: podman
+            # then refuses everything until it is told so.
+            if user.podman("ps", check=False).returncode:
+                user.podman("system", "migrate")
             return _in_a_copy(user)
     except Unprepared as missing:
         print(missing, file=sys.stderr)
