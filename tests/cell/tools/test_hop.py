@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import Any
 
 import pytest
@@ -13,7 +14,6 @@ from infra.cell.tools.tool import Toolbox
 from infra.shared.people import AGENT
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell, read
-from tests.cell.test_clones import do
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ MORE = (
 )
 def test_a_clone_that_is_not_what_was_pushed_is_refused(cell: Cell, hop: Git, damage: str, words: str) -> None:
     """What would be lost, or would not be what runs, is named, with what to do."""
-    do(hop, damage)
+    subprocess.run(["sh", "-c", damage], cwd=hop.directory, env=cell.environment(), check=True)
     refused(cell, bootstrap(cell, "hop"), words)
 
 
