@@ -1,6 +1,7 @@
 """What waits, and for what: one table in the runner's state, by the id of the work. Pure; the time is an argument.
 
-What the PM pushes to main ends every wait: it may hold the file, the answer or the change that was waited for."""
+A call that waits for an approval waits for its answer alone, and a branch for its review. All else ends with whatever
+the PM pushes to main: it may hold the file or the change that was waited for."""
 
 from __future__ import annotations
 
@@ -23,7 +24,6 @@ COUNTED: Final = frozenset(
 """Reasons after which the same again may come to the same again, for the same money."""
 AGAIN: Final[Mapping[StopReason, tuple[int | None, ...]]] = {
     **dict.fromkeys(COUNTED, (1, 6, None)),
-    StopReason.AWAITING_APPROVAL: (None,),
     StopReason.MODEL_UNAVAILABLE: (1,),
     StopReason.NOT_RECORDED: (1,),
     StopReason.COMPLETED: (1, 6, None),  # it stays open all the same: its report or its answer was not taken
@@ -45,18 +45,13 @@ class Wait(msgspec.Struct, frozen=True):
     run: str = ""
     """Which goes on when the work is begun."""
     asks: tuple[str, ...] = ()
-    """Ids of its questions to the PM."""
+    """Questions to the PM, of whose answers it waits for the first."""
     branch: str = ""
     """The version that it handed over to last; the PM's review may be awaited for it."""
 
     @property
     def is_review(self) -> bool:
         return self.why.startswith("review of ")
-
-    def goes_on(self, answered: Collection[str]) -> str:
-        """The run that goes on: one that waits for an approval with an answer, and these questions are answered."""
-        waits = self.why == StopReason.AWAITING_APPROVAL.value and not {*answered} & {*self.asks}
-        return "" if waits else self.run
 
     @property
     def is_counted(self) -> bool:
@@ -67,9 +62,12 @@ _COUNTED = frozenset(reason.value for reason in COUNTED)
 Table = Mapping[str, Wait]
 
 
-def is_due(wait: Wait, now: float, tick: float) -> bool:
-    """A clock that was set back makes nothing wait longer than anything may."""
-    return wait.until is not None and not 0 < wait.until - now <= 6 * tick
+def is_due(wait: Wait, now: float, tick: float, answered: Collection[str] = ()) -> bool:
+    """`answered`: the questions that have an answer. A clock that was set back makes nothing wait longer than anything
+    may."""
+    if wait.until is None:
+        return not {*answered}.isdisjoint(wait.asks)
+    return not 0 < wait.until - now <= 6 * tick
 
 
 def after(before: Wait, reason: StopReason, now: float, tick: float, has_spoken: bool = False) -> Wait:
@@ -90,22 +88,24 @@ def review_of(wait: Wait) -> Wait:
 
 
 def released(table: Table, in_review: Collection[str]) -> dict[str, Wait]:
-    """The PM has spoken: nothing waits any more but for a review of these branches. What a run can go on with is kept
-    in mind."""
+    """The PM has spoken: nothing waits any more but for an answer, or for a review of these branches. What a run can go
+    on with is kept in mind."""
     return {
-        key: wait if wait.is_review and wait.branch in in_review else replace(wait, tries=0, until=0.0)
+        key: wait if wait.asks or (wait.is_review and wait.branch in in_review) else replace(wait, tries=0, until=0.0)
         for key, wait in table.items()
-        if wait.run or wait.branch or wait.asks
+        if wait.run or wait.branch
     }
 
 
 def words_on(wait: Wait) -> str:
     """What follows, for the report of a run that was stopped."""
+    nth = f"This was try {wait.tries} of {MOST_TRIES}. " if wait.is_counted else ""
+    if wait.asks:
+        return "It stays open, and goes on with your answer ('minifram approve')."
     if wait.tries == 0:
         return "You have pushed to main meanwhile, so it begins again at once."
-    nth = f"This was try {wait.tries} of {MOST_TRIES}. " if wait.is_counted else ""
     if wait.until is None:
-        word = "an answer, a new or changed directive ('minifram tell'), or any other push of yours to main"
+        word = "a new or changed directive ('minifram tell'), or any other push of yours to main"
         return f"{nth}It stays open, and the agent does not begin again by itself: it waits for your word, {word}."
     return f"{nth}It stays open, and is tried again when you push to main, or at {timestamp(wait.until)}."
 

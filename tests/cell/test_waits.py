@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from infra.cell.run_states import StopReason
 from infra.cell.waits import COUNTED, Wait, after, is_due, released, review_of, words_on
 from tests.shared.rows import each_row
 
 TICK, NOW = 600.0, 1_800_000_100.0
 GRID = 1_800_000_000.0
-AWAITING = Wait("awaiting_approval", 1, None, "d", run="r", asks=("q",))
+AWAITING = Wait("awaiting_approval", 0, None, "d", run="r", asks=("q",))
 
 
 @each_row(
@@ -21,7 +19,6 @@ AWAITING = Wait("awaiting_approval", 1, None, "d", run="r", asks=("q",))
             for reason in COUNTED
             for tries, until in ((0, GRID + TICK), (1, GRID + 6 * TICK), (2, None), (9, None))
         ),
-        (StopReason.AWAITING_APPROVAL, 0, None),
         *((reason, 5, GRID + TICK) for reason in (StopReason.NOT_RECORDED, StopReason.MODEL_UNAVAILABLE)),
         *((StopReason.COMPLETED, *row) for row in ((0, GRID + TICK), (1, GRID + 6 * TICK), (2, None))),
     ],
@@ -47,23 +44,18 @@ def test_a_wait_is_over_in_its_time(until: float | None, is_over: bool) -> None:
     assert is_due(Wait(until=until), NOW, TICK) is is_over
 
 
-@each_row(
-    "why, answered, goes_on",
-    [("awaiting_approval", {"q"}, True), ("awaiting_approval", {"other"}, False), ("", (), True)],
-)
-def test_a_run_that_waits_for_an_approval_goes_on_with_the_answer_alone(
-    why: str, answered: set[str], goes_on: bool
-) -> None:
-    """With other news it is begun anew."""
-    assert replace(AWAITING, why=why).goes_on(answered) == ("r" if goes_on else "")
+@each_row("answered, is_over", [({"q"}, True), ({"other"}, False), ((), False)])
+def test_a_call_that_waits_for_an_approval_waits_for_its_answer_alone(answered: set[str], is_over: bool) -> None:
+    assert is_due(AWAITING, NOW, TICK, answered) is is_over
 
 
-def test_the_pms_word_ends_all_but_a_review_that_is_still_due() -> None:
-    """A run with an open question and a branch in review can be gone on with."""
+def test_the_pms_word_ends_all_but_a_question_and_a_review_that_is_still_due() -> None:
+    """A run that was cut short and a branch in review can be gone on with."""
     review = review_of(Wait("handed_over", 2, 0.0, "e", branch="b"))
     assert (review.why, review.until, review.is_review) == ("review of b", None, True)
-    table = {"a": AWAITING, "b": review, "c": Wait("no_op_loop", 3, None), "the model": Wait("model x", 1, NOW + 5)}
-    assert released(table, {"b"}) == {"a": Wait("awaiting_approval", 0, 0.0, "d", "r", ("q",)), "b": review}
+    away, cut = Wait("model x", 1, NOW + 5), Wait("not_recorded", 1, NOW + 5, run="s")
+    table = {"a": AWAITING, "b": review, "c": Wait("no_op_loop", 3, None), "d": cut, "the model": away}
+    assert released(table, {"b"}) == {"a": AWAITING, "b": review, "d": Wait("not_recorded", run="s")}
     assert is_due(released(table, ())["b"], NOW, TICK)
 
 
@@ -73,7 +65,7 @@ def test_the_pms_word_ends_all_but_a_review_that_is_still_due() -> None:
         (Wait("no_op_loop", 2, NOW), "This was try 2 of 3. It stays open, and is tried again when you push"),
         (Wait("no_op_loop", 3, None), "This was try 3 of 3. It stays open, and the agent does not begin again by"),
         (Wait("no_op_loop", 0, 0.0), "You have pushed to main meanwhile, so it begins again at once."),
-        (AWAITING, "waits for your word, an answer"),
+        (AWAITING, "goes on with your answer"),
     ],
 )
 def test_the_pm_reads_what_follows(wait: Wait, said: str) -> None:

@@ -3,7 +3,7 @@ the answer. Which calls of a run wait stands in its record."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from infra.cell.actions import AWAITING, DENIED
@@ -12,8 +12,6 @@ from infra.cell.doors import Refused
 from infra.cell.loop.record import Acted, Line
 from infra.cell.policy.gate import INSTEAD
 from infra.cell.tools.tool import Verdict
-from infra.shared.approvals import answers_in
-from infra.shared.comms import open_directives
 from infra.shared.door import DoorAway
 from infra.shared.requests import Ask, QuestionState
 
@@ -59,9 +57,3 @@ def waiting(lines: Iterable[Line]) -> dict[str, Acted]:
             if line.status == AWAITING:
                 found |= {id: line for word, _, id in words if word == ASKED}
     return found
-
-
-def answers_but(document: str, of_others: Collection[str]) -> tuple[str, ...]:
-    """Directives that are answers, to be ticked with a run, but for those to questions `of_others`."""
-    found = ((each.id, answers_in(each.text)) for each in open_directives(document))
-    return tuple(sorted(id for id, said in found if said and not {each.id for each in said} & {*of_others}))

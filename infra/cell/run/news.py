@@ -34,8 +34,6 @@ class RunNews:
         """As they are now."""
         is_resumed = start.before is not None
         self._known = {*work.ticks} if is_resumed else {each.id for each in seen.open}
-        self.left = list[Acted]()
-        """Notes that a shell left: no calls of a reply, and so in no record of the run."""
         self._joined = list[str]()
         self._to_look = is_resumed
         self._answered = list[Acted]()
@@ -64,7 +62,7 @@ class RunNews:
         return tuple(self._waiting())
 
     def _waiting(self) -> dict[str, Acted]:
-        found = waiting((*self.left, *self._start.record.lines))
+        found = waiting(self._start.record.lines)
         return {id: call for id, call in found.items() if call not in self._answered}
 
     def makes(self) -> Completion | None:

@@ -10,7 +10,6 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from infra.cell.actions import AWAITING
 from infra.cell.cell import TENDING_SECONDS, Cell
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
@@ -40,7 +39,6 @@ from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
 from infra.cell.work.directives import awaits_review, pm_has_moved
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
-from infra.shared.approvals import open_answers
 from infra.shared.clock import timestamp
 from infra.shared.conversation import EXPLORATION, Completion, Request, Text
 from infra.shared.repository.git import GitError
@@ -59,24 +57,25 @@ class WorkRun:
         self._mind = MindRun(cell, self._position)
         limits, web, checkout = cell.boot.limits, cell.boot.places.web_socket, cell.checkout
         # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being
-        # asked.
+        # asked. What a shell leaves is no call of the model, which would be told of the answer.
         ask = nobody if work.label == EXPLORATION else partial(approvals.ask, cell, work.id)
+        minds = self._mind.tools()
         tools = (
             *file_tools(checkout, limits.output_chars),
             bash_tool(checkout, limits.bash_seconds, limits.output_chars, cell.interruption, web, self._position),
             *web_tools(checkout, web, self._position, limits, cell.boot.places.model_socket),
             *hop_tools(cell.boot, cell.git, partial(preflight.problem, cell)),
-            *self._mind.tools(),
+            *minds,
         )
-        self._toolbox = Toolbox(
-            tools,
-            gate_of(cell.boot.policy, checkout, ask),
-            lambda error: cell.log.error("act.broken", exc_info=error),
-        )
+
+        def broken(error: BaseException) -> None:
+            cell.log.error("act.broken", exc_info=error)
+
+        self._toolbox = Toolbox(tools, gate_of(cell.boot.policy, checkout, ask), broken)
+        self._noting = Toolbox(minds, gate_of(cell.boot.policy, checkout, nobody), broken)
         before = wait_of(cell.state.memory.waits, work)
-        goes_on = before.goes_on(open_answers(seen.document))
-        self._start = start = open_run(cell, seen, work, self._toolbox, self._mind.reads, goes_on)
-        self._before = replace(before, why="", until=0.0, run=start.name, asks=before.asks if start.before else ())
+        self._start = start = open_run(cell, seen, work, self._toolbox, self._mind.reads, before.run)
+        self._before = replace(before, why="", until=0.0, run=start.name, asks=())
         self._news = RunNews(cell, wakes, seen, work, source, self._start)
         self._unsaid = start.told
         self._model = with_images(cell.ask_in_time, checkout)
@@ -109,9 +108,7 @@ class WorkRun:
         is done again by the next runner. At worst a report comes twice."""
         cell, start, work = self._cell, self._start, self._news.work
         wait = self._wait(result)
-        others = [id for key, each in cell.state.memory.waits.items() if key != work.id for id in each.asks]
-        answers = approvals.answers_but(self._news.document, others)
-        told = self._source.end(work, Over(start.name, result, wait, self._seen.document, start.record.lines, answers))
+        told = self._source.end(work, Over(start.name, result, wait, self._seen.document, start.record.lines))
         try:
             start.record.append(Ended(result.reason.value, result.steps, str(result.failure or "")))
         except NotRecorded as problem:
@@ -148,8 +145,6 @@ class WorkRun:
         self._start.record.append(event)
         self._beat()
         self._mind.record(event)
-        if isinstance(event, Acted) and event.status == AWAITING:  # now: behind a crash no other work ticks the answer
-            self._cell.state.waits_for(self._news.work.id, replace(self._before, asks=self._news.asks()))
         match event:
             case Acted(tool_name="bash"):
                 self._note_what_was_left(event)
@@ -164,9 +159,8 @@ class WorkRun:
         for call in notes.taken(self._cell.boot.places.mind):
             self._beat()
             began = time.monotonic()
-            result = self._toolbox.call(call)
-            self._news.left.append(Acted.of(behind.step_id, call, result, time.monotonic() - began))
-            self._mind.record(self._news.left[-1])
+            result = self._noting.call(call)
+            self._mind.record(Acted.of(behind.step_id, call, result, time.monotonic() - began))
 
     def _told(self) -> News:
         if self._cell.services:
@@ -206,17 +200,17 @@ class WorkRun:
         before = replace(self._before, digest=self._news.work.digest)
         try:
             page = cell.page.look()
-            is_answered = not open_answers(page.document).keys().isdisjoint(self._news.asks())
-            has_spoken = is_answered or pm_has_moved(cell.git, self._seen.commit, page.commit)
+            has_spoken = pm_has_moved(cell.git, self._seen.commit, page.commit)
             is_over = result.reason is StopReason.COMPLETED and before.branch
             if is_over and awaits_review(cell.git, page.document, before.branch):
                 return review_of(before)
         except GitError as error:
             cell.log.warning("page.not_read", error=str(error))
-        is_away, tick = result.reason is StopReason.MODEL_UNAVAILABLE, cell.boot.limits.work_seconds
-        wait = before if is_away else after(before, result.reason, time.time(), tick, has_spoken)
-        run = start.name if result.reason is StopReason.AWAITING_APPROVAL else wait.run
-        wait = replace(wait, run=run, asks=self._news.asks())  # however it ended: no other work ticks their answers
+        if result.reason is StopReason.MODEL_UNAVAILABLE:
+            return before
+        if result.reason is StopReason.AWAITING_APPROVAL:
+            return replace(before, why=result.reason.value, until=None, asks=self._news.asks())
+        wait = after(before, result.reason, time.time(), cell.boot.limits.work_seconds, has_spoken)
         if result.reason is StopReason.HANDED_OVER:
             acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
             return replace(wait, branch=str(next(acts).args.get("branch", "")), run="")

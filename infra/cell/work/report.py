@@ -42,7 +42,7 @@ def of(work: Work, over: Over) -> Report | None:
         return Report(f"waits ({wait.why}): {work.subject}", f"{then}\n\n{result.text}", about=work.ticks)
     if result.reason is StopReason.COMPLETED:
         text = result.text or "The model ended its turn without a word."
-        return Report(f"done: {work.subject}", text, (*work.ticks, *over.answers))
+        return Report(f"done: {work.subject}", text, work.ticks)
     if result.reason is StopReason.MODEL_UNAVAILABLE and result.failure:
         return _without_model(work, result.failure, over.document)
     if result.reason not in _WHY_STOPPED:

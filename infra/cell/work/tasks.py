@@ -141,7 +141,7 @@ class Tasks(WorkSource):
         where = f"{then}The answer: {answer.path} on the branch mind (`minifram task show {work.id}`)."
         done = () if status is TaskStatus.BLOCKED else (work.id,)
         words = f"{clip(redacted(shown), REPORT_CHARS)}\n\n{where}"
-        return Report(f"{word}: {work.subject}", words, (*work.ticks, *over.answers), done, answer=answer)
+        return Report(f"{word}: {work.subject}", words, work.ticks, done, answer=answer)
 
     def close(self, told: Report | None) -> None:
         """The task is open as before when its answer cannot be written."""

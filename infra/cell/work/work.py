@@ -10,6 +10,7 @@ from infra.cell.loop.record import Line
 from infra.cell.mind.tasks import TaskAnswer
 from infra.cell.page import PageSeen
 from infra.cell.waits import MODEL, Table, Wait, is_due
+from infra.shared.approvals import open_answers
 from infra.shared.conversation import TASK
 
 
@@ -46,8 +47,6 @@ class Over(NamedTuple):
     """The page."""
     lines: Sequence[Line]
     """Its record."""
-    answers: tuple[str, ...] = ()
-    """Directives that answered its questions."""
 
 
 class Report(NamedTuple):
@@ -96,10 +95,11 @@ def next_work(
 ) -> tuple[tuple[Work, WorkSource] | None, list[tuple[str, Wait]]]:
     """The first work that may begin, and what stands before it and waits. `underway`: what is done, though the page may
     not say so yet. Raises GitError, OSError."""
-    waiting = list[tuple[str, Wait]]()
+    waiting, answered = list[tuple[str, Wait]](), open_answers(seen.document)
     for source in sources:
         for work in source.open(seen):
-            waits = [each for each in (wait_of(table, work), table.get(MODEL, Wait())) if not is_due(each, now, tick)]
+            both = wait_of(table, work), table.get(MODEL, Wait())
+            waits = [each for each in both if not is_due(each, now, tick, answered)]
             if work.id in underway:
                 continue
             if not waits:

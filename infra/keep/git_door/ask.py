@@ -66,6 +66,13 @@ def close_questions(context: DoorContext, works: Container[str]) -> None:
         context.log.error("approvals.not_closed", reason=str(error))
 
 
+def answers_over(context: DoorContext, page: str, works: Container[str]) -> tuple[str, ...]:
+    """Ids of the directives that answer no question of other work than these, which are done. Raises OSError."""
+    others = {id for id, question in _held(context).items() if question.work not in works}
+    answers = ((each.id, approvals.answers_in(each.text)) for each in comms.open_directives(page))
+    return tuple(id for id, said in answers if said and others.isdisjoint(each.id for each in said))
+
+
 def _held(context: DoorContext) -> dict[str, Question]:
     """The recorded questions by id. A file that holds none is passed over and logged: its call is asked about again.
     Raises OSError."""

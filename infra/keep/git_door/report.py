@@ -6,7 +6,7 @@ import time
 
 import msgspec
 
-from infra.keep.git_door.ask import close_questions
+from infra.keep.git_door.ask import answers_over, close_questions
 from infra.keep.git_door.caller import watcher_says
 from infra.keep.git_door.context import DoorContext, later, refused
 from infra.keep.known_secrets import read_known
@@ -60,12 +60,14 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
         ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
         inbox = inbox_of(read_file(git, f"refs/heads/{MIND}", INBOX) or "") if request.tasks else None
         ends_task = inbox is not None and not {*request.tasks} & {task.task_id for task in inbox.tasks}
-        main = write_reports(git, subject, [entry], [request.id], request.ticks)
+        works = (*request.ticks, *request.tasks, "")
+        answers = answers_over(context, page, works) if ends_work or ends_task else ()
+        main = write_reports(git, subject, [entry], [request.id], (*request.ticks, *answers))
     except (GitError, TipBusy, OSError, ValueError) as error:
         context.log.warning("report.not_written", title=request.whole_title, reason=redacted_and_cut(str(error), 1000))
         raise later(f"the report could not be written onto main: {error}") from None
     if ends_work or ends_task:  # what comes now belongs to the next work; the report is on main whatever happens here
-        close_questions(context, (*request.ticks, *request.tasks, ""))
+        close_questions(context, works)
         context.record.work_done()
     context.log.info("report.written", title=entry.title, main=main, ticks=list(request.ticks))
     return Done(main)

@@ -14,7 +14,6 @@ from infra.cell.waits import Wait
 from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE
-from infra.shared.policy import Policy
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell, limits, read, write
 from tests.cell.doors import Refusal
@@ -22,7 +21,6 @@ from tests.cell.life.days import AGAIN, DOORS, TICK, Story, lives, one_day, one_
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.mind.test_skills import PATH, SKILL
 
-ASKS = Policy("ask", "deny", ())
 NO = says("No.", REFUSAL)
 SHORT = limits(work_seconds=0.05)
 
@@ -109,7 +107,7 @@ class Killed(State):
 
 
 def test_a_run_is_not_begun_again_over_a_kill_before_it_is_noted_what_follows(cell: Cell) -> None:
-    """The next runner ends it from its record."""
+    """The next runner ends it from its record, and its report is on the page once."""
     cell.model.at_last = NO
     cell.tell("do it")
     context = cell.context()
@@ -117,7 +115,7 @@ def test_a_run_is_not_begun_again_over_a_kill_before_it_is_noted_what_follows(ce
     with pytest.raises(InterruptedError):
         one_run(context._replace(state=state, page=context.page._replace(state=state)))
     one_day(cell)
-    assert (asked(cell), waits(cell)[:14]) == (1, "do it: refusal")
+    assert (asked(cell), waits(cell)[:14], len(cell.reports())) == (1, "do it: refusal", 1)
 
 
 def test_a_word_of_the_pms_in_a_run_makes_it_no_try(cell: Cell) -> None:
@@ -136,14 +134,14 @@ def test_a_word_of_the_pms_in_a_run_makes_it_no_try(cell: Cell) -> None:
 
 @pytest.mark.parametrize("pushed", [True, False])
 def test_what_the_pm_pushes_while_no_runner_lives_is_news_to_the_next(cell: Cell, pushed: bool) -> None:
-    """It may make the call needless that waits for an approval; neither the runner's own reports nor a start do."""
-    cell.model.replies += [calls(bash("true")), says("I wait."), says("It is there.")]
+    """It may be what a run wants that was stopped; neither the runner's own reports nor a start are."""
+    cell.model.replies += [NO, says("It is there.")]
     cell.tell("do it")
-    one_day(cell, policy=ASKS)
-    assert cell.reported("stopped (awaiting_approval): do it")
+    one_day(cell)
+    assert cell.reported("stopped (refusal): do it")
     if pushed:
         cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
-    one_day(cell, policy=ASKS)
+    one_day(cell)
     assert cell.reported("It is there.") is pushed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -12,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from infra.cell.actions import AWAITING, ToolCall, ToolResult
-from infra.cell.interruption import Interrupted
-from infra.cell.loop.record import Acted
+from infra.cell.doors import Keep
+from infra.cell.loop.record import Acted, RunRecord
 from infra.cell.run.approvals import ask, waiting
 from infra.cell.run.news import RunNews
 from infra.cell.run_states import StopReason
@@ -22,6 +21,7 @@ from infra.cell.waits import Wait
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import Request, ToolUse
 from infra.shared.policy import Policy, Rule
+from infra.shared.requests import Ask, QuestionState
 from tests.cell.cell import Cell, limits, read, write
 from tests.cell.life.days import AGAIN, TICK, Days, Story, lives, one_day, one_run
 from tests.cell.loop.replies import Canned, bash, calls, results, says
@@ -94,7 +94,8 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
 @pytest.mark.heavy
 @pytest.mark.parametrize("answered", [False, True])
 def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: bool) -> None:
-    """Neither does it begin again, nor is its question closed, nor its answer ticked with the other work."""
+    """Neither does what the PM pushes begin it again, nor is its question closed, nor its answer ticked with the other
+    work."""
     id = waits(cell)
 
     def other(request: Request) -> Any:
@@ -108,24 +109,28 @@ def test_other_work_that_ends_leaves_what_waits_as_it_is(cell: Cell, answered: b
         assert cell.reported("done: something else")
         yield TICK
 
-    cell.model.replies += [calls(bash(TOUCH)), says("I wait still."), other, says("It is made.")]
+    cell.model.replies += [other, says("It is made.")]
     lives(cell, story(), policy=ASKS, limits=limits(work_seconds=0.05))
     assert asked_ids(cell) == [id]
     assert (made(cell), cell.open()) == ((1, []) if answered else (0, ["make it"]))
-    assert len(cell.model.requests) == (6 if answered else 5)
+    assert len(cell.model.requests) == (4 if answered else 3)
 
 
-@pytest.mark.parametrize("end", [Interrupted, KeyboardInterrupt])
-def test_a_run_that_is_cut_short_keeps_its_questions(cell: Cell, end: type[BaseException]) -> None:
-    """So that no other work ticks the answers; also one that is killed."""
+class DiesBehindQuestion(Keep):
+    def question(self, question: Ask) -> QuestionState:
+        super().question(question)
+        raise KeyboardInterrupt
 
-    def ends(request: Request) -> Any:
-        raise end
 
+def test_a_question_that_a_kill_kept_from_the_record_is_the_same_when_it_is_asked_again(cell: Cell) -> None:
+    """The next runner goes on with the run, and the model looks before it makes the call again."""
     cell.tell("make it")
-    context = cell.context(Canned([calls(bash(TOUCH)), ends]), policy=ASKS)
-    with contextlib.suppress(KeyboardInterrupt):
-        assert one_run(context).reason is StopReason.INTERRUPTED
+    context = cell.context(Canned([calls(bash(TOUCH))]), policy=ASKS)
+    with pytest.raises(KeyboardInterrupt):
+        one_run(context._replace(keep=DiesBehindQuestion(cell.places.git_socket)))
+    model = Canned([calls(bash(TOUCH)), says("I wait.")])
+    assert one_run(cell.context(model, policy=ASKS)).reason is StopReason.AWAITING_APPROVAL
+    assert "how far it came is unknown" in results(model.requests[0])[0].content
     [wait] = cell.context().state.memory.waits.values()
     assert wait.asks == tuple(asked_ids(cell))
 
@@ -187,8 +192,8 @@ def test_each_answer_is_told_once_and_the_call_made(cell: Cell, acts: str) -> No
     cell.tell("make it")
     calls = [asked(cell, command="x", timeout=None), asked(cell, command="y"), asked(cell, command="z")]
     first, second, third = asked_ids(cell)
-    told = news(context := cell.context(), Days(cell, context, iter(())), *calls[:2], acts=acts)
-    told.left.append(calls[2])
+    record = RunRecord("/nowhere", "a run", calls)
+    told = news(context := cell.context(), Days(cell, context, iter(())), record, acts)
     assert {*told.asks()} == {first, second, third}
     cell.tell(f"approve {first}")
     cell.tell(f"deny {second}: no")
@@ -209,11 +214,11 @@ def test_what_is_asked_about_again_waits_again(cell: Cell) -> None:
     cell.tell("make it")
     call = asked(cell, command="x")
     [id] = asked_ids(cell)
-    told = news(context := cell.context(), Days(cell, context, iter(())))
-    told.left.append(call)
+    record = RunRecord("/nowhere", "a run", [call])
+    told = news(context := cell.context(), Days(cell, context, iter(())), record)
     cell.tell(f"approve {id}")
     assert id in told.words().pm
-    told.left.append(replace(call, step_id="2.1"))
+    record.lines.append(replace(call, step_id="2.1"))
     assert told.asks() == (id,)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.cell.cell import Cell as Context
-from infra.cell.loop.record import Line, Opened, RunRecord
+from infra.cell.loop.record import Opened, RunRecord
 from infra.cell.loop.ways import News
 from infra.cell.run.news import RunNews
 from infra.cell.run.opening import Opening
@@ -16,12 +16,12 @@ from tests.cell.life.days import Days
 from tests.cell.loop.records import OPENING
 
 
-def news(context: Context, wakes: Wakes, *lines: Line, acts: str = TOOLS) -> RunNews:
-    """Of a run on the first directive, with these lines on record."""
+def news(context: Context, wakes: Wakes, record: RunRecord | None = None, acts: str = TOOLS) -> RunNews:
+    """Of a run on the first directive, with this record."""
     seen = context.page.look()
     wakes.seen(main=seen.commit)
     source = Directives(Tasks(context, wakes))
-    start = Opening(Opened(OPENING, acts), RunRecord("/nowhere", "a run", lines))
+    start = Opening(Opened(OPENING, acts), record or RunRecord("/nowhere", "a run"))
     return RunNews(context, wakes, seen, next(source.open(seen)), source, start)
 
 
