@@ -70,14 +70,15 @@ class Page(NamedTuple):
         self.add(title, text, ticks, about=about)
         return self.send()
 
-    def add(self, title: str, text: str, ticks: Ids = (), tasks: Ids = (), about: Ids = ()) -> None:
-        """Put a report into the queue, on the disk; `tasks` of the inbox are done with it."""
+    def add(self, title: str, text: str, ticks: Ids = (), tasks: Ids = (), about: Ids = (), id: str = "") -> None:
+        """Put a report into the queue, on the disk; `tasks` of the inbox are done with it. One that may be made again
+        has an `id`, by which the keep knows it."""
         boot = self.boot
         if boot.is_safe_mode:
             text = SAFE_MODE.format(main=boot.instead_of[:12]) + text
         if ids := (*ticks, *about):
             text = f"{comms.ABOUT}{', '.join(ids)}\n\n{text}"
-        report = request_of(boot.branch, self.commit(), title, text, ticks, tasks)
+        report = request_of(boot.branch, self.commit(), title, text, ticks, tasks, id)
         self.state.change(unsent=(*self.state.memory.unsent, report))
 
     def send(self) -> bool:
@@ -101,12 +102,14 @@ class Page(NamedTuple):
         return {id for report in self.state.memory.unsent for id in (*report.ticks, *report.tasks)}
 
 
-def request_of(branch: str, commit: str, title: str, text: str, ticks: Ids = (), tasks: Ids = ()) -> Report:
-    """With an id of its own. What is longer than a request may be is cut."""
+def request_of(
+    branch: str, commit: str, title: str, text: str, ticks: Ids = (), tasks: Ids = (), id: str = ""
+) -> Report:
+    """With an `id` of its own when none is given. What is longer than a request may be is cut."""
     # A model may speak half a character, which UTF-8 cannot hold. A mark may be longer than what it stands for: what
     # was redacted behind the cut could not be read back from the state.
     title, text = (redacted(words.encode(errors="replace").decode()) for words in (title, text))
     if len(text) > TEXT_CHARS:
         text = f"{cut(text, TEXT_CHARS - 100)}\n\n[…] The rest is not in any report."
-    title, id = cut(title, TITLE_CHARS), secrets.token_hex(16)
-    return Report(id, branch, commit, title, text, ticks[:MAX_TICKS], tasks[:MAX_TICKS])
+    title = cut(title, TITLE_CHARS)
+    return Report(id or secrets.token_hex(16), branch, commit, title, text, ticks[:MAX_TICKS], tasks[:MAX_TICKS])

@@ -53,15 +53,19 @@ class Opening(NamedTuple):
     """Where it stands, when it is resumed."""
     told: str = ""
     """To the model, when it is resumed."""
+    now: str = ""
+    """The briefing of a new one."""
 
     @property
     def name(self) -> str:
         return self.opened.request.run
 
     def write(self, cell: Cell) -> None:
-        """Its first line, or the first of this runner. Raises OSError."""
+        """Its briefing and its first line, or the first line of this runner. Raises OSError."""
         if self.before:
             self.record.cut_torn_line()
+        else:
+            RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(self.now)
         self.record.append(Resumed(cell.boot.commit) if self.before else self.opened)
 
 
@@ -75,7 +79,7 @@ def open_run(
 ) -> Opening:
     """`toolbox` is the run's; `reads` gives what is placed before a new run as read, before and behind the briefing,
     for work of these words. `goes_on`: the run that does, if it can. Raises GitError, OSError."""
-    directory, told = os.path.join(cell.checkout, TRANSCRIPTS), ""
+    directory, told, now = os.path.join(cell.checkout, TRANSCRIPTS), "", ""
     lines = cut_short(cell, directory, goes_on) if goes_on else None
     before, most_steps = standing(lines) if lines else None, cell.boot.limits.run_steps
     if before:
@@ -86,7 +90,6 @@ def open_run(
     else:
         name, acts = f"{cell.now().replace(':', '')}-{cell.boot.id[:8]}", cell.boot.acts
         now = redacted(briefing.text_of(cell, seen, work))
-        RedactedFile(os.path.join(cell.checkout, briefing.NOW)).replace(now)
         # It is shown whatever the policy says of reading.
         facts = {"path": briefing.NOW, "lines": now.count("\n")}
         first = (
@@ -102,7 +105,7 @@ def open_run(
     tools = toolbox.tools if acts == TOOLS else ()
     request = Request((system, seen.document), messages, tools, name, label=work.label)
     record = RunRecord(os.path.join(directory, name + SUFFIX), name, lines or ())
-    return Opening(Opened(request, acts, (work.id,), most_steps), record, before, told)
+    return Opening(Opened(request, acts, (work.id,), most_steps), record, before, told, now)
 
 
 def cut_short(cell: Cell, transcripts: str, name: str) -> list[Line] | None:

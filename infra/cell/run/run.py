@@ -33,6 +33,7 @@ from infra.cell.status import WAITING, WORKING
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.hop import hop_tools
+from infra.cell.tools.spill import digest_of
 from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import web_tools
 from infra.cell.waits import MODEL, Wait, after, review_of
@@ -92,9 +93,10 @@ class WorkRun:
         cell.state.waits_for(work.id, self._before)
         try:
             start.write(cell)
-            result = self._conversation()
-        except NotRecorded as problem:
+        except OSError as problem:
             result = RunResult(StopReason.NOT_RECORDED, str(problem))
+        else:
+            result = self._conversation()
         cell.heartbeat.beat("reporting", TENDING_SECONDS)
         end_what_is_left(cell)
         facts = {"end": result.reason.value, "steps": result.steps, "seconds": round(time.time() - self._started_at, 3)}
@@ -105,7 +107,7 @@ class WorkRun:
 
     def _end(self, result: RunResult) -> None:
         """Say what follows, and report it: until then the run goes on from its record, and what a crash cuts short here
-        is done again by the next runner. At worst a report comes twice."""
+        is done again by the next runner."""
         cell, start, work = self._cell, self._start, self._news.work
         wait = self._wait(result)
         told = self._source.end(work, Over(start.name, result, wait, self._seen.document, start.record.lines))
@@ -114,7 +116,9 @@ class WorkRun:
         except NotRecorded as problem:
             cell.log.warning("run.end_not_recorded", error=str(problem))
         if told:
-            cell.page.add(told.title, told.text, told.ticks, told.tasks, told.about)
+            end = f"{start.name} {result.steps} {told.title}"  # the same for a run that ends again
+            id = digest_of(end.encode(errors="replace"))[:32]
+            cell.page.add(told.title, told.text, told.ticks, told.tasks, told.about, id)
         self._source.close(told)  # behind the report, or a crash between the two would lose it
         is_away = result.reason is StopReason.MODEL_UNAVAILABLE and work.label != EXPLORATION
         tick = cell.boot.limits.work_seconds

@@ -180,13 +180,14 @@ def test_the_same_words_are_other_work_though_the_first_run_was_killed_behind_it
 
 
 @pytest.mark.heavy
-def test_what_cannot_be_written_down_is_not_done_and_is_reported(cell: Cell) -> None:
+@pytest.mark.parametrize("in_the_way", ["logs/transcripts", "logs/now.md/of the model's"])
+def test_what_cannot_be_written_down_is_not_done_and_is_reported(cell: Cell, in_the_way: str) -> None:
     """The model is not asked."""
     cell.tell("do it")
-    write(f"{cell.checkout}/logs/transcripts", "a file where the directory should be")
+    write(f"{cell.checkout}/{in_the_way}", "a file")
 
     outcome, model = work(cell, says("Done."))
 
     assert (outcome.reason, model.requests) == (StopReason.NOT_RECORDED, [])
-    assert cell.reported("the run's record cannot be written")
+    assert cell.reported("stopped (not_recorded): do it")
     assert len(cell.open()) == 1
