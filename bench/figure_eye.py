@@ -10,11 +10,10 @@ from pathlib import Path
 
 from playwright.async_api import async_playwright
 
-from bench.tables import Table, goal, ratio, rounds, timed, times
+from bench.tables import Table, rounds, timed, times
 from infra.keep.eye.messages import Look
 from infra.keep.web_door.proxy import Errand
 from tests.keep.eye.test_eye import PAGES, eye_at, looking
-from tests.keep.eye.test_soak import memory
 
 ROUNDS, GOAL = 20, 1.2
 RAW, EYE = "playwright", "the eye"
@@ -44,13 +43,6 @@ def run(directory: Path, count: int) -> list[Table]:
 
         ways = {RAW: timed(lambda: runner.run(by_playwright())), EYE: timed(lambda: runner.run(by_eye()))}
         took = rounds(count, ways, warm=3)
-        runner.run(asyncio.sleep(2.0))  # in which the next page is opened
-        held = [memory(eye), memory(eye, "--type=renderer")]
         for each in (raw.close(), playing.__aexit__(), site.__aexit__(None, None, None)):
             runner.run(each)
-    row = ("the eye", *(f"{each / (1 << 20):.0f}" for each in held))
-    reached = goal(EYE, ratio(took[EYE], took[RAW]), GOAL)
-    memories = Table(
-        "MiB held between two pages, with the next one open", ("", "a browser", "of it its renderers"), [row]
-    )
-    return [times(f"a page of {len(PAGE) / 1000:.0f} kB", took, reached), memories]
+    return [times(f"a page of {len(PAGE) / 1000:.0f} kB", took, {EYE: GOAL})]

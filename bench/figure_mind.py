@@ -43,7 +43,7 @@ def run(directory: Path, count: int) -> list[Table]:
             right[kind] += note_id(note) in [hit.id for hit in search(files, words, results=BEST)]
             took[kind].append(time.perf_counter() - began)
     told = [f"{kind}: {many} of {count} right among the first {BEST}" for kind, many in right.items()]
-    return [times(f"one search of {NOTES:,} notes", took, *told)]
+    return [times(f"one search of {NOTES:,} notes", took, {}, *told)]
 
 
 def note_id(note: int) -> str:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import httpx2
 
-from bench.tables import Table, goal, ratio, rounds, timed, times
+from bench.tables import Table, rounds, timed, times
 from infra.cell.doors import Web
 from infra.shared.web import Fetch, Page
 from tests.keep.web_door.test_life import World
@@ -27,7 +26,6 @@ PAUSE = 0.5
 """Seconds before each request, which are not measured."""
 BARE, DOOR = "httpx2.get", "through the door"
 TEXT = "".join(f"Line {number} of a text with some words in it.\n" for number in range(4200))
-NOTE = f"{PAUSE:g} s between two requests, which are not measured: an agent's pages are a model's answer apart"
 HTML = "<title>Lines</title>" + "".join(
     f"<h2>Part</h2><p>{line} <a href=/x>more</a>" for line in TEXT.splitlines()[:1300]
 )
@@ -43,19 +41,10 @@ def run(directory: Path, count: int) -> list[Table]:
         web = Web(world.places.web_socket)
         for name, text in FILES.items():
             asked = partial(web.ask, Fetch(f"{address}/{name}"), Page)
-            ways = {BARE: _paced(timed(httpx2.get, f"{address}/{name}")), DOOR: _paced(timed(asked))}
+            ways = {BARE: timed(httpx2.get, f"{address}/{name}", pause=PAUSE), DOOR: timed(asked, pause=PAUSE)}
             took = rounds(count, ways, warm=5)
-            reached = goal(DOOR, ratio(took[DOOR], took[BARE]), GOAL)
-            tables.append(times(f"{name}, {len(text) / 1000:.0f} kB", took, reached, NOTE))
+            tables.append(times(f"{name}, {len(text) / 1000:.0f} kB", took, {DOOR: GOAL}))
     return tables
-
-
-def _paced(way: Callable[[int], float]) -> Callable[[int], float]:
-    def measure(number: int) -> float:
-        time.sleep(PAUSE)
-        return way(number)
-
-    return measure
 
 
 @contextlib.contextmanager
@@ -67,5 +56,7 @@ def _site(directory: Path) -> Iterator[str]:
     nothing = subprocess.DEVNULL
     with subprocess.Popen(words, cwd=directory, stdout=subprocess.PIPE, stderr=nothing, text=True) as site:
         assert site.stdout
-        yield "http://127.0.0.1:" + site.stdout.readline().split(" port ")[1].split()[0]
-        site.kill()
+        try:
+            yield "http://127.0.0.1:" + site.stdout.readline().split(" port ")[1].split()[0]
+        finally:
+            site.kill()

@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-HEAD = ("", "median ms", "least", "p95", "most", "rounds", "ratio")
+HEAD = ("", "median ms", "least", "most", "rounds", "ratio", "goal")
+Way = Callable[[int], float]
+"""Does it once, in the round of that number, and gives the seconds that count."""
 
 
 class Table(NamedTuple):
@@ -18,20 +20,11 @@ class Table(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def rounds(count: int, ways: Mapping[str, Callable[[int], float]], warm: int = 1) -> dict[str, list[float]]:
-    """Seconds that each way took, by turns; the first `warm` rounds import and compile, and do not count."""
-    took: dict[str, list[float]] = {name: [] for name in ways}
-    for number in range(count + warm):
-        for name in in_turn(ways, number):
-            seconds = ways[name](number)
-            took[name] += [seconds] if number >= warm else []
-    return took
+def timed(act: Callable[..., object], *given: object, pause: float = 0.0) -> Way:
+    """A way of which all counts but a pause before it."""
 
-
-def timed(act: Callable[..., object], *given: object) -> Callable[[int], float]:
-    """A way of which all counts."""
-
-    def measure(number: int) -> float:
+    def measure(_: int) -> float:
+        time.sleep(pause)
         began = time.perf_counter()
         act(*given)
         return time.perf_counter() - began
@@ -39,31 +32,31 @@ def timed(act: Callable[..., object], *given: object) -> Callable[[int], float]:
     return measure
 
 
-def in_turn(names: Mapping[str, object], number: int) -> list[str]:
-    """All of them, beginning with another one in each round."""
-    by = number % len(names)
-    return [*names][by:] + [*names][:by]
+def rounds(count: int, ways: Mapping[str, Way], warm: int = 1) -> dict[str, list[float]]:
+    """What each way took, by turns; the first `warm` rounds import and compile, and do not count."""
+    took: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(count + warm):
+        by = number % len(ways)
+        for name in [*ways][by:] + [*ways][:by]:
+            seconds = ways[name](number)
+            took[name] += [seconds] if number >= warm else []
+    return took
 
 
-def times(title: str, took: Mapping[str, Sequence[float]], *notes: str) -> Table:
-    """A row for each, by seconds; the ratio is that of its median to the first row's."""
-    first = next(iter(took.values()))
-    return Table(title, HEAD, [_row(name, of, first) for name, of in took.items()], notes)
+def times(title: str, took: Mapping[str, Sequence[float]], goals: Mapping[str, float], *notes: str) -> Table:
+    """A row for each, by seconds; the ratio is that of its median to the first row's, and a goal is the most of it."""
+    first = statistics.median(next(iter(took.values())))
+    rows = []
+    for name, of in took.items():
+        median = statistics.median(of)
+        shown = (f"{1000 * seconds:.2f}" for seconds in (median, min(of), max(of)))
+        rows.append((name, *shown, str(len(of)), *against(median / first, goals.get(name))))
+    return Table(title, HEAD, rows, notes)
 
 
-def _row(name: str, of: Sequence[float], first: Sequence[float]) -> tuple[str, ...]:
-    p95 = sorted(of)[int(0.95 * (len(of) - 1))]
-    shown = (f"{1000 * seconds:.2f}" for seconds in (statistics.median(of), min(of), p95, max(of)))
-    return name, *shown, str(len(of)), f"{ratio(of, first):.2f}x"
-
-
-def ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Of the medians."""
-    return statistics.median(ours) / statistics.median(theirs)
-
-
-def goal(what: str, reached: float, most: float) -> str:
-    return f"{what}: {reached:.2f}x; goal at most {most:g}x: {'met' if reached <= most else 'MISSED'}"
+def against(ratio: float, most: float | None) -> tuple[str, str]:
+    """A ratio, and how it stands to its goal."""
+    return f"{ratio:.2f}x", f"at most {most:g}x: {'met' if ratio <= most else 'MISSED'}" if most else ""
 
 
 def render(table: Table) -> str:
