@@ -14,7 +14,7 @@ from typing import Literal
 
 from infra.keep.web_door.fetch import CONNECT_SECONDS, Lookup
 from infra.keep.web_door.judge import Judge, Tool
-from infra.keep.web_door.refusal import WebRefusal, denied, invalid
+from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid
 from infra.keep.web_door.target import Target, target_of
 
 HEAD_BYTES, PIECE = 64 << 10, 64 << 10
@@ -126,8 +126,13 @@ def _asked(whole: bytes) -> tuple[Target, bytes]:
         raise invalid("that is no request to a proxy")
     method, address = found[1], found[2]
     if method == "CONNECT":
-        return target_of(f"http{'' if address.endswith(':80') else 's'}://{address}/"), b""
-    target = target_of(address)
+        address = f"http{'' if address.endswith(':80') else 's'}://{address}/"
+    try:
+        target = target_of(address)
+    except WebRefusal:  # what it says may hold words of the page's
+        raise failed("the page asks for what is no address", "use another source") from None
+    if method == "CONNECT":
+        return target, b""
     if target.scheme != "http":
         raise invalid("that is no plain request")
     kept = [line for line in lines if not _DROPPED.match(line)]

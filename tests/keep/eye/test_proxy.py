@@ -103,6 +103,15 @@ def test_what_is_no_request_to_a_proxy_is_refused(request_: bytes) -> None:
     assert through(request_).answer.startswith(b"HTTP/1.1 403 ")
 
 
+@pytest.mark.attack("S69")
+@pytest.mark.parametrize("request_", [b"GET http://-x.example/run_this", b"CONNECT -run_this.example:443"])
+def test_what_is_refused_is_told_in_no_words_of_the_page(request_: bytes) -> None:
+    """They would stand outside of a frame."""
+    refused = through(request_ + b" HTTP/1.1\r\n\r\n").errand.refused
+    assert refused
+    assert "run_this" not in refused.error.message
+
+
 @pytest.mark.attack("S68")
 def test_a_name_that_changes_its_address_is_judged_again() -> None:
     came = through(GET, GET, found=("127.0.0.1", "127.0.0.2"))
