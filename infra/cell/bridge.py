@@ -13,7 +13,7 @@ import selectors
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -44,7 +44,7 @@ from infra.shared.web import Watch, Watched, WebTool
 
 PIECE = 1 << 16
 DIRECTORY, MOST_KEPT = ".jobs", 20
-"""Of the cell's tree: a directory for each job, of which the last are kept."""
+"""Of the cell's tree: a directory for each job, of which the last are kept, and all that are under way."""
 TOLD = ("acted", "told", "entered", "compacted")
 """Kinds of the record's lines that the trace of a job has; what the model said is in its result."""
 SYSTEM = (
@@ -223,7 +223,7 @@ class Bridge:
             with open(os.devnull, "r+b") as nothing:  # ours are the bridge's alone: they end with it
                 os.dup2(nothing.fileno(), 0)
                 os.dup2(nothing.fileno(), 1)
-            _carry_out(self._hello, asked, ours)
+            _carry_out(self._hello, asked, ours, {asked.id, *(id for id, _ in self._pids.values())})
         os.close(ours)
         self._pids[there] = (asked.id, pid)
         self._ready.register(there, selectors.EVENT_READ, b"")
@@ -247,12 +247,12 @@ def _write(descriptor: int, content: bytes) -> None:
         content = content[os.write(descriptor, content) :]
 
 
-def _carry_out(hello: Hello, asked: BridgeRequest, answers: int) -> None:
+def _carry_out(hello: Hello, asked: BridgeRequest, answers: int, under_way: Collection[str]) -> None:
     """In a process of its own, which ends with it."""
     status = 1
     try:
         # Who watches leaves no file, and takes no job's place.
-        directory = "/" if asked.do == "watch" else _directory(hello.places.bot, asked.id)
+        directory = "/" if asked.do == "watch" else directory_of(hello.places.bot, asked.id, under_way)
         os.chdir(directory)
 
         def say(words: dict[str, Any]) -> None:
@@ -266,13 +266,18 @@ def _carry_out(hello: Hello, asked: BridgeRequest, answers: int) -> None:
             os._exit(status)
 
 
-def _directory(bot: str, id: str) -> str:
+def directory_of(bot: str, id: str, under_way: Collection[str]) -> str:
+    """Its own; of those that are not in use the last are kept."""
+
+    def changed_at(entry: os.DirEntry[str]) -> float:
+        with contextlib.suppress(FileNotFoundError):  # another call removes the same
+            return entry.stat().st_mtime
+        return 0.0
+
     root = f"{bot}/{DIRECTORY}"
-    os.makedirs(root, exist_ok=True)
-    kept = sorted(os.scandir(root), key=lambda entry: entry.stat().st_mtime, reverse=True)
-    for old in kept[MOST_KEPT:]:
-        shutil.rmtree(old.path, ignore_errors=True)
     os.makedirs(f"{root}/{id}", exist_ok=True)
+    for old in sorted((each for each in os.scandir(root) if each.name not in under_way), key=changed_at)[:-MOST_KEPT]:
+        shutil.rmtree(old.path, ignore_errors=True)
     return f"{root}/{id}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.bridge import Bounds, BridgeRequest, Hello, do_run, do_tool, do_watch
+from infra.cell.bridge import (
+    DIRECTORY,
+    MOST_KEPT,
+    Bounds,
+    BridgeRequest,
+    Hello,
+    directory_of,
+    do_run,
+    do_tool,
+    do_watch,
+)
 from infra.shared.boot import Limits
 from infra.shared.conversation import ToolUse
 from infra.shared.door import Failure
@@ -92,3 +103,15 @@ def test_frames_come_until_the_door_says_no(sandbox: Sandbox) -> None:
     assert [each["line"]["number"] for each in sandbox.said[:-1]] == [5, 6]
     assert sandbox.said[-1]["end"]["error"] == "policy_denied"
     assert [each.get("since", 0) for each in sandbox.web.asked] == [0, 5, 6]
+
+
+def test_the_directory_of_a_job_that_goes_on_is_kept(tmp_path: Path) -> None:
+    """However many calls come meanwhile; of those that are over, the last ones."""
+    bot = str(tmp_path)
+    work = Path(directory_of(bot, "job", {"job"})) / "work.txt"
+    work.write_text("half of it")
+    os.utime(work.parent, (0, 0))
+    for number in range(MOST_KEPT + 5):
+        directory_of(bot, f"tool-{number}", {f"tool-{number}", "job"})
+    assert work.read_text() == "half of it"
+    assert len(os.listdir(f"{bot}/{DIRECTORY}")) == MOST_KEPT + 2

@@ -22,6 +22,7 @@ import psutil
 import pytest
 
 from host.serve.bridge import MOST_CALLS
+from infra.cell.bridge import MOST_KEPT
 from infra.keep.programs import keep_command
 from tests.whole.owner import Owner
 
@@ -210,9 +211,13 @@ def test_a_tool_that_a_job_may_not_use_is_none(station: Station) -> None:
 
 
 def test_a_job_is_cancelled_with_all_that_it_started(station: Station) -> None:
+    """Until then its directory is there, however many calls come beside it."""
     id = station.submit("sleep")
     station.until(lambda: station.job(id)["trace"], "it began")
     station.until(lambda: len(_sleepers(station)) >= 2, "its commands run")
+    for _ in range(MOST_KEPT + 1):
+        station.client.post("/api/tools/fetch_page", json={"url": "nowhere"})
+    assert (station.owner.bot / ".jobs" / id).is_dir()
     assert station.client.post(f"/api/jobs/{id}/cancel").json()["state"] == "cancelled"
     station.until(lambda: not _sleepers(station), "its commands have ended")
     assert station.job(id)["state"] == "cancelled"
