@@ -26,7 +26,7 @@ from infra.cell.loop.images import loaded, shown_by, with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Acted, Line
-from infra.cell.policy.gate import gate_of, nobody
+from infra.cell.policy.gate import GHOST, Call, decide, gate_of, nobody
 from infra.cell.protocol.operations import guide
 from infra.cell.run_states import StopReason
 from infra.cell.services.services import end_all_but
@@ -37,7 +37,7 @@ from infra.cell.tools.web import web_tools
 from infra.shared.boot import TOOLS, Limits
 from infra.shared.conversation import JOB, Message, Request, Text
 from infra.shared.paths import Paths
-from infra.shared.policy import Policy
+from infra.shared.policy import ALLOW, EXECUTE, Policy
 from infra.shared.secret_shapes import redacted_value
 from infra.shared.subreaper import become_subreaper, end_with_parent
 from infra.shared.web import Watch, Watched, WebTool
@@ -100,10 +100,11 @@ Say = Callable[[dict[str, Any]], None]
 def toolbox(hello: Hello, asked: BridgeRequest, directory: str, only: Sequence[str]) -> Toolbox:
     """These tools; nobody is there to be asked about a call."""
     limits, at, web = hello.limits, Position(f"job-{asked.id}", label=JOB), hello.places.web_socket
+    may_ghost = decide(hello.policy, Call(GHOST, EXECUTE, {})).do == ALLOW
     tools = (
         *file_tools(directory, limits.output_chars),
         bash_tool(directory, limits.bash_seconds, limits.output_chars, Interruption(), web, at),
-        *web_tools(directory, web, at, limits, hello.places.model_socket, asked.bounds.allow_ghost),
+        *web_tools(directory, web, at, limits, hello.places.model_socket, asked.bounds.allow_ghost and may_ghost),
     )
     gate = _within(asked, gate_of(hello.policy, directory, nobody))
     return Toolbox(
@@ -115,7 +116,7 @@ def _within(asked: BridgeRequest, gate: Gate) -> Gate:
     domains, may_ghost = asked.bounds.allowed_domains, asked.bounds.allow_ghost or asked.do == "tool"
 
     def judged(tool: Tool, given: Mapping[str, Any]) -> Verdict:
-        if not may_ghost and (tool.name == "ghost_extract" or given.get("allow_ghost")):
+        if not may_ghost and (tool.name == GHOST or given.get("allow_ghost")):
             return Verdict(False, "this job was not given allow_ghost", DENIED, (DENIED,))
         if domains and "url" in given:
             host = (urlsplit(str(given["url"])).hostname or "").rstrip(".")

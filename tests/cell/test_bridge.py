@@ -26,8 +26,8 @@ from infra.shared.boot import Limits
 from infra.shared.conversation import ToolUse
 from infra.shared.door import Failure
 from infra.shared.paths import Paths
-from infra.shared.policy import Policy
-from infra.shared.web import Watched
+from infra.shared.policy import Policy, Rule
+from infra.shared.web import Page, Watched
 from tests.cell.tools.test_web import JPEG, PICTURE, READ, DoorStandIn, opened
 
 LIMITS = Limits(1.0, 1, 1.0, has_browser=True, has_ghost=True)
@@ -45,7 +45,7 @@ class Sandbox:
         call = READ._replace(content=(ToolUse("1", tool, given),), stop_reason="tool_use")
         self.web.answers = self.model.answers = [call, *answers, READ]
         asked = BridgeRequest(
-            "7", "run", task="x", bounds=Bounds(("screenshot", "ghost_extract"), 5, 60_000, 3, **bounds)
+            "7", "run", task="x", bounds=Bounds(("fetch_page", "screenshot", "ghost_extract"), 5, 60_000, 3, **bounds)
         )
         do_run(self.hello, asked, self.folder, self.said.append)
         [acted] = [each["line"] for each in self.said if each.get("line", {}).get("kind") == "acted"]
@@ -65,6 +65,16 @@ def test_a_job_reads_pictures_where_it_was_given_that(sandbox: Sandbox) -> None:
     assert (read["status"], read["facts"]["render_mode"]) == ("ok", "ghost")
     assert [each["request"]["label"] for each in sandbox.model.asked] == ["job"] * 3
     assert {each["request"]["run"] for each in sandbox.model.asked} == {"job-7"}
+
+
+@pytest.mark.parametrize("rules", [(), (Rule("ask", tools=("ghost_extract",)),)])
+def test_a_job_s_pages_are_read_from_pictures_where_the_policy_does_not_ask(
+    sandbox: Sandbox, rules: tuple[Rule, ...]
+) -> None:
+    sandbox.hello = msgspec.structs.replace(sandbox.hello, policy=Policy(rules=rules))
+    blocked = Page(403, "wall", "", 9, "challenge", "ghost")
+    read = sandbox.job("fetch_page", URL, blocked, PICTURE, READ, allow_ghost=True)
+    assert read["facts"]["render_mode"] == ("normal" if rules else "ghost")
 
 
 @pytest.mark.attack("S66")

@@ -251,8 +251,8 @@ MUTATIONS = (
         "ghost-without-leave",
         "a job reads pictures only where it was given that",
         "infra/cell/bridge.py",
-        'if not may_ghost and (tool.name == "ghost_extract"',
-        'if False and (tool.name == "ghost_extract"',
+        "if not may_ghost and (tool.name == GHOST",
+        "if False and (tool.name == GHOST",
         ("tests/cell/test_bridge.py::test_a_job_that_was_not_is_denied",),
     ),
     Mutation(

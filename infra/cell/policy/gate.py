@@ -56,6 +56,7 @@ _OF_NETWORK = re.compile(
 _DOTTED = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
+GHOST = "ghost_extract"
 Names = tuple[str, ...]
 """Of a file as patterns meet them: absolute, and from the checkout when it lies there."""
 Ask = Callable[[str, Mapping[str, Any], str], Verdict]
@@ -167,12 +168,14 @@ def gate_of(policy: Policy, checkout: str, ask: Ask) -> Gate:
 
 
 def _calls(checkout: str, tool: Tool, given: Mapping[str, Any]) -> Sequence[Call]:
-    """What the policy looks at. A note's words are words, whatever hosts they name, and its check is a command."""
+    """What the policy looks at. A note's words are words, whatever hosts they name, and its check is a command; who may
+    read a page's picture as well does what the tool for that does."""
     if tool.name == NOTE:
         check = given.get("check", "").strip()
         return (Call(NOTE, READ, {}), *([Call("bash", EXECUTE, {"command": check})] if check else []))
     file = file_at(checkout, given["path"]) if tool.name in FILE_TOOLS else ()
-    return (Call(tool.name, tool.side_effect_class, given, file),)
+    ghost = [Call(GHOST, EXECUTE, given)] if given.get("allow_ghost") else []
+    return (Call(tool.name, tool.side_effect_class, given, file), *ghost)
 
 
 def file_at(checkout: str, given: str) -> tuple[Names, ...]:

@@ -205,3 +205,12 @@ def test_the_gate_tells_the_model_and_the_transcript() -> None:
     asked = through(rules, "dd x", lambda tool, given, why: Verdict(True, flags=(f"{tool} {dict(given)} {why}",)))
     assert asked.policy_flags == ("rule 2", "bash {'command': 'dd x'} rule 2 of policy.rules")
     assert asked.payload == "ran"
+
+
+def test_a_rule_about_reading_pictures_holds_for_a_call_that_may_read_one_as_well() -> None:
+    policy = Policy(rules=(Rule("ask", tools=("ghost_extract",)),))
+    fetch = tool("fetch_page", lambda given: ToolResult("read"), url=str, allow_ghost=bool)
+    box = Toolbox([fetch], gate_of(policy, "/", lambda tool, given, why: Verdict(False, why)))
+    for allow_ghost in (True, False):
+        given = {"url": "https://a.example/", "allow_ghost": allow_ghost}
+        assert box.call(ToolCall("1", "fetch_page", given)).ok is not allow_ghost
