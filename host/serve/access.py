@@ -3,6 +3,7 @@ browser, and names that were made to lead here, from acting in the PM's name."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -35,6 +36,11 @@ MOST_NOTED = 4000
 NOBODY = "nobody"
 WHAT = "minifram.what"
 """The key of a request's scope under which a handler leaves what it did, for the audit."""
+OVER: dict[str, Message] = {
+    "http": {"type": "http.response.body"},
+    "websocket": {"type": "websocket.close", "code": 1008},
+}
+"""The last message of a session that has ended."""
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
@@ -75,6 +81,10 @@ class Token:
         return hashlib.sha256(f"cookie of {self.read()}".encode()).hexdigest()
 
 
+class SessionOver(Exception):
+    """There is another token by now: what is told piece by piece goes on no more."""
+
+
 class Access:
     """ASGI middleware. `names` gives the host names that lead here, besides those of loopback."""
 
@@ -88,6 +98,10 @@ class Access:
         who, answer = self._judged(HTTPConnection(scope))
 
         async def sent(message: Message) -> None:
+            is_piece = message["type"] == "websocket.send" or message.get("more_body")
+            if is_piece and not self._is_still(who, scope):
+                await send(OVER[scope["type"]])
+                raise SessionOver
             if message["type"] == "http.response.start":
                 if scope["method"] not in SAFE_METHODS:  # before the answer: what was answered is on record
                     self._note(who, scope, message["status"])
@@ -96,7 +110,13 @@ class Access:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (answer or self._app)(scope, _bounded(receive), sent)
+        with contextlib.suppress(SessionOver):
+            await (answer or self._app)(scope, _bounded(receive), sent)
+
+    def _is_still(self, who: str, scope: Scope) -> bool:
+        with contextlib.suppress(OSError):
+            return self._who(Headers(scope=scope)) == who
+        return False
 
     def _judged(self, request: HTTPConnection) -> tuple[str, Response | None]:
         """Who asks: `token`, `cookie` or `nobody`; and the answer, where the page is not asked at all."""

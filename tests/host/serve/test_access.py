@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -12,8 +13,9 @@ from pathlib import Path
 import httpx2
 import pytest
 from starlette.routing import Route
+from starlette.types import Message, Receive, Scope, Send
 
-from host.serve.access import MOST_BODY, MOST_NOTED, Token
+from host.serve.access import MOST_BODY, MOST_NOTED, OVER, Access, Token
 from host.serve.agents import Agents
 from host.serve.app import application
 from host.serve.jobs import Jobs, Store
@@ -138,6 +140,29 @@ def test_a_new_token_ends_all_sessions(desk: Desk) -> None:
         assert (browser.get("/").status_code, program.get("/").status_code) == (401, 401)
         assert served.token not in link
         assert stat.S_IMODE((_state(served) / "serve.token").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("piece", [{"type": "http.response.body", "more_body": True}, {"type": "websocket.send"}])
+def test_what_is_told_piece_by_piece_ends_with_its_session(tmp_path: Path, piece: Message) -> None:
+    kind = str(piece["type"]).partition(".")[0]
+    token, told = Token(str(tmp_path / "token")), list[Message]()
+    scope = {"type": kind, "method": "GET", "path": "/", "query_string": b"", "server": ("localhost", 1)}
+    scope["headers"] = [(b"host", b"localhost"), (b"authorization", f"Bearer {token.renew()}".encode())]
+
+    async def tells(scope: Scope, receive: Receive, send: Send) -> None:
+        await send(piece)
+        token.renew()
+        await send(piece)
+        told.append({"type": "more"})
+
+    async def sent(message: Message) -> None:
+        told.append(message)
+
+    async def nothing() -> Message:
+        return {"type": "nothing"}
+
+    asyncio.run(Access(tells, token, lambda: (), str(tmp_path / "audit"))(scope, nothing, sent))
+    assert told == [piece, OVER[kind]]
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8300", "192.0.2.1:8300", "localhost", "127.0.0.1", "[::]:1"])
