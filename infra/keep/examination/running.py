@@ -22,10 +22,8 @@ from infra.keep.verdicts.findings import ANSWER_BYTES, FAILED, PASSED, SKIPPED, 
 from infra.shared.text import plain
 
 INSIDE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "inside")
-MANY_FILES = 20
-"""Starting workers takes seconds, which only many tests win back."""
-_SHARED = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "loadfile", "--assert", "plain"]
-"""A file's fixtures are made once, and no worker rewrites all asserts: what fails is told by the run after it."""
+_SHARED = {"MINIFRAM_WORKERS": str((os.cpu_count() or 1) + 1)}
+"""One more than there are processors: tests wait for processes."""
 MOST_RETRIED = 3
 """Failed tests that are run once more. A busy machine or a dice in a test must not cost a version."""
 MARKS = "not heavy"
@@ -55,7 +53,8 @@ def run(checkout: str, files: Sequence[str], scratch: str, seconds: float) -> Ru
     if not files:
         return Run()
     end = time.monotonic() + seconds
-    first = _pytest(checkout, [*(_SHARED if len(files) >= MANY_FILES else []), *files], scratch, seconds)
+    # What fails is told by the run after it, so here no assert is rewritten.
+    first = _pytest(checkout, ["--assert=plain", *files], scratch, seconds, _SHARED)
     failed = first.failed()
     if first.trouble or not failed:
         return first
@@ -84,6 +83,7 @@ def _pytest(
     options = ["-q", "--color=no", "--rootdir=.", "-p", "no:cacheprovider", "-p", "minifram_report", "-m", MARKS]
     options += ["--continue-on-collection-errors"]  # one file that needs what the image lacks costs no other
     options += ["-o", "tmp_path_retention_policy=failed"]  # what tests leave takes memory
+    options += ["--capture=sys"]  # by descriptors, forks would write into one another's
     options += [f"--basetemp={scratch}/b"]  # tests make sockets below it, and a socket's path is short
     command = [*_ENDS_WITH_US, sys.executable, "-s", "-P", "-m", "pytest", *options, *words]
     with tempfile.TemporaryFile(dir=scratch) as said, tempfile.TemporaryFile(dir=scratch) as log:

@@ -270,6 +270,14 @@ def test_code_that_ends_the_examination_does_not_pass(scene: Scene, code: str) -
     assert found.why
 
 
+def test_a_test_that_ends_its_process_is_named(scene: Scene) -> None:
+    """The others run in processes beside it, and to their end."""
+    found = scene.examine({"infra/body.py": "import os\n\ndef answer():\n    os._exit(0)\n"})
+
+    assert "tests/cell/test_body.py::test_it_answers was collected and did not end (and 3 more)" in found.why
+    assert found.mains == Counts(passed=1)
+
+
 def test_tests_that_hang_are_ended(scene: Scene) -> None:
     """The limit is the PM's."""
     found = scene.examine(
