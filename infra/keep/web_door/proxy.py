@@ -2,7 +2,8 @@
 that is fetched is, and what is connected to is the address that was judged.
 
 What a secure connection carries is not read: its name is judged, its certificate is the browser's to check, and its
-bytes are counted. A plain request has the name that was judged in `Host`, and its connection is closed behind it."""
+bytes are counted. A plain request has the name that was judged in `Host`, and nothing but its body follows it: another
+one behind it would reach the server without having been judged."""
 
 from __future__ import annotations
 
@@ -22,10 +23,17 @@ HEAD_SECONDS, IDLE_SECONDS = 10.0, 30.0
 DOWN_BYTES, UP_BYTES, LEAST_UP = 32 << 20, 1 << 20, 1000
 """Of one look at a page, with all that it asks for; what a connection costs at least, which bounds their number."""
 MOST_CONNECTIONS = 64
+_ENDLESS = 1 << 40
+"""What the errand alone bounds."""
 _ASKED = re.compile(r"([A-Z]{1,20}) (\S+) HTTP/1\.[01]")
 _FIELD = re.compile(r"[!-9;-~]+:[^\r\n\0]*")
 """Other lines a server may read as more than one, or as the end of the one before."""
-_DROPPED = re.compile(r"(host|connection|keep-alive|te|trailer|upgrade|proxy-[^:]*)\s*:", re.IGNORECASE)
+_DROPPED = re.compile(
+    r"(host|connection|content-length|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-[^:]*):", re.IGNORECASE
+)
+_LENGTH = re.compile(r"content-length: *([0-9]{1,9}) *", re.IGNORECASE)
+TLS = b"\x16\x03"
+"""How each secure connection begins."""
 Way = Literal["down", "up"]
 _NO_BODY = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
@@ -47,13 +55,13 @@ class Errand:
         """So many bytes go that way. Raises WebRefusal when they may not."""
         self._left[way] -= size
         if self._left[way] < 0:
-            self.refuse(refusal := denied("the page has had all the bytes that it may", "", "cut"))
-            raise refusal
+            raise self.refuse(denied("the page has had all the bytes that it may", "", "cut"))
         self.loaded += size * (way == "down")
 
-    def refuse(self, refusal: WebRefusal) -> None:
+    def refuse(self, refusal: WebRefusal) -> WebRefusal:
         self.refused = self.refused or refusal
         self.flags |= dict.fromkeys(refusal.flags)
+        return refusal
 
 
 class Proxy:
@@ -87,7 +95,7 @@ class Proxy:
         reader, writer = await asyncio.open_connection(sock=wire, limit=HEAD_BYTES)
         try:
             async with asyncio.timeout(HEAD_SECONDS + CONNECT_SECONDS):
-                target, head = _asked(await reader.readuntil(b"\r\n\r\n"))
+                target, head, body = _asked(await reader.readuntil(b"\r\n\r\n"))
                 errand.take("up", max(len(head), LEAST_UP))
                 there, out = await asyncio.open_connection(await self._admitted(target, errand), target.port)
             errand.origins.add(target.origin)
@@ -98,11 +106,17 @@ class Proxy:
             writer.write(b"HTTP/1.1 502 Unreachable" + _NO_BODY)
         else:
             try:
-                (out if head else writer).write(head or b"HTTP/1.1 200 OK\r\n\r\n")
+                if not head:
+                    writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                    async with asyncio.timeout(HEAD_SECONDS):
+                        head = await reader.readexactly(len(TLS))
+                    if head != TLS:
+                        raise errand.refuse(invalid("a connection that is not secure is asked for plainly"))
+                out.write(head)
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(_pump(reader, out, errand, "up"))
+                    both.create_task(_pump(reader, out, errand, "up", body))
                     both.create_task(_pump(there, writer, errand, "down"))
-            except* (OSError, WebRefusal):
+            except* (OSError, EOFError, WebRefusal):
                 pass  # what was refused is in the errand
             finally:
                 out.transport.abort()
@@ -118,33 +132,37 @@ class Proxy:
         return str(found[0])
 
 
-def _asked(whole: bytes) -> tuple[Target, bytes]:
-    """Of whom, and what he is sent: nothing, for a connection that is not read. Raises WebRefusal."""
+def _asked(whole: bytes) -> tuple[Target, bytes, int]:
+    """Of whom; what he is sent, which is nothing for a connection that is not read; and how much may follow. Raises
+    WebRefusal."""
     asked, *lines = whole.decode("latin-1").split("\r\n")[:-2]
     found = _ASKED.fullmatch(asked)
     if not found or not all(map(_FIELD.fullmatch, lines)):
         raise invalid("that is no request to a proxy")
     method, address = found[1], found[2]
-    if method == "CONNECT":
-        address = f"http{'' if address.endswith(':80') else 's'}://{address}/"
     try:
-        target = target_of(address)
+        target = target_of(f"https://{address}/" if method == "CONNECT" else address)
     except WebRefusal:  # what it says may hold words of the page's
         raise failed("the page asks for what is no address", "use another source") from None
     if method == "CONNECT":
-        return target, b""
+        return target, b"", _ENDLESS
     if target.scheme != "http":
         raise invalid("that is no plain request")
-    kept = [line for line in lines if not _DROPPED.match(line)]
+    # Its end is told in words of ours, so that the server sees it where we do.
+    lengths = [told[1] for line in lines if (told := _LENGTH.fullmatch(line))][:1]
+    kept = [line for line in lines if not _DROPPED.match(line)] + [f"Content-Length: {each}" for each in lengths]
     sent = [f"{method} {target.path} HTTP/1.1", f"Host: {target.authority}", *kept, "Connection: close", "", ""]
-    return target, "\r\n".join(sent).encode("latin-1")
+    return target, "\r\n".join(sent).encode("latin-1"), sum(map(int, lengths))
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, errand: Errand, way: Way) -> None:
-    """Until the end. Raises WebRefusal when the errand's bytes are used up, OSError."""
-    while True:
+async def _pump(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, errand: Errand, way: Way, most: int = _ENDLESS
+) -> None:
+    """Until the end, or so much. Raises WebRefusal when the errand's bytes are used up, OSError."""
+    while most > 0:
         async with asyncio.timeout(IDLE_SECONDS):
-            piece = await reader.read(PIECE)
+            piece = await reader.read(min(PIECE, most))
+        most -= len(piece)
         errand.take(way, len(piece))
         if not piece:
             writer.write_eof()

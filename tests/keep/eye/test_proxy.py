@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
 import socket
 from typing import NamedTuple
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from infra.keep.web_door.judge import Judge
-from infra.keep.web_door.proxy import Errand, Proxy
+from infra.keep.web_door.proxy import TLS, Errand, Proxy
 from infra.shared.network import Address
 from infra.shared.policy import Policy, Rule
 
@@ -25,18 +26,25 @@ NAMED = Policy(
 class Came(NamedTuple):
     answer: bytes
     errand: Errand
-    heads: list[bytes]
-    """What the site was sent."""
+    heads: list[bytearray]
+    """What the site was sent on each connection."""
 
 
 def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: Errand | None = None) -> Came:
     """Each of `requests` on a connection of its own, with PORT as the site's. Each look-up gives one of `found`."""
-    heads, given, addresses = list[bytes](), errand or Errand("site.example"), iter(found)
+    heads, given, addresses = list[bytearray](), errand or Errand("site.example"), iter(found)
+    serving_one = list[asyncio.Task[None] | None]()
 
     async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        heads.append(await reader.read(1 << 20))
+        """It answers once, and reads on for as long as anything comes."""
+        serving_one.append(asyncio.current_task())
+        heads.append(seen := bytearray(await reader.read(1 << 20)))
         writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b"b" * 1000)
-        await writer.drain()
+        with contextlib.suppress(OSError):
+            await writer.drain()
+            writer.write_eof()
+            while piece := await reader.read(1 << 20):
+                seen += piece
         writer.close()
 
     async def lookup(host: str) -> tuple[Address, ...]:
@@ -55,6 +63,7 @@ def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: E
                 answer += await reader.read()
                 writer.close()
             proxy.over()
+            await asyncio.gather(*filter(None, serving_one))
         serving.cancel()
         return answer
 
@@ -120,10 +129,38 @@ def test_a_name_that_changes_its_address_is_judged_again() -> None:
     assert len(came.heads) == 1
 
 
+POST = GET.replace(b"GET", b"POST", 1)[:-2]
+
+
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        (GET + GET, b""),
+        (POST + b"Content-Length: 4\r\n\r\nbody" + GET, b"body"),
+        (POST + b"Content-Length: 4\r\nContent-Length: 400\r\n\r\nbody" + GET, b"body"),
+        (POST + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + GET, b"0\r\nG"),
+    ],
+)
+@pytest.mark.attack("S69")
+def test_nothing_follows_a_request_but_its_body(request_: bytes, body: bytes) -> None:
+    [sent] = through(request_).heads
+    head, _, behind = sent.partition(b"\r\n\r\n")
+    assert behind == body
+    assert b"chunked" not in head
+    assert head.count(b"Content-Length") == bool(body)
+
+
+@pytest.mark.attack("S69")
+def test_what_is_not_read_is_a_secure_connection() -> None:
+    came = through(b"CONNECT site.example:PORT HTTP/1.1\r\n\r\n" + GET)
+    assert came.heads in ([], [b""])
+    assert came.errand.refused
+
+
 @pytest.mark.attack("S68")
 def test_bytes_are_bounded_both_ways() -> None:
     assert len(through(GET, errand=Errand("site.example", down=500)).answer) < 500
-    sent = b"CONNECT site.example:PORT HTTP/1.1\r\n\r\n" + b"u" * 10_000
+    sent = b"CONNECT site.example:PORT HTTP/1.1\r\n\r\n" + TLS + b"u" * 10_000
     came = through(sent, errand=Errand("site.example", up=5000))
     assert "cut" in came.errand.flags
     assert sum(map(len, came.heads)) <= 5000
