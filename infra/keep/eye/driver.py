@@ -22,7 +22,7 @@ import msgspec
 from infra.keep.eye import messages
 from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS
 from infra.keep.eye.devtools import Devtools, Message, Refused
-from infra.keep.eye.messages import HEAD, MOST_FRAME_BYTES, MOST_HTML_CHARS, Blank, Failed, Frame, Look, Seen, packed
+from infra.keep.eye.messages import HEAD, MOST_FRAME_BYTES, MOST_HTML_CHARS, Failed, Frame, Look, Seen, packed
 from infra.shared.conversation import MOST_IMAGE_BYTES
 
 MEMORY_BYTES = 512 << 20
@@ -31,7 +31,7 @@ HEIGHT, MOST_HEIGHT = 800, 8000
 """Of the window, and of a whole page's picture."""
 QUIET_SECONDS, SETTLE_SECONDS, TICK_SECONDS = 0.1, 5.0, 0.025
 """A page is there when nothing has been asked for so long; after its load that is waited for at most so long."""
-OPEN_SECONDS, SPARE_SECONDS, SCRIPT_SECONDS = 8.0, 2.0, 5
+START_SECONDS, OPEN_SECONDS, SPARE_SECONDS, SCRIPT_SECONDS = 8.0, 3.0, 2.0, 5
 FRAME_SECONDS = 1 / 8
 QUALITIES, MOST_LOADING = (80, 40, 10), 1000
 PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>"}
@@ -41,11 +41,11 @@ PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>
 class Looking:
     """Opened ahead, used once. `tell` gets the frames."""
 
-    def __init__(self, devtools: Devtools, tell: Callable[[Frame], None]) -> None:
+    def __init__(self, devtools: Devtools, tell: Callable[[Frame], None], seconds: float) -> None:
         self._devtools, self._tell = devtools, tell
         devtools.on_event = self._on_event
         self._look = Look("")
-        self._end = time.monotonic() + OPEN_SECONDS
+        self._end = time.monotonic() + seconds
         self._context, self._session, self._target = "", "", ""
         """The last is the page's main frame, too."""
         self._loading = dict[str, None]()
@@ -100,7 +100,7 @@ class Looking:
             raise Refused(error)
 
     def _settle(self) -> None:
-        while self._why_none != messages.CRASHED and (now := time.monotonic()) < self._end:
+        while self._why_none not in (messages.CRASHED, messages.FILE) and (now := time.monotonic()) < self._end:
             if self._loaded_at is not None:
                 if not self._loading and now - self._quiet_since >= QUIET_SECONDS:
                     return
@@ -163,7 +163,11 @@ class Looking:
             case "Page.frameStoppedLoading" if given["frameId"] == self._target:
                 self._loaded_at = self._quiet_since = now
             case "Page.frameNavigated" if "parentId" not in given["frame"]:
-                self._why_none = messages.NOWHERE if "unreachableUrl" in given["frame"] else ""
+                is_file, is_none = (
+                    given["frame"].get("mimeType") == "application/pdf",
+                    "unreachableUrl" in given["frame"],
+                )
+                self._why_none = messages.NOWHERE if is_none else messages.FILE if is_file else ""
             case "Inspector.targetCrashed":
                 self._why_none = messages.CRASHED
             case "Page.javascriptDialogOpening":
@@ -191,12 +195,12 @@ def main(words: list[str]) -> int:
     def tell(said: msgspec.Struct) -> None:
         wire.sendall(packed(said))
 
+    seconds = START_SECONDS
     try:
         while True:
             # Ahead of the next look: that takes as long as many a page.
-            looking = Looking(devtools, tell)
+            looking, seconds = Looking(devtools, tell, seconds), OPEN_SECONDS
             looking.open()
-            tell(Blank())
             [length] = HEAD.unpack(door.read(HEAD.size))
             tell(looking.run(msgspec.msgpack.decode(door.read(length), type=Look)))
             looking.close()

@@ -17,13 +17,9 @@ MOST_MESSAGE_BYTES = 24 << 20
 """Of one that the driver says: more ends the browser."""
 HEAD = struct.Struct("!I")
 CRASHED, LATE, NOWHERE = "the page has crashed its process", "the page is not there in time", "it leads to no page"
-REFUSED = "the browser does not show it"
+REFUSED, FILE = "the browser does not show it", "it is a file, which has no text in a browser"
 BROKEN = (CRASHED, LATE, REFUSED)
 """Why it is not asked again."""
-
-
-class Blank(msgspec.Struct, frozen=True, tag="blank"):
-    """The browser is sound, has an empty page open, and nothing else: said at its start, and after each look."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -58,7 +54,7 @@ class Seen(msgspec.Struct, frozen=True, tag="seen"):
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
     """There is no page."""
 
-    why: Annotated[str, Meta(pattern=rf"\A(net::ERR_[A-Z_]{{1,40}}|{CRASHED}|{LATE}|{NOWHERE}|{REFUSED})\Z")]
+    why: Annotated[str, Meta(pattern=rf"\A(net::ERR_[A-Z_]{{1,40}}|{CRASHED}|{LATE}|{NOWHERE}|{REFUSED}|{FILE})\Z")]
     """No other words: they are shown outside of any frame."""
 
 
@@ -68,7 +64,7 @@ class Frame(msgspec.Struct, frozen=True, tag="frame"):
     jpeg: Annotated[bytes, Meta(max_length=MOST_FRAME_BYTES)]
 
 
-Said = Blank | Seen | Failed | Frame
+Said = Seen | Failed | Frame
 SAID: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 

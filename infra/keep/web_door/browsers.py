@@ -14,16 +14,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from infra.keep.eye import messages, parent
-from infra.keep.eye.messages import HEAD, SAID, Blank, Failed, Look, Said, Seen, packed
+from infra.keep.eye.messages import HEAD, SAID, Failed, Frame, Look, Seen, packed
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.proxy import Errand, Proxy
 from infra.keep.web_door.refusal import failed, late, unavailable
 
-START_SECONDS, READY_SECONDS, SPARE_SECONDS, IDLE_SECONDS = 10.0, 3.0, 5.0, 60.0
+OFFER_SECONDS, SPARE_SECONDS, IDLE_SECONDS = 3.0, 15.0, 60.0
+"""Beyond a look's own: its browser may have to start."""
 MOST_LOOKS, MOST_FRAMES = 200, 500
 """Of one browser: what leaks in it ends with it. Of one look."""
 GONE = (OSError, EOFError, ValueError)
 """What is raised where a browser, or its driver, is late, has ended, or says nonsense."""
+HINT = "fetch_page without render may read it"
 OnFrame = Callable[[bytes], None]
 
 
@@ -45,23 +47,17 @@ class Instance:
         with contextlib.suppress(OSError), self.driver:
             self.driver.kill()
 
-    async def heard(self) -> Said:
-        """Raises GONE."""
-        [length] = HEAD.unpack(await self.reader.readexactly(HEAD.size))
-        if length > messages.MOST_MESSAGE_BYTES:
-            raise ValueError(f"a message of {length} bytes")
-        return SAID.decode(await self.reader.readexactly(length))
-
     async def told(self, asked: Look, on_frame: OnFrame) -> Seen | Failed:
         """Raises GONE."""
         self.looks += 1
         self.writer.write(packed(asked))
         for _ in range(MOST_FRAMES):
-            said = await self.heard()
-            if isinstance(said, Seen | Failed):
+            [length] = HEAD.unpack(await self.reader.readexactly(HEAD.size))
+            if length > messages.MOST_MESSAGE_BYTES:
+                raise ValueError(f"a message of {length} bytes")
+            said = SAID.decode(await self.reader.readexactly(length))
+            if not isinstance(said, Frame):
                 return said
-            if isinstance(said, Blank):
-                break
             on_frame(said.jpeg)
         raise ValueError("it shows no page")
 
@@ -76,26 +72,41 @@ class Pool:
     async def look(self, asked: Look, errand: Errand, on_frame: OnFrame = lambda jpeg: None) -> Seen:
         """Raises WebRefusal."""
         async with self._places:
-            instance = await self._instance()
-            with contextlib.ExitStack() as given_up:
-                given_up.callback(instance.close)
-                instance.proxy.errand = errand
+            said: Seen | Failed | None = None
+            while said is None:
                 try:
-                    async with asyncio.timeout(asked.seconds + SPARE_SECONDS):
-                        said = await instance.told(asked, on_frame)
-                except TimeoutError:
-                    raise late("the browser does not answer", "try again, or use another source") from None
-                except GONE:
-                    raise failed("the browser has ended over this page", "use another source", retriable=True) from None
-                why = said.why if isinstance(said, Failed) else ""
-                if why not in messages.BROKEN and instance.looks < MOST_LOOKS:
-                    given_up.pop_all()
-                    instance.proxy.over()
-                    instance.used = time.monotonic()
-                    self._warm.append(instance)
-                    asyncio.get_running_loop().call_later(IDLE_SECONDS, self.sweep)
+                    instance = self._warm.pop() if self._warm else await self._started()
+                except OSError as error:
+                    words = f"there is no browser ({error.strerror or 'it does not start'})"
+                    raise unavailable(words, HINT) from None
+                said = await self._told(instance, asked, errand, on_frame)
         if isinstance(said, Failed):
-            raise errand.refused or (late if why == messages.LATE else failed)(f"the page was not shown ({why})")
+            refusal = (late if said.why == messages.LATE else failed)(f"the page was not shown ({said.why})", HINT)
+            raise errand.refused or refusal
+        return said
+
+    async def _told(self, instance: Instance, asked: Look, errand: Errand, on_frame: OnFrame) -> Seen | Failed | None:
+        """None: it had ended, or fallen silent, before this. Raises WebRefusal."""
+        with contextlib.ExitStack() as given_up:
+            given_up.callback(instance.close)
+            instance.proxy.errand = errand
+            try:
+                async with asyncio.timeout(asked.seconds + SPARE_SECONDS):
+                    said = await instance.told(asked, on_frame)
+            except GONE as error:
+                if not errand.origins and not errand.refused:
+                    if instance.looks > 1:
+                        return None
+                    raise unavailable("there is no browser (it does not start)", HINT) from None
+                if isinstance(error, TimeoutError):
+                    raise late("the browser does not answer", "try again, or use another source") from None
+                raise failed("the browser has ended over this page", "use another source", retriable=True) from None
+            if (isinstance(said, Seen) or said.why not in messages.BROKEN) and instance.looks < MOST_LOOKS:
+                given_up.pop_all()
+                instance.proxy.over()
+                instance.used = time.monotonic()
+                self._warm.append(instance)
+                asyncio.get_running_loop().call_later(IDLE_SECONDS, self.sweep)
         return said
 
     def sweep(self, idle: float = IDLE_SECONDS) -> None:
@@ -104,19 +115,8 @@ class Pool:
             self._warm.remove(instance)
             instance.close()
 
-    async def _instance(self) -> Instance:
-        """One that says it is ready: the last one that was used, or a new one. Raises WebRefusal."""
-        while self._warm:
-            with contextlib.suppress(*GONE):
-                return await _ready(self._warm.pop(), READY_SECONDS)
-        try:
-            return await _ready(await self._started(), START_SECONDS)
-        except GONE as error:  # some of its words may be a stranger's
-            words = getattr(error, "strerror", "") or "it does not start"
-            raise unavailable(f"there is no browser ({words})", "read it without render") from None
-
     async def _started(self) -> Instance:
-        """Raises GONE."""
+        """Raises OSError."""
         wire, listening = await asyncio.to_thread(_offered, self._eye)
         ours, drivers = socket.socketpair()
         with wire, drivers:
@@ -136,7 +136,7 @@ def _offered(eye: Callable[[], socket.socket]) -> tuple[socket.socket, socket.so
     """A connection to a browser, and the socket of its proxy; a thread waits for them. Raises OSError."""
     with contextlib.ExitStack() as undone:
         wire = undone.enter_context(eye())
-        wire.settimeout(READY_SECONDS)
+        wire.settimeout(OFFER_SECONDS)
         _, descriptors, _, _ = socket.recv_fds(wire, 1, 1)
         if not descriptors:
             raise OSError("the eye gave no socket for its proxy")
@@ -153,15 +153,3 @@ def beside() -> socket.socket:
     with theirs:
         subprocess.Popen([sys.executable, "-I", "-S", parent.__file__], stdin=theirs.fileno(), start_new_session=True)
     return ours
-
-
-async def _ready(instance: Instance, seconds: float) -> Instance:
-    """Raises GONE; it is closed then."""
-    try:
-        async with asyncio.timeout(seconds):
-            if not isinstance(await instance.heard(), Blank):
-                raise ValueError("it is not ready")
-        return instance
-    except BaseException:
-        instance.close()
-        raise

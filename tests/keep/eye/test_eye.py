@@ -37,6 +37,7 @@ PAGES = {
     "<div style='height:0;overflow:hidden'>h6</div><details><summary>sum</summary>h7</details>",
     "/shell": "<div id=root></div><script>fetch('/data').then(r=>r.text()).then(t=>{root.textContent=t})</script>",
     "/data": "filled",
+    "/paper.pdf": "%PDF-1.4\ntrailer<</Root 1 0 R>>\n%%EOF",
     "/redirected": "<script>location='http://10.0.0.1/secret'</script>",
     "/local": "<p>x<script>fetch('http://127.0.0.1:8099/').catch(e=>document.body.append('refused'))</script>",
     "/windows": "<p>w<script>for(let i=0;i<100;i++)window.open('/data?'+i)</script>",
@@ -53,6 +54,9 @@ PAGES = {
 }
 
 
+KINDS = {"js": b"text/javascript", "pdf": b"application/pdf"}
+
+
 async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode().partition("?")[0]
     try:
@@ -63,7 +67,7 @@ async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
                 await writer.drain()
         if path == "/slow":
             await asyncio.sleep(1.5)
-        body, kind = PAGES.get(path, "").encode(), b"text/javascript" if path.endswith(".js") else b"text/html"
+        body, kind = PAGES.get(path, "").encode(), KINDS.get(path.rpartition(".")[2], b"text/html")
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: " + kind + b"\r\nconnection: close\r\n\r\n" + body)
         await writer.drain()
     except OSError:
@@ -219,6 +223,28 @@ def test_after_a_crash_the_next_one_serves(eye: Eye) -> None:
             return time.monotonic() - began
 
     assert any(asyncio.run(run()) < 2.0 for _ in range(5))
+
+
+def test_one_that_died_while_nobody_looked_costs_no_look(eye: Eye) -> None:
+    """Within two seconds; the best of three, as the machine may be busy."""
+
+    async def run() -> float:
+        async with looking(eye) as (pool, at):
+            await pool.look(Look(f"{at}/data", seconds=SECONDS), Errand("site.example"))
+            [warm] = browsers(eye)
+            warm.kill()
+            began = time.monotonic()
+            await pool.look(Look(f"{at}/data", seconds=SECONDS), Errand("site.example"))
+            return time.monotonic() - began
+
+    test_nothing_is_left(eye)
+    assert any(asyncio.run(run()) < 2.0 for _ in range(3))
+
+
+def test_a_file_is_no_empty_page(eye: Eye) -> None:
+    with pytest.raises(WebRefusal, match="is a file") as caught:
+        look(eye, "/paper.pdf")
+    assert "without render" in caught.value.error.hint
 
 
 @pytest.mark.attack("S68")
