@@ -12,7 +12,8 @@ import inspect
 import itertools
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import click
@@ -25,7 +26,7 @@ from host.home import AgentPaths, Context
 from host.model_reach import problem_in_sandbox
 from host.running import PROCESS
 from host.screen import Say, Shown, faint, harmless, strong
-from infra.keep.settings.check import read_settings
+from infra.keep.settings.check import FROM_ENVIRONMENT, read_settings, variables
 from infra.keep.settings.models import SCRIPTED
 from infra.keep.settings.schema import ModelSettings, Settings
 from infra.shared.exit_codes import Exit
@@ -40,7 +41,7 @@ class Entry(NamedTuple):
     value: Any
     default: Any
     origin: str
-    """`default`, or the file that sets it."""
+    """`default`, or the file or variable that sets it."""
     meaning: str
 
 
@@ -83,11 +84,14 @@ def explained(path: str) -> tuple[Settings, list[Entry]]:
     """The settings in a file. Raises SettingsError that names all that is wrong with it."""
     settings = read_settings(path)
     with open(path, encoding="utf-8") as file:
-        return settings, entries(settings, set(_keys(words_of(file.read()))), path)
+        origins = dict.fromkeys(_keys(words_of(file.read())), path)
+    if settings.web.browser == "on":
+        origins |= {FROM_ENVIRONMENT[name]: f"${name}" for name in variables(os.environ)}
+    return settings, entries(settings, origins)
 
 
-def entries(settings: Settings, is_set: Collection[str] = (), source: str = "") -> list[Entry]:
-    """Every setting with its value; `is_set` names those that the file `source` sets."""
+def entries(settings: Settings, origins: Mapping[str, str] = MappingProxyType({})) -> list[Entry]:
+    """Every setting with its value; `origins`: where each is set that is not left at its default."""
 
     def below(section: msgspec.Struct, default: msgspec.Struct, where: str) -> Iterator[Entry]:
         meanings = _docstrings(type(section))
@@ -96,7 +100,7 @@ def entries(settings: Settings, is_set: Collection[str] = (), source: str = "") 
             if isinstance(value, msgspec.Struct):
                 yield from below(value, standard, f"{key}.")
             else:
-                origin, meaning = source if key in is_set else "default", meanings.get(field.name, "")
+                origin, meaning = origins.get(key, "default"), meanings.get(field.name, "")
                 yield Entry(key, msgspec.to_builtins(value), msgspec.to_builtins(standard), origin, meaning)
 
     return list(below(settings, Settings(), ""))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from host.settings import entries, file_text
+from host.settings import entries, explained, file_text
 from infra.keep.settings.check import parse_settings
 from infra.keep.settings.schema import Settings
 from tests.host.desk import Desk
@@ -31,6 +31,15 @@ def test_the_file_that_init_writes_sets_what_was_chosen_and_nothing_else() -> No
     text = re.sub(r"^( *)# (?=[a-z0-9_]+:)", r"\1", file_text("a", {}), flags=re.MULTILINE)
     assert parse_settings(text) == parse_settings(file_text("a", {})) == Settings()
     assert all(f"{entry.key.rpartition('.')[2]}:" in text for entry in entries(Settings()))
+
+
+def test_a_value_of_the_environment_names_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "minifram.yaml"
+    path.write_text("web: {browser: on, pool_size: 2}\n")
+    monkeypatch.setenv("BROWSER_POOL_SIZE", "3")
+    found = {entry.key: entry for entry in explained(str(path))[1]}
+    assert (found["web.pool_size"].value, found["web.pool_size"].origin) == (3, "$BROWSER_POOL_SIZE")
+    assert (found["web.browser"].origin, found["web.stream.quality"].origin) == (str(path), "default")
 
 
 def test_each_setting_is_explained() -> None:
