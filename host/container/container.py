@@ -84,7 +84,7 @@ def look(podman: Podman, home: AgentPaths, name: str = "") -> ContainerState | N
 
 
 def make_way(podman: Podman, home: AgentPaths) -> None:
-    """An earlier container of this agent is removed. Raises CommandError when it runs."""
+    """An earlier container of this agent is removed, and its browser's. Raises CommandError when it runs."""
     left = look(podman, home)
     if left and left.runs:
         raise conflict(
@@ -93,6 +93,8 @@ def make_way(podman: Podman, home: AgentPaths) -> None:
         )
     if left:
         remove(podman, home)
+    else:  # the browser's may be there all the same
+        remove_browser(podman, home)
 
 
 def start(podman: Podman, machine: Machine, home: AgentPaths, words: Sequence[str]) -> FirstProcess:

@@ -10,7 +10,6 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from host.container.container import remove_browser
 from host.container.machine import Machine
 from host.container.podman import Podman
 from host.container.words import (
@@ -61,8 +60,7 @@ def eye_words(home: AgentPaths, settings: Settings, machine: Machine, image: str
 
 
 def start(podman: Podman, machine: Machine, home: AgentPaths, settings: Settings, image: str, root: str) -> None:
-    """And wait until it listens; an earlier one of this agent is removed. Raises CommandError."""
-    remove_browser(podman, home)
+    """And wait until it listens; there is no earlier one any more. Raises CommandError."""
     place = shared_directory(home)
     os.mkdir(place)
     os.chmod(place, 0o770)  # noqa: S103 - its group is the browser's, below

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.container.container import alone
+from host.container.container import alone, make_way
 from host.container.eye import eye_words, profile
 from host.container.image import Base, build_words, fetch_words, version_of
 from host.container.machine import Machine, lacks, look, unlimited, with_info
-from host.container.podman import CONFIGURATION, PodmanError, call, environment
-from host.container.words import CELL_UID, create_words
+from host.container.podman import CONFIGURATION, Podman, PodmanError, call, environment
+from host.container.words import CELL_UID, create_words, eye_name
+from host.container.words import HOME as HOME_LABEL
 from host.errors import CommandError
 from host.home import AgentPaths
 from host.project import image_files
@@ -373,6 +374,24 @@ def test_the_browser_may_make_namespaces_and_nothing_else_that_the_agent_may_not
     assert {name: profile(own)[name] for name in own if name != "syscalls"} == {
         name: own[name] for name in own if name != "syscalls"
     }
+
+
+def test_a_browser_that_was_left_over_is_removed_whatever_the_settings_say_now(tmp_path: Path) -> None:
+    """Also where the agent's own container, and the runtime directory, are gone."""
+    state = [{"State": {"Status": "running"}, "Config": {"Labels": {HOME_LABEL: HOME.data}}, "ImageName": "eye:1"}]
+    (tmp_path / "state").write_text(json.dumps(state))
+    (tmp_path / "podman").write_text(
+        f"""#!/bin/sh
+echo "$@" >> {tmp_path}/asked
+case "$*" in
+  *inspect*.eye) cat {tmp_path}/state ;;
+  *inspect*) echo "no such container" >&2; exit 125 ;;
+esac
+"""
+    )
+    (tmp_path / "podman").chmod(0o755)
+    make_way(Podman(str(tmp_path / "podman"), {"PATH": "/usr/bin:/bin"}), HOME)
+    assert f"rm --force --time=0 --ignore {eye_name(HOME.agent)}" in (tmp_path / "asked").read_text()
 
 
 def test_settings_by_environment_go_into_the_container() -> None:
