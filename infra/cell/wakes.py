@@ -45,20 +45,19 @@ class Wakes:
         self._wire: socket.socket | None = None
         self._last = Where("")
         """Where main and the mind were."""
-        self._is_away = self._has_returned = False
+        self._is_away = False
 
     def moved(self) -> bool:
         """Whether main or the mind moved since the last answer; does not wait."""
         return self._listen(0.0)
 
     def sleep(self, until: float) -> bool:
-        """Wait for a move or for the door to come back, at most until the clock says `until`; True for a move. Raises
-        Interrupted.
+        """Wait for a move, at most until the clock says `until`; True for a move. Raises Interrupted.
 
         A clock that is set meanwhile makes it neither longer nor shorter."""
         ends = time.monotonic() + until - time.time()
         with self._interruption:
-            while not self._has_returned and (left := ends - time.monotonic()) > 0:
+            while (left := ends - time.monotonic()) > 0:
                 self._beat("sleeping", LONGEST_WAIT_SECONDS)
                 if self._listen(min(left, LONGEST_WAIT_SECONDS)):
                     return True
@@ -67,11 +66,6 @@ class Wakes:
     def is_quiet(self, seconds: float) -> bool:
         """Whether nothing moves for so long. Raises Interrupted."""
         return not self.sleep(time.time() + seconds)
-
-    def has_returned(self) -> bool:
-        """Whether the door was away and is back, since this was asked last: another watcher may have brought it."""
-        found, self._has_returned = self._has_returned, False
-        return found
 
     def seen(self, **where: str) -> None:
         """That `main`, or the `mind`, is at this commit is not news."""
@@ -92,8 +86,7 @@ class Wakes:
             if isinstance(where, Failure):
                 raise OSError(where.message)
             self.close()
-            self._has_returned, self._is_away = self._has_returned or self._is_away, False
-            moved, self._last = where != self._last, where
+            moved, self._last, self._is_away = where != self._last, where, False
             return moved
         except OSError as error:
             self.close()

@@ -136,13 +136,10 @@ def _tended(cell: Cell, wakes: Wakes) -> bool:
 
 
 def _sleep(cell: Cell, wakes: Wakes, waits: str, is_well: bool) -> None:
-    """Until main moves, the clock ticks, or a wait is over. Raises Interrupted."""
+    """Until main moves or the clock ticks. Raises Interrupted."""
     now = time.time()
     until = next_tick(now, cell.boot.limits.work_seconds)
     until = until if is_well else min(until, now + RETRY_SECONDS)
     cell.status.show(SLEEPING, until=timestamp(until), waits=waits)
     end_what_is_left(cell)
-    moved, returned = wakes.sleep(until), wakes.has_returned()
-    cell.log.info("runner.woken", by="main moved" if moved else "door" if returned else "clock")
-    if returned:  # what failed for want of the doors is tried again now
-        cell.state.waits_for(MODEL, Wait())
+    cell.log.info("runner.woken", by="main moved" if wakes.sleep(until) else "clock")

@@ -53,9 +53,7 @@ class RunNews:
     def wait(self, seconds: float) -> bool:
         """Wait so long; true when main has moved: the run ends then, and goes on from its record if its work still
         stands. Raises Interrupted."""
-        moved = self._wakes.sleep(time.time() + seconds)
-        self._wakes.has_returned()  # the doors are back: the model is asked at once, and that is all
-        return moved
+        return self._wakes.sleep(time.time() + seconds)
 
     def asks(self) -> tuple[str, ...]:
         """Ids of the questions that wait for the PM's answer."""

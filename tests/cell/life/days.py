@@ -21,7 +21,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.requests import Where
 from tests.cell.cell import Cell, read
 
-TICK, DOORS, AGAIN = "until it is time", "the doors were away and are back", "sleep on"
+TICK, AGAIN = "until it is time", "sleep on"
 Story = Iterator[str]
 """Says at each step how the runner is woken: by nothing but what was pushed (AGAIN), or as named above."""
 
@@ -35,7 +35,6 @@ class Days(Wakes):
         how = next(self._story, None)
         if how is None:
             raise Interrupted
-        self._has_returned = how == DOORS
         if how == TICK:
             time.sleep(max(0.0, until - wall_seconds()))
         return self.moved()

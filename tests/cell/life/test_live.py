@@ -17,7 +17,7 @@ from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git
 from tests.cell.cell import Cell, limits, read, write
 from tests.cell.doors import Refusal
-from tests.cell.life.days import AGAIN, DOORS, TICK, Story, lives, one_day, one_run
+from tests.cell.life.days import AGAIN, TICK, Story, lives, one_day, one_run
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.mind.test_skills import PATH, SKILL
 
@@ -168,19 +168,6 @@ def test_what_only_the_pm_can_mend_is_told_once_and_tried_at_each_tick(cell: Cel
     assert "the key is wrong" in told
     assert "set a valid one" in told
     assert len(done) == 2
-
-
-def test_doors_that_were_away_and_are_back_are_a_reason_to_try_again(cell: Cell) -> None:
-    cell.model.replies += [Refusal("authentication"), says("Done after all.")]
-    cell.tell("do it")
-
-    def story() -> Story:
-        yield AGAIN
-        assert asked(cell) == 1
-        yield DOORS
-
-    lives(cell, story())
-    assert cell.reported("Done after all.")
 
 
 @pytest.mark.heavy
