@@ -14,21 +14,17 @@ from msgspec.structs import replace
 from infra.cell.run_states import StopReason
 from infra.shared.clock import timestamp
 
-MOST_TRIES: Final = 3
+AGAIN: Final = (1, 6, None)
+"""At which tick of the clock the next try begins, by the number of tries; None: behind the PM's word."""
+MOST_TRIES: Final = len(AGAIN)
 COUNTED: Final = frozenset(
     (
         *(StopReason.MAX_STEPS, StopReason.MAX_WALL_TIME, StopReason.MAX_TOKENS, StopReason.MAX_FAILURES),
         *(StopReason.REFUSAL, StopReason.INVALID_REPLIES, StopReason.NO_OP_LOOP, StopReason.POLICY_DENIED),
+        StopReason.COMPLETED,  # it stays open all the same: its report or its answer was not taken
     )
 )
 """Reasons after which the same again may come to the same again, for the same money."""
-AGAIN: Final[Mapping[StopReason, tuple[int | None, ...]]] = {
-    **dict.fromkeys(COUNTED, (1, 6, None)),
-    StopReason.MODEL_UNAVAILABLE: (1,),
-    StopReason.NOT_RECORDED: (1,),
-    StopReason.COMPLETED: (1, 6, None),  # it stays open all the same: its report or its answer was not taken
-}
-"""At which tick of the clock the next try begins, by the number of tries; None: behind the PM's word."""
 MODEL: Final = "the model"
 """In the table; while it waits, nothing is begun: a run that was cut off is gone on with before another begins."""
 
@@ -55,10 +51,9 @@ class Wait(msgspec.Struct, frozen=True):
 
     @property
     def is_counted(self) -> bool:
-        return self.why in _COUNTED
+        return self.why in {reason.value for reason in COUNTED}
 
 
-_COUNTED = frozenset(reason.value for reason in COUNTED)
 Table = Mapping[str, Wait]
 
 
@@ -70,14 +65,12 @@ def is_due(wait: Wait, now: float, tick: float, answered: Collection[str] = ()) 
     return not 0 < wait.until - now <= 6 * tick
 
 
-def after(before: Wait, reason: StopReason, now: float, tick: float, has_spoken: bool = False) -> Wait:
-    """How the work of a run waits that ended so; `has_spoken`: the PM did, while it ran."""
-    if reason not in AGAIN:  # it goes on in another process
+def after(before: Wait, reason: StopReason, now: float, tick: float) -> Wait:
+    """How the work of a run waits that ended so."""
+    if reason in (StopReason.HANDED_OVER, StopReason.INTERRUPTED):  # it goes on in another process
         return before
-    if has_spoken:
-        return Wait(reason.value, digest=before.digest)
     tries = before.tries + 1
-    ticks = AGAIN[reason][min(tries, len(AGAIN[reason])) - 1]
+    ticks = AGAIN[min(tries, MOST_TRIES) - 1] if reason in COUNTED else 1
     until = None if ticks is None else (now // tick + ticks) * tick
     return Wait(reason.value, tries, until, before.digest)
 
@@ -102,8 +95,6 @@ def words_on(wait: Wait) -> str:
     nth = f"This was try {wait.tries} of {MOST_TRIES}. " if wait.is_counted else ""
     if wait.asks:
         return "It stays open, and goes on with your answer ('minifram approve')."
-    if wait.tries == 0:
-        return "You have pushed to main meanwhile, so it begins again at once."
     if wait.until is None:
         word = "a new or changed directive ('minifram tell'), or any other push of yours to main"
         return f"{nth}It stays open, and the agent does not begin again by itself: it waits for your word, {word}."

@@ -38,7 +38,7 @@ from infra.cell.tools.tool import Position, Toolbox
 from infra.cell.tools.web import web_tools
 from infra.cell.waits import MODEL, Wait, after, review_of
 from infra.cell.wakes import Wakes
-from infra.cell.work.directives import awaits_review, pm_has_moved
+from infra.cell.work.directives import awaits_review
 from infra.cell.work.work import Over, Work, WorkSource, wait_of
 from infra.shared.clock import timestamp
 from infra.shared.conversation import EXPLORATION, Completion, Request, Text
@@ -200,25 +200,22 @@ class WorkRun:
 
     def _wait(self, result: RunResult) -> Wait:
         """How this work waits from now on."""
-        cell, start, has_spoken = self._cell, self._start, False
+        cell, reason = self._cell, result.reason
         before = replace(self._before, digest=self._news.work.digest)
-        try:
-            page = cell.page.look()
-            has_spoken = pm_has_moved(cell.git, self._seen.commit, page.commit)
-            is_over = result.reason is StopReason.COMPLETED and before.branch
-            if is_over and awaits_review(cell.git, page.document, before.branch):
-                return review_of(before)
-        except GitError as error:
-            cell.log.warning("page.not_read", error=str(error))
-        if result.reason is StopReason.MODEL_UNAVAILABLE:
+        if reason is StopReason.MODEL_UNAVAILABLE:
             return before
-        if result.reason is StopReason.AWAITING_APPROVAL:
-            return replace(before, why=result.reason.value, until=None, asks=self._news.asks())
-        wait = after(before, result.reason, time.time(), cell.boot.limits.work_seconds, has_spoken)
-        if result.reason is StopReason.HANDED_OVER:
-            acts = (line for line in start.record.lines if isinstance(line, Acted) and line.hands_over)
-            return replace(wait, branch=str(next(acts).args.get("branch", "")), run="")
-        return wait
+        if reason is StopReason.AWAITING_APPROVAL:
+            return replace(before, why=reason.value, until=None, asks=self._news.asks())
+        if reason is StopReason.HANDED_OVER:
+            acts = (line for line in self._start.record.lines if isinstance(line, Acted) and line.hands_over)
+            return replace(before, branch=str(next(acts).args.get("branch", "")), run="")
+        if reason is StopReason.COMPLETED and before.branch:
+            try:
+                if awaits_review(cell.git, cell.page.look().document, before.branch):
+                    return review_of(before)
+            except GitError as error:
+                cell.log.warning("page.not_read", error=str(error))
+        return after(before, reason, time.time(), cell.boot.limits.work_seconds)
 
 
 def end_what_is_left(cell: Cell) -> None:
