@@ -19,7 +19,7 @@ CHANGES = (
     ("infra/cell/mind/learn.py", "BELIEF_VALIDATIONS: Final = 2", "BELIEF_VALIDATIONS: Final = 3"),
     ("infra/cell/mind/context.py", "FRAME_BYTES: Final = 200", "FRAME_BYTES: Final = 210"),
     ("infra/cell/policy/gate.py", 'INSTEAD = "Do something else', 'INSTEAD = "Do another thing'),
-    ("infra/cell/waits.py", "MOST_TRIES: Final = 3", "MOST_TRIES: Final = 4"),
+    ("infra/cell/waits.py", "AGAIN: Final = (1, 6, None)", "AGAIN: Final = (1, 5, None)"),
     ("infra/cell/loop/context.py", "KEPT_STEPS = 4", "KEPT_STEPS = 5"),
     (
         "infra/cell/life/live.py",
