@@ -109,8 +109,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 WEB_SOCKET_VARIABLE, WEB_PYTHON_VARIABLE = "MINIFRAM_WEB_SOCKET", "MINIFRAM_WEB_PYTHON"
 RUN_VARIABLE, STEP_VARIABLE, CHECKOUT_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP", "MINIFRAM_CHECKOUT"
-"""In the environment of the agent's shells: where `minifram-web` finds the web door, what it runs with and for which
-checkout; its code lies elsewhere."""
+LABEL_VARIABLE = "MINIFRAM_LABEL"
+"""In the environment of the agent's shells: where `minifram-web` finds the web door, what it runs with, for which
+checkout and for whose money; its code lies elsewhere."""
 CONTAINER = Paths(bot="/bot", remote="/mnt/remote", run="/run/minifram", var="/var/lib/minifram")
 EYE_SOCKET = "/run/eye/eye.sock"
 """In the containers of an agent and of its browser: all that they share."""

@@ -18,7 +18,14 @@ from infra.cell.tools.files import Path
 from infra.cell.tools.spill import Spill
 from infra.cell.tools.tool import Args, Position, Tool, ToolError
 from infra.shared import boot
-from infra.shared.paths import ROOT, RUN_VARIABLE, STEP_VARIABLE, WEB_PYTHON_VARIABLE, WEB_SOCKET_VARIABLE
+from infra.shared.paths import (
+    LABEL_VARIABLE,
+    ROOT,
+    RUN_VARIABLE,
+    STEP_VARIABLE,
+    WEB_PYTHON_VARIABLE,
+    WEB_SOCKET_VARIABLE,
+)
 from infra.shared.policy import EXECUTE
 
 PROGRAMS = f"{ROOT}/infra/cell/bin"
@@ -88,5 +95,5 @@ def environment(web_socket: str = "", at: Position | None = None) -> dict[str, s
     if not web_socket:
         return kept
     path = f"{kept.get('PATH', os.defpath)}{os.pathsep}{PROGRAMS}"
-    where = {RUN_VARIABLE: at.run, STEP_VARIABLE: str(at.step)} if at else {}
+    where = {RUN_VARIABLE: at.run, STEP_VARIABLE: str(at.step), LABEL_VARIABLE: at.label} if at else {}
     return kept | where | {"PATH": path, WEB_SOCKET_VARIABLE: web_socket, WEB_PYTHON_VARIABLE: sys.executable}

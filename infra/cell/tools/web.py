@@ -18,9 +18,16 @@ from infra.cell.doors import Model, ModelFailure, Refused, Web
 from infra.cell.tools.spill import IMAGE, Spill
 from infra.cell.tools.tool import Args, Position, Tool, Toolbox
 from infra.shared.boot import Limits
-from infra.shared.conversation import MAX_TOKENS, REFUSAL
+from infra.shared.conversation import MAX_TOKENS, REFUSAL, TASK
 from infra.shared.frame import framed, normal
-from infra.shared.paths import CHECKOUT_VARIABLE, RUN_VARIABLE, STEP_VARIABLE, WEB_SOCKET_VARIABLE, Paths
+from infra.shared.paths import (
+    CHECKOUT_VARIABLE,
+    LABEL_VARIABLE,
+    RUN_VARIABLE,
+    STEP_VARIABLE,
+    WEB_SOCKET_VARIABLE,
+    Paths,
+)
 from infra.shared.policy import EXECUTE
 from infra.shared.text import counted
 from infra.shared.web import MOST_CHARS, Fetch, Page, Picture, Pictured, Search, SearchResults
@@ -155,7 +162,8 @@ COMMANDS = ("fetch", "screenshot", "ghost", "search")
 def main(words: list[str]) -> None:
     socket_path, step = os.environ.get(WEB_SOCKET_VARIABLE, ""), os.environ.get(STEP_VARIABLE, "")
     checkout = os.environ.get(CHECKOUT_VARIABLE, os.getcwd())
-    at = Position(os.environ.get(RUN_VARIABLE, "")[:100], int(step) if step.isdecimal() else 0)
+    run, label = os.environ.get(RUN_VARIABLE, "")[:100], os.environ.get(LABEL_VARIABLE, TASK)
+    at = Position(run, int(step) if step.isdecimal() else 0, label)
     limits = Limits(0.0, 0, 0.0, MOST_CHARS, has_browser=True, has_ghost=True)  # of what there is none, the door says
     beside = Paths(bot="", remote="", run=os.path.dirname(socket_path), var="")
     tools = dict(zip(COMMANDS, web_tools(checkout, socket_path, at, limits, beside.model_socket), strict=True))

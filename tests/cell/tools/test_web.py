@@ -132,7 +132,9 @@ def test_a_keep_without_a_web_door(tmp_path: Path) -> None:
 
 
 def shell(door: DoorStandIn, command: str, checkout: Path) -> str:
-    act = bash_tool(str(checkout), 30, 4000, Interruption(), web_socket=door.path, at=Position("run-1", 7))
+    act = bash_tool(
+        str(checkout), 30, 4000, Interruption(), web_socket=door.path, at=Position("run-1", 7, "exploration")
+    )
     return Toolbox([act]).call(ToolCall("1", "bash", {"command": command})).shown
 
 
@@ -162,8 +164,8 @@ def test_a_shell_can_say_all_that_a_call_can(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.heavy
 def test_pictures_in_a_shell(door: DoorStandIn, tmp_path: Path) -> None:
-    """Looked at, and read by a model whose door lies beside the web's; the picture is named where it can be read
-    from."""
+    """Looked at, and read by a model whose door lies beside the web's, for the money of the run; the picture is named
+    where it can be read from."""
     with opened(DoorStandIn(tmp_path / "model.sock")) as model:
         door.answer, model.answer = PICTURE, READ
         looked = shell(door, "minifram-web screenshot https://a.example/b --full-page", tmp_path)
@@ -172,6 +174,7 @@ def test_pictures_in_a_shell(door: DoorStandIn, tmp_path: Path) -> None:
         read = shell(door, "minifram-web ghost https://a.example/b --viewport-only --prompt layout", tmp_path)
     assert "ghost, $0.0123" in read
     assert [each.keys() & {"full_page", "is_ghost"} for each in door.asked] == [{"full_page"}, {"is_ghost"}]
+    assert model.asked[0]["request"]["label"] == "exploration"
     assert "Describe the page layout" in model.asked[0]["request"]["messages"][0]["content"][1]["text"]
 
 
