@@ -57,7 +57,7 @@ def write_project(project: Path, **more: str) -> None:
         "nftables/egress.nft": "# none here\n",
         "podman/hosts": (PROJECT / "podman/hosts").read_text(),
         "podman/seccomp.json": (PROJECT / "podman/seccomp.json").read_text(),
-        ENTRYPOINT: (HERE / "container_stand_in.py").read_text(),
+        ENTRYPOINT: (HERE / "stand_in.py").read_text(),
         "requirements.lock": "",
         "Containerfile": CONTAINERFILE,
     }
@@ -90,19 +90,9 @@ class ContainerDesk:
         return paths_of(self.agent, self.environ, self.user.uid)
 
     def spawn(self, *words: str, **environ: str) -> subprocess.Popen[str]:
-        me = os.geteuid() == self.user.uid
-        return subprocess.Popen(
-            [self.workshop.python, "-s", self.workshop.launcher, str(self.project), "no-watcher-of-this-kind", *words],
-            env=self.environ | environ,
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            user=None if me else self.user.uid,
-            group=None if me else self.user.gid,
-            extra_groups=None if me else (),
-        )
+        given = [f"{name}={value}" for name, value in (self.environ | environ).items()]
+        program = [self.workshop.python, "-s", self.workshop.launcher, str(self.project), "no-watcher-of-this-kind"]
+        return self.user.popen("/usr/bin/env", *given, *program, *words)
 
     def call(self, *words: str, **environ: str) -> Ended:
         """`spawn`, waited for."""

@@ -23,7 +23,6 @@ from host.container.words import HOME as HOME_LABEL
 from host.errors import CommandError
 from host.home import AgentPaths
 from host.project import image_files
-from host.up import usable_machine
 from infra.keep.settings.models import KEYS
 from infra.keep.settings.schema import PodmanSettings, Settings, WebSettings
 from tests.cell.loop.waiting import wait_for
@@ -230,15 +229,6 @@ def test_the_machine_s_own_networks_are_learned_or_no_container_runs(tmp_path: P
         machine = look(a_machine(tmp_path / str(number), json.dumps(INFO), addresses=answer), PM)
         assert machine.networks == networks
         assert [why in each for each in machine.obstacles if "own addresses" in each] == ([True] if why else [])
-
-
-def test_nothing_is_sealed_where_podman_cannot_be_used(desk: Desk, tmp_path: Path) -> None:
-    """All that is missing is told."""
-    context = desk.context()._replace(uid=PM)
-    broken = context._replace(environ=a_machine(tmp_path / "broken", "no such luck", 125))
-    for caller, words in ((context._replace(uid=0), "ordinary user"), (broken, "no such luck")):
-        with pytest.raises(CommandError, match=words):
-            usable_machine(caller)
 
 
 def test_podman_gets_no_secret_and_no_other_podman_s_address() -> None:
