@@ -5,11 +5,9 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import http.server
 import itertools
 import json
 import statistics
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +19,7 @@ import pytest
 from tests.host.serve.watched import Viewer
 from tests.keep.model_door.dialects import Chat
 from tests.keep.model_door.peer import Answer, Peer
-from tests.whole.test_jobs import Station
+from tests.whole.test_jobs import Station, a_site
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(120)]
 
@@ -44,20 +42,10 @@ web: {browser: on, ghost: {enabled: true, max_image_width: 640}, stream: {enable
 """
 
 
-class _Site(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        if self.path == "/slow":
-            time.sleep(SECONDS)
-        status, text = PAGES.get(self.path, (404, ""))
-        self.send_response(status)
-        self.send_header("content-type", "text/html; charset=utf-8")
-        if status == 403:
-            self.send_header("cf-mitigated", "challenge")
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+def _page(path: str) -> tuple[int, str]:
+    if path == "/slow":
+        time.sleep(SECONDS)
+    return PAGES.get(path, (404, ""))
 
 
 class Seeing(Station):
@@ -90,11 +78,9 @@ def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seeing]:
 def seeing(directory: Path) -> Iterator[Seeing]:
     chat = Chat()
     with contextlib.ExitStack() as closing:
-        server = closing.enter_context(http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        closing.callback(server.shutdown)
+        site = closing.enter_context(a_site(_page))
         peer = closing.enter_context(Peer(chat.content_type, lambda body: Answer(chat.reply((ORDER,)))))
-        made = Seeing(directory, f"http://127.0.0.1:{server.server_port}", peer)
+        made = Seeing(directory, site, peer)
         closing.callback(made.owner.close)
         yield made
         made.end()

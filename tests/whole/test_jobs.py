@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -50,11 +49,7 @@ scenes:
     replies:
       - tools: [{name: bash, input: {command: "git push origin main"}}]
       - text: It is forbidden.
-  - name: goes on
-    when: {job: "go on"}
-    replies: [REPEATED]
 """
-REPEATED = ", ".join(f'{{tools: [{{name: bash, input: {{command: "echo {number}"}}}}]}}' for number in range(30))
 SETTINGS = """\
 sandbox: process
 model: {provider: scripted, name: SCRIPT}
@@ -69,17 +64,27 @@ agent:
 """
 
 
-class _Site(http.server.BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        content = b"<h1>Kettles</h1><p>A kettle boils water.</p>"
-        self.send_response(200 if self.path == "/page" else 404)
-        self.send_header("content-type", "text/html; charset=utf-8")
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
+@contextlib.contextmanager
+def a_site(page: Callable[[str], tuple[int, str]]) -> Iterator[str]:
+    """What it gives for a path is a status and a text; a 403 is a wall's."""
 
-    def log_message(self, *_: object) -> None:
-        pass
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, text = page(self.path)
+            self.send_response(status)
+            self.send_header("content-type", "text/html; charset=utf-8")
+            if status == 403:
+                self.send_header("cf-mitigated", "challenge")
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 class Station:
@@ -89,7 +94,7 @@ class Station:
         self.owner, self.site = Owner(directory), site
         self.owner.minifram("init", "--sandbox", "process")
         script = self.owner.settings.parent / "script.yaml"
-        script.write_text(SCRIPT.replace("SITE", site).replace("REPEATED", REPEATED))
+        script.write_text(SCRIPT.replace("SITE", site))
         self.enable(True)
         self.owner.minifram("up")
         self.begin()
@@ -123,11 +128,7 @@ class Station:
         return self.client.get(f"/api/jobs/{id}").json()
 
     def until(self, look: Callable[[], Any], what: str) -> Any:
-        deadline = time.monotonic() + 60
-        while not (found := look()):
-            assert time.monotonic() < deadline, what
-            time.sleep(0.05)
-        return found
+        return self.owner.until(60, look, what)
 
     def ended(self, id: str) -> Any:
         return self.until(lambda: (job := self.job(id))["state"] not in ("queued", "running") and job, "the end")
@@ -142,10 +143,9 @@ class Station:
 
 @pytest.fixture(scope="module")
 def station(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Site) as server, contextlib.ExitStack() as closing:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        closing.callback(server.shutdown)
-        made = Station(tmp_path_factory.mktemp("station"), f"http://127.0.0.1:{server.server_port}")
+    kettles = "<h1>Kettles</h1><p>A kettle boils water.</p>"
+    with a_site(lambda path: (200 if path == "/page" else 404, kettles)) as site, contextlib.ExitStack() as closing:
+        made = Station(tmp_path_factory.mktemp("station"), site)
         closing.callback(made.owner.close)
         yield made
         made.end()
@@ -180,33 +180,24 @@ def test_what_the_policy_forbids_is_not_done(station: Station) -> None:
     assert "allowed_domains does not hold 'elsewhere.example'" in elsewhere["content"]
 
 
-@pytest.mark.parametrize(
-    ("more", "status", "words"),
-    [
-        ({"allowed_tools": ["edit_file"]}, 403, "agent.internal.allowed_tools"),
+def test_more_than_the_pm_allows_is_refused(station: Station) -> None:
+    """What is too much is decided in `tests/host/serve/test_bridge.py`."""
+    for more, status, words in (
         ({"max_steps": 7}, 403, "agent.internal.max_steps allows 6"),
-        ({"max_wall_time_ms": 10**9}, 403, "agent.internal.max_wall_time_ms"),
-        ({"allow_ghost": True}, 503, "no browser"),
         ({"max_steps": 0}, 422, "max_steps"),
         ({"agent": "nobody"}, 404, "no agent"),
         ({"other": 1}, 422, "other"),
-    ],
-)
-def test_more_than_the_pm_allows_is_refused(station: Station, more: dict[str, Any], status: int, words: str) -> None:
-    answer = station.client.post("/api/wraith", json={"task": "x"} | more)
-    assert answer.status_code == status
-    assert words in answer.json()["message"]
+    ):
+        answer = station.client.post("/api/wraith", json={"task": "x"} | more)
+        assert (answer.status_code, words in answer.json()["message"]) == (status, True), answer.text
 
 
 def test_a_job_ends_at_its_bounds(station: Station) -> None:
-    job = station.ended(station.submit("go on", max_steps=3))
-    assert (job["result"]["stop_reason"], job["result"]["steps"]) == ("max_steps", 3)
-
-
-def test_a_tool_that_a_job_may_not_use_is_none(station: Station) -> None:
-    (wrote, ran) = station.acted(station.ended(station.submit("write a file", allowed_tools=["bash"])))
-    assert wrote["error_code"] == "validation_error"
-    assert "no such tool" in wrote["content"]
+    """Of its steps and of its tools: one that it may not use is none."""
+    job = station.ended(station.submit("write a file", allowed_tools=["bash"], max_steps=1))
+    assert (job["result"]["stop_reason"], job["result"]["steps"]) == ("max_steps", 1)
+    wrote, ran = station.acted(job)
+    assert (wrote["error_code"], "no such tool" in wrote["content"]) == ("validation_error", True)
     assert ran["status"] == "ok"
 
 

@@ -86,11 +86,23 @@ def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("browser", "ghost", "words"),
-    [("off", True, "web.browser is off"), ("on", False, "web.ghost.enabled"), ("on", True, "")],
+    ("asked", "browser", "ghost", "words"),
+    [
+        ({"allow_ghost": True}, "off", True, "web.browser is off"),
+        ({"allow_ghost": True}, "on", False, "web.ghost.enabled"),
+        ({"allow_ghost": True}, "on", True, ""),
+        ({}, "on", True, ""),
+        ({"allowed_tools": ("bash", "edit_file")}, "on", True, "allowed_tools does not hold edit_file"),
+        ({"max_steps": 13}, "on", True, "agent.internal.max_steps allows 12"),
+        ({"max_wall_time_ms": 10**9}, "on", True, "agent.internal.max_wall_time_ms"),
+        ({"max_steps": 12, "allowed_tools": ("bash",)}, "on", True, ""),
+    ],
 )
-def test_a_job_reads_pictures_only_where_the_settings_say_so(browser: Any, ghost: bool, words: str) -> None:
-    jobs, web = InternalSettings(enabled=True), WebSettings(browser=browser, ghost=GhostSettings(enabled=ghost))
+def test_a_job_may_do_what_the_settings_allow(asked: dict[str, Any], browser: Any, ghost: bool, words: str) -> None:
+    jobs = InternalSettings(enabled=True, allowed_tools=("bash",))
+    web = WebSettings(browser=browser, ghost=GhostSettings(enabled=ghost))
     with pytest.raises(Problem, match=words) if words else contextlib.nullcontext():
-        assert bounds_of(JobRequest("x", allow_ghost=True), jobs, web).allow_ghost
-    assert not bounds_of(JobRequest("x"), jobs, web).allow_ghost
+        bounds = bounds_of(JobRequest("x", **asked), jobs, web)
+        assert (bounds.allow_ghost, bounds.max_steps) == ("allow_ghost" in asked, 12)
+    with pytest.raises(Problem, match=r"agent\.internal\.enabled is false"):
+        bounds_of(JobRequest("x", **asked), InternalSettings(), web)

@@ -3,13 +3,12 @@ dark, wide and narrow."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from host.serve.screens import SCREENS
 from tests.host.desk import Desk
@@ -24,8 +23,6 @@ WORDS = [
     "--disable-component-update",
 ]
 """The tests run as root, and reach nothing but loopback."""
-PICTURES = os.environ.get("PICTURES", "")
-"""Where the pictures of README are put, when they are made anew."""
 PATHS = ["/", *(f"/a/agent/{name}" for name in SCREENS), "/a/agent/review/improve", "/a/agent/mind/B-000001"]
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -123,15 +120,3 @@ def test_what_changes_comes_by_itself_and_what_is_written_stays(browser: Browser
         expect(page.locator("main")).to_contain_text("done: second")
         assert faults == []
         context.close()
-
-
-@pytest.mark.parametrize(("name", "path"), [("now", "/a/agent/now"), ("review", "/a/agent/review/improve")])
-def test_a_picture(browser: Browser, served: Served, name: str, path: str, tmp_path: Path) -> None:
-    """Those of README, when PICTURES says where they go."""
-    context = opened(browser, served, viewport={"width": 1200, "height": 800})
-    page: Page = context.new_page()
-    page.goto(path)
-    picture = Path(PICTURES or tmp_path) / f"page-{name}.png"
-    page.screenshot(path=picture)
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    context.close()
