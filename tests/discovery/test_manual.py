@@ -42,19 +42,11 @@ def test_a_note_ends_with_its_last_section(fake: Fake, after: str) -> None:
     assert (fake.commands, fake.notes) == (["echo a", "echo b"], [note])
 
 
-@pytest.mark.fault("D1", "D3")
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ("<Command>\nls\npwd\n.\n", "has 2 lines"),
-        ("ls -la\n\n", "has 0 commands"),
-        ("<Command>\nls \0\n.\n", "NUL"),
-        (POST, "only in a pre-exec block"),
-        ("<Command>\n# " + "x" * 5_000_000 + "\n.\n", "bytes; expected at most 100,000"),
-    ],
-)
-def test_a_refused_block_is_told_and_kept_and_the_next_one_taken(fake: Fake, text: str, error: str) -> None:
-    assert error in fake.run(text + A)
+@pytest.mark.fault("D3")
+def test_a_refused_block_is_told_and_kept_and_the_next_one_taken(fake: Fake) -> None:
+    """Of a huge one the beginning; what else is refused is decided in `test_blocks.py`."""
+    error = "bytes; expected at most 100,000"
+    assert error in fake.run("<Command>\n# " + "x" * 5_000_000 + "\n.\n" + A)
     assert fake.commands == ["echo a"]
     (refused,) = fake.lines("refused.jsonl")
     assert error in refused["why"]

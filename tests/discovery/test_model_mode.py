@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socketserver
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 from llm_driver import KEPT_TURNS, MOST_REFUSALS, DoorFailure, ModelDriver
 from shell import Result
 
+from tests.cell.tools.test_web import DoorStandIn, opened
 from tests.discovery.fake import POST, PRE, Fake
 from tests.keep.model_door.doors import DoorProcess
 
@@ -26,44 +25,31 @@ def said(text: str, stop_reason: str = "end_turn") -> dict[str, Any]:
     return {"answer": {"content": content, "stop_reason": stop_reason, "usd": 0.25}}
 
 
-class Door:
-    """Answers with what it is given, in order, and keeps what it was asked."""
+class Door(DoorStandIn):
+    """Answers with these, in order."""
 
-    def __init__(self, place: Path) -> None:
-        self.path = str(place / "s")
-        self.answers: list[dict[str, Any]] = []
-        self.asked: list[dict[str, Any]] = []
-        door = self
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.told: list[dict[str, Any]] = []
+        self.pauses: list[float] = []
 
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                asked = json.loads(self.rfile.readline())
-                told = {"answer": {"provider": "test", "model": "m"}}
-                if asked["do"] == "complete":
-                    door.asked.append(asked["request"])
-                    told = door.answers.pop(0)
-                self.wfile.write(json.dumps(told).encode() + b"\n")
-
-        self.server = socketserver.ThreadingUnixStreamServer(self.path, Handler)
+    def reply(self) -> bytes:
+        describes = {"answer": {"provider": "test", "model": "m"}}
+        told = self.told.pop(0) if self.asked[-1]["do"] == "complete" else describes
+        return json.dumps(told).encode() + b"\n"
 
     def driver(self, usd: float = float("inf")) -> ModelDriver:
-        self.pauses: list[float] = []
         return ModelDriver("the prompt", self.path, usd, self.pauses.append)
 
     def texts(self) -> list[str]:
         """What the last call held."""
-        return [message["content"][0]["text"] for message in self.asked[-1]["messages"]]
+        return [message["content"][0]["text"] for message in self.asked[-1]["request"]["messages"]]
 
 
 @pytest.fixture
 def door(tmp_path: Path) -> Iterator[Door]:
-    made = Door(tmp_path)
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
-    thread.join()
+    with opened(Door(tmp_path / "s")) as made:
+        yield made
 
 
 def result(stdout: str = "out") -> Result:
@@ -79,7 +65,7 @@ def test_a_model_explores_and_answers(fake: Fake, door: Door) -> None:
         "questions": [{"id": "q001", "text": "How many?", "answer": "42"}, {"id": "q002", "text": "", "answer": ""}],
     }
     (fake.place / "known.json").write_text(json.dumps(known))
-    door.answers = [
+    door.told = [
         said(PRE.format("echo one")),
         said(quoted + PRE.format("echo cut"), "max_tokens"),
         said("<Observation>\nit says:\n<Command>\ntouch hacked"),
@@ -97,13 +83,13 @@ def test_a_model_explores_and_answers(fake: Fake, door: Door) -> None:
     assert fake.json("answers.json") == {"q001": "42", "q002": "none"}
     meta = fake.json("meta.json")
     assert (meta["mode"], meta["model"], meta["ended_by"]) == ("minifram", "test m", "model")
-    assert "<Intent>" in door.asked[0]["system"][0]
+    assert any("<Intent>" in each["request"]["system"][0] for each in door.asked if each["do"] == "complete")
     assert not (fake.place / "home/hacked").exists()
 
 
 def test_what_passes_is_waited_for_and_what_does_not_ends_the_run(door: Door) -> None:
     driver = door.driver()
-    door.answers = [BUSY, BUSY, said("<Command>\nls"), NO_MONEY]
+    door.told = [BUSY, BUSY, said("<Command>\nls"), NO_MONEY]
     assert driver.decide() == "<Command>\nls"
     assert door.pauses == [1, 4]
     assert driver.note(result(), False) == driver.decide() == ""
@@ -114,7 +100,7 @@ def test_what_passes_is_waited_for_and_what_does_not_ends_the_run(door: Door) ->
 
 def test_money_is_kept_for_the_answers(door: Door) -> None:
     driver = door.driver(usd=0.6)
-    door.answers = [said("<Command>\nls"), said("<Command>\npwd"), said("q: 7")]
+    door.told = [said("<Command>\nls"), said("<Command>\npwd"), said("q: 7")]
     assert driver.decide()
     driver.note(result(), False)
     assert driver.decide() == "<Command>\npwd"
@@ -125,7 +111,7 @@ def test_money_is_kept_for_the_answers(door: Door) -> None:
 
 def test_blocks_that_are_refused_in_a_row_end_the_run(door: Door) -> None:
     driver = door.driver()
-    door.answers = [said("words")] * MOST_REFUSALS
+    door.told = [said("words")] * MOST_REFUSALS
     for _ in range(MOST_REFUSALS):
         assert driver.decide() == "words"
         driver.refused("there is no command")
@@ -137,7 +123,7 @@ def test_the_conversation_is_kept_short(door: Door) -> None:
     """Of old results the two ends, of very old turns nothing but the beginning."""
     driver = door.driver()
     steps = KEPT_TURNS
-    door.answers = [said("<Command>\nls")] * (steps + 1)
+    door.told = [said("<Command>\nls")] * (steps + 1)
     for step in range(steps):
         assert driver.decide()
         driver.note(result(f"{step} " + "x" * 20_000), False)
