@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.egress.peer import Peer
+from tests.egress.peer import begun
 from tests.egress.wire import Packet
 
 ID_MAP = "0 0 900\n900 100900 64000\n"
@@ -29,12 +29,12 @@ class Nets:
         # The shell waits until its user namespace has users.
         waiting = ["sh", "-c", 'read _; exec "$@"', "sh"]
         program = [sys.executable, "-m", "tests.egress.far_end"]
-        self.far = Peer(["unshare", "--user", "--net", "--mount", *waiting, *program], errors)
+        self.far = begun(["unshare", "--user", "--net", "--mount", *waiting, *program], errors)
         try:
             self._name_users(self.far.process)
             enter = ["nsenter", "--user", "--target", str(self.far.process.pid), "--preserve-credentials"]
             inner = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.egress.near_end", str(folder)]
-            self.near = Peer([*enter, *inner], errors)
+            self.near = begun([*enter, *inner], errors)
             self.near.ask("hello")  # it is in its own namespace only when it answers
             self.far.ask("join", cell_pid=self.near.process.pid)
             self.near.ask("settle")

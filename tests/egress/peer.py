@@ -54,19 +54,10 @@ STACK_BYTES = 1 << 18
 
 
 class Peer:
-    """A program started with such pipes."""
+    """A program that was started with such pipes."""
 
-    def __init__(self, command: list[str], errors: Path) -> None:
-        with errors.open("ab") as stderr:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                cwd=ROOT,
-                env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"} | FRUGAL,
-            )
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
 
     @property
     def pipes(self) -> tuple[IO[str], IO[str]]:
@@ -85,3 +76,10 @@ class Peer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+def begun(command: list[str], errors: Path) -> Peer:
+    environ = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT), "LANG": "C.UTF-8"} | FRUGAL
+    pipe = subprocess.PIPE
+    with errors.open("ab") as stderr:
+        return Peer(subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=stderr, text=True, cwd=ROOT, env=environ))

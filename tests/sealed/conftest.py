@@ -1,4 +1,3 @@
 from tests.sealed.fixtures import project, user
-from tests.sealed.newer import podman5
 
-__all__ = ["podman5", "project", "user"]
+__all__ = ["project", "user"]

@@ -18,8 +18,7 @@ from host.container import image
 from host.container.machine import look
 from host.container.podman import FETCHING, Podman, call, environment
 from host.errors import CommandError
-from tests.discovery import base as discovery
-from tests.sealed.support import base as base_of_image
+from tests.sealed.support import base
 from tests.sealed.support.project import ROOT, Project
 from tests.sealed.support.rootless import Rootless, Unprepared, prepared
 
@@ -67,13 +66,15 @@ def here() -> int:
 
     try:
         with ThreadPoolExecutor() as beside:  # most of the time goes into waiting for packages
-            base = beside.submit(discovery.make, podman, say)
+            of_discovery = beside.submit(base.make, podman, say, base.DISCOVERY)
             newer = beside.submit(unpack_newer, Path(os.environ["HOME"], PLACE), say)
-            eye = beside.submit(base_of_image.make, podman, say, image.EYE)
-            podman("tag", base_of_image.make(podman, say), image.DEBIAN)  # for which it stands from now on
+            of_eye = beside.submit(base.make, podman, say, base.EYE)
+            base.make(podman, say, base.AGENT)
+            podman("tag", base.AGENT.name, image.DEBIAN)  # for which it stands from now on
             image.find_or_build(podman, os.environ, str(ROOT), None, False, say)
-            image.find_or_build(podman, os.environ, str(ROOT), eye.result(), False, say, image.EYE)
-            base.result()
+            of_eye.result()
+            image.find_or_build(podman, os.environ, str(ROOT), base.EYE.name, False, say, image.EYE)
+            of_discovery.result()
             newer.result()
     except CommandError as trouble:
         say(str(trouble))

@@ -4,28 +4,82 @@ in one with no fences, where the very same code must get through."""
 
 from __future__ import annotations
 
+import errno
 import json
 import platform
 import secrets
-from typing import NamedTuple
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
-from host.container.words import MIB
+from host.container.words import MIB, fences, scratch
+from infra.shared.paths import CONTAINER, ROOT
 from tests.cell.loop.waiting import wait_for
 from tests.host.test_container import words_of
 from tests.sealed import profile
 from tests.sealed.inside.attempts import attempts
-from tests.sealed.inside.calls import Attempt
-from tests.sealed.support.cages import Cages
 from tests.sealed.support.rootless import Rootless
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
-ATTEMPTS = [
-    pytest.param(each, id=f"{each.line} {each.what}", marks=pytest.mark.attack(each.line)) for each in attempts()
-]
+PROGRAMS = Path(__file__).parent / "inside"
+"""To be read in them, as a package below /probe."""
+SHELVES = (
+    scratch(CONTAINER.run, 0o711, 16 * MIB),
+    scratch("/var/tmp", 0o1777, 16 * MIB),
+    scratch("/bot", 0o1777, 256 * MIB, executable=True),  # in the place of the agent's own
+)
+LIMITS = ("--ulimit=nproc=4096:4096", "--ulimit=nofile=4096:4096")
+RUN = ("run", "--rm", "--interactive", "--timeout=120")  # it ends, also when whoever waits for it is killed
 
+
+class Cages:
+    """Containers with and without fences, all of one user."""
+
+    def __init__(self, user: Rootless) -> None:
+        self.user = user
+        self._probe = [
+            f"--volume={user.scratch / PROGRAMS.name}:/probe/{PROGRAMS.name}:ro",
+            "--env=MALLOC_ARENA_MAX=2",  # many threads also where addresses are limited (ulimit -v)
+            "--env=PYTHONPATH=/probe",
+            "--env=PYTHONDONTWRITEBYTECODE=1",
+        ]
+
+        def make() -> None:
+            shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
+            user.put("seccomp.json", profile.TEXT)
+            user.put("hosts", Path(ROOT, "podman/hosts").read_text())
+            # With a refusal that can be told from the kernel's: no call of it fails so.
+            user.put("marked.json", json.dumps(profile.PROFILE | {"defaultErrnoRet": errno.EXFULL}))
+
+        user.once("cages", make)
+
+    def sealed(
+        self, *command: str, seccomp: str = "seccomp.json", words: Iterable[str] = LIMITS, tmp_bytes: int = 64 * MIB
+    ) -> list[str]:
+        """Behind `podman`: a container as `up` makes it, of a bare image and with no network; it begins at once.
+
+        The user's own storage of the agent is left out, as what is in it is for others to examine."""
+        hosts = f"--volume={self.user.scratch / 'hosts'}:/etc/hosts:ro"  # as the project's image has it
+        fenced = (*fences(str(self.user.scratch / seccomp), "none"), *SHELVES)
+        tmp = scratch("/tmp", 0o1777, tmp_bytes, executable=True)
+        return [*RUN, *fenced, tmp, *self._probe, hosts, *words, self.user.base(), *command]
+
+    def open(self, *command: str) -> list[str]:
+        """A container without fences, as far as podman lets an ordinary user have one."""
+        writable = ("--tmpfs=/dev/shm:exec", *(f"--tmpfs={path}:exec" for path in ("/tmp", "/var/tmp", "/run")))
+        words = ("--privileged", "--network=none", *LIMITS, *writable, *self._probe)
+        return [*RUN, *words, self.user.base(), *command]
+
+    def rows(self, words: Sequence[str]) -> Any:
+        """What the program in the container prints, which is JSON."""
+        return json.loads(self.user.podman(*words, timeout=110.0).stdout)
+
+
+LINES = [pytest.param(line, marks=pytest.mark.attack(line)) for line in sorted({each.line for each in attempts()})]
 
 Rows = dict[tuple[str, str], str]
 
@@ -62,19 +116,17 @@ def seen(cages: Cages) -> Seen:
     return Seen(agent, keep, without, {row["work"]: row["result"] for row in sealed["cell"]}, sealed["fared"])
 
 
-@pytest.mark.parametrize("attempt", ATTEMPTS)
-def test_an_attempt_is_blocked_and_succeeds_without_fences(attempt: Attempt, seen: Seen) -> None:
-    """The agent, and the keep's own root, get the expected answer; without fences the same code gets through."""
-    name = attempt.line, attempt.what
-    answers = {seen.agent[name], seen.keep.get(name, attempt.blocked[0])}
-    assert answers <= {*attempt.blocked}, attempt
-    assert not attempt.free or seen.open[name] in attempt.free, attempt
-
-
-def test_every_line_has_an_attempt_that_succeeds_without_fences(seen: Seen) -> None:
-    """And the containers tried each of them."""
-    assert {(attempt.line, attempt.what) for attempt in attempts()} <= seen.agent.keys()
-    assert {attempt.line for attempt in attempts()} == {attempt.line for attempt in attempts() if attempt.free}
+@pytest.mark.parametrize("line", LINES)
+def test_attempts_are_blocked_and_succeed_without_fences(line: str, seen: Seen) -> None:
+    """The agent, and the keep's own root, get the expected answer; without fences the same code gets through, or this
+    kernel has no such way."""
+    tried = [each for each in attempts() if each.line == line]
+    assert any(each.free for each in tried)
+    for each in tried:
+        name = each.line, each.what
+        answers = {seen.agent[name], seen.keep.get(name, each.blocked[0])}
+        assert answers <= {*each.blocked}, each
+        assert not each.free or seen.open[name] in each.free, each
 
 
 @pytest.mark.attack("S02")
@@ -85,8 +137,7 @@ def test_the_keep_is_unhurt(seen: Seen) -> None:
 
 def test_ordinary_work_is_not_hindered(seen: Seen) -> None:
     """What an agent's day is made of; what the seal does as root, each start of an agent shows."""
-    assert len(seen.work) == 5
-    assert {what: result for what, result in seen.work.items() if result != "ok"} == {}
+    assert seen.work == dict.fromkeys(("terminal", "processes", "sockets", "files"), "ok")
 
 
 @pytest.mark.attack("S06", "S07", "S08", "S09")
@@ -96,7 +147,7 @@ def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) 
     refused = _numbers(" ".join(profile.REFUSED.values()), machine)
     absent = _numbers(" ".join(profile.names(False)), machine)
     told = json.dumps(refused | absent | _numbers("getpid", machine) | {"a call to come": 700})
-    words = cages.sealed("python3.11", "-m", "inside.numbers", profile="marked.json")
+    words = cages.sealed("python3.11", "-m", "inside.numbers", seccomp="marked.json")
     answers = json.loads(cages.user.podman(*words, stdin=told).stdout)
     assert {name for name in refused if answers[name] != "EXFULL"} == set()
     assert {name for name in absent if answers[name] != "ENOSYS"} == set()
@@ -113,15 +164,8 @@ def _numbers(names: str, machine: str) -> dict[str, int]:
 @pytest.mark.attack("S28", "S29")
 def test_the_keep_goes_on_when_the_agent_uses_everything_up(cages: Cages) -> None:
     """Processes, files, inotify, memory of three kinds: each shortage is real, and the agent's alone."""
-    words = cages.sealed(
-        "python3.11",
-        "-m",
-        "inside.exhaustion",
-        words=("--sysctl=kernel.shmall=4096",),
-        processes=256,
-        open_files=1024,
-        tmp_bytes=16 * MIB,
-    )
+    limits = ("--sysctl=kernel.shmall=4096", "--ulimit=nproc=256:256", "--ulimit=nofile=1024:1024")
+    words = cages.sealed("python3.11", "-m", "inside.exhaustion", words=limits, tmp_bytes=16 * MIB)
     answers = {row["attempt"]: row["result"] for row in cages.rows(words)}
     assert len(answers) == 6
     assert not {what: answer for what, answer in answers.items() if not answer.startswith("the keep goes on")}

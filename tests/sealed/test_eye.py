@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from host.container.image import EYE
 from host.container.words import eye_name
 from infra.shared.paths import EYE_SOCKET
 from tests.sealed.support import base
@@ -22,7 +21,7 @@ pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 SETTINGS = f"""
 sandbox: podman
 model: {{provider: scripted}}
-podman: {{network: none, eye_base: "{base.name(EYE)}"}}
+podman: {{network: none, eye_base: "{base.EYE.name}"}}
 web: {{browser: "on"}}
 """
 SHELL = "<div id=root></div><script>fetch('/data').then(r => r.text()).then(t => { root.textContent = t })</script>"

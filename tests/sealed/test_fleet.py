@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,17 +52,19 @@ def said(begin: str) -> str:
     return line
 
 
-@pytest.fixture(scope="module")
-def far(project: Project) -> Iterator[Far]:
+def test_the_pm_works_by_git_over_exec_alone(project: Project) -> None:
+    """A directive goes in, the report comes out: no port, no file of the agent's."""
     with born(project) as agent:
         agent.minifram("up")
         far = Far(agent)
-        yield far
-        agent.podman("rm", "--force", "--time=0", far.container)
+        try:
+            _a_directive_is_done(far)
+            _an_agent_begins_with_what_was_copied(far)
+        finally:
+            agent.podman("rm", "--force", "--time=0", far.container)
 
 
-def test_the_pm_works_by_git_over_exec_alone(far: Far) -> None:
-    """A directive goes in, the report comes out: no port, no file of the agent's."""
+def _a_directive_is_done(far: Far) -> None:
     identity = "git config user.name PM; git config user.email pm@example.invalid"
     far.does(f"{said('at=')}\n{said('git clone -c')}\ncd anna; {identity}")
     directive = "- [ ] Write src/hello.py that prints hello."
@@ -75,7 +76,7 @@ def test_the_pm_works_by_git_over_exec_alone(far: Far) -> None:
     assert "denying non-fast-forward" in refused.stderr, "git's own rules hold for the PM, as by path"
 
 
-def test_an_agent_begins_with_what_was_copied_from_a_pod(far: Far) -> None:
+def _an_agent_begins_with_what_was_copied(far: Far) -> None:
     """Every branch and each day's events: `init --from` takes what README packs."""
     backup = ("at=", "git clone --mirror", "kubectl -n anna exec agent -- tar", "git -C anna.git bundle")
     far.does("\n".join(map(said, backup)))

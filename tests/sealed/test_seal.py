@@ -6,11 +6,10 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 import pytest
@@ -23,7 +22,7 @@ from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy
 from tests.cell.cell import limits
 from tests.egress.far_end import PUBLIC4
-from tests.egress.peer import ask
+from tests.egress.peer import Peer
 from tests.egress.wire import Packet
 from tests.keep.environments.wheelwright import make_wheel, repacked, sha256
 from tests.keep.web_door.sites import certificate
@@ -48,35 +47,21 @@ NEEDED = ("GitPython", "gitdb", "smmap", "msgspec", "psutil", "structlog", "watc
 """What the runner imports."""
 
 
-@pytest.fixture(scope="module")
-def lasting(project: Project) -> Iterator[SealedAgent]:
-    """Its main has a package of its own, from wheels that lie there, as it has no network."""
-    with born(project) as agent:
-        agent.settings("model: {provider: anthropic}\n")
-        place, bot = project.user.directory(f"wheels-{agent.name}"), agent.home.places.bot
-        wheels = [make_wheel(place, "alpha", "1.0"), *(repacked(place, name) for name in NEEDED)]
-        mine = f"mkdir {bot}/wheels && cp {place}/*.whl {bot}/wheels && chown -R 1000:1000 {bot}"
-        agent.podman("unshare", "sh", "-c", mine)
-        named = (f"{'=='.join(each.name.split('-')[:2])} --hash=sha256:{sha256(each)}" for each in wheels)
-        agent.probe("\n".join(["--no-index", "--find-links /bot/wheels", *named, ""]))
-        yield agent
-
-
-@pytest.fixture
-def at_work(lasting: SealedAgent) -> SealedAgent:
-    """One that several tests look at, and that one of them may have ended."""
-    if not lasting.podman("ps", "--quiet", f"--filter=name={lasting.container}"):
-        before = len(lasting.starts())
-        lasting.minifram("up", ANTHROPIC_API_KEY=KEY)
-        until(lambda: lasting.serves(before + 1), "it serves")
-    return lasting
-
-
 @pytest.mark.fault("F68")
-@pytest.mark.attack("S05")
-def test_each_process_has_only_what_it_needs(at_work: SealedAgent) -> None:
+@pytest.mark.attack("S04", "S05", "S15", "S16", "S20", "S25", "S44")
+def test_what_is_the_keep_s_is_out_of_the_cell_s_reach(agent: SealedAgent) -> None:
+    """One agent for many looks, which leave it as it is."""
+    agent.settings("model: {provider: anthropic}\n")
+    agent.minifram("up", ANTHROPIC_API_KEY=KEY)
+    _each_process_has_only_what_it_needs(agent)
+    _the_key_is_the_model_door_s_alone(agent)
+    _the_cell_cannot_touch_what_is_the_keep_s(agent)
+    _the_image_holds_no_more_than_is_needed(agent)
+    _the_bridge_asks_the_doors_as_the_cell(agent)
+
+
+def _each_process_has_only_what_it_needs(agent: SealedAgent) -> None:
     """The watcher three capabilities, everything else none; no process could gain one, and all are under the filter."""
-    agent = at_work
     found = list[Inside]()
 
     def forks_are_programs() -> bool:
@@ -100,10 +85,8 @@ def test_each_process_has_only_what_it_needs(at_work: SealedAgent) -> None:
     assert runners.isdisjoint({agent.user.uid, 0, 1000}), "the cell is nobody on the host"
 
 
-@pytest.mark.attack("S15", "S16", "S44")
-def test_the_key_is_the_model_door_s_alone(at_work: SealedAgent) -> None:
+def _the_key_is_the_model_door_s_alone(agent: SealedAgent) -> None:
     """It is in no environment, no command line, no file that the cell can read, not with podman, not in the image."""
-    agent = at_work
     found = agent.inside()
     (door,) = (one for one in found if "infra.model_door" in one.words)
 
@@ -115,53 +98,53 @@ def test_the_key_is_the_model_door_s_alone(at_work: SealedAgent) -> None:
             looked_at.add(one.words.partition("infra.")[2].split()[0] if "infra." in one.words else "")
     assert {"model_door", "git_door", "runner"} <= looked_at
     secret = "/run/minifram/secrets/anthropic_api_key"
-    inside = agent.podman("exec", agent.container, "sh", "-c", f"stat -c '%a %u' {secret}; wc -c <{secret}")
-    assert inside.split() == ["400", "0", str(len(KEY))], "the control: it is there"
-    pid = agent.podman("exec", agent.container, "pgrep", "-f", "infra.model_door").split()[0]
-    for command in (f"cat {secret}", f"cat /proc/{pid}/environ", f"cat /proc/{pid}/mem", f"ls /proc/{pid}/fd"):
-        assert "Permission denied" in agent.as_agent(command), command
+    look = f"stat -c '%a %u' {secret}; wc -c <{secret}; pgrep -f infra.model_door"
+    mode, owner, size, pid, *_ = agent.podman("exec", agent.container, "sh", "-c", look).split()
+    assert (mode, owner, size) == ("400", "0", str(len(KEY))), "the control: it is there"
+    told = agent.answers(f"cat {secret}", f"cat /proc/{pid}/environ", f"cat /proc/{pid}/mem", f"ls /proc/{pid}/fd")
+    assert [command for command, said in told.items() if "Permission denied" not in said] == []
     everything = agent.as_agent("grep -rlsF -- '" + KEY + "' /bot /tmp /var/tmp /run /etc /opt /proc/[0-9]*/environ")
     assert everything == ""
     assert door.uid != int(agent.podman("exec", "--user=1000:1000", agent.container, "id", "-u"))
-    told = agent.podman("container", "inspect", agent.container) + agent.podman("logs", agent.container)
+    shown = agent.podman("container", "inspect", agent.container) + agent.podman("logs", agent.container)
     image = agent.podman("container", "inspect", "--format={{.Image}}", agent.container)
-    told += agent.podman("image", "inspect", image) + agent.podman("image", "history", "--no-trunc", image)
-    told += "".join(path.read_text() for path in Path(agent.home.state).glob("*.log"))
-    assert len(told) > 1000
-    assert KEY not in told
+    shown += agent.podman("image", "inspect", image) + agent.podman("image", "history", "--no-trunc", image)
+    shown += "".join(path.read_text() for path in Path(agent.home.state).glob("*.log"))
+    assert len(shown) > 1000
+    assert KEY not in shown
 
 
-@pytest.mark.attack("S04", "S20", "S25")
-def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
+def _the_cell_cannot_touch_what_is_the_keep_s(agent: SealedAgent) -> None:
     """Not one byte of the repository, the keep's state, its code or the settings. The keep's own root writes no more of
     the repository than objects and refs."""
-    agent = at_work
-    remote, state = "/mnt/remote", "/var/lib/minifram"
-    for command in (
-        *(
-            f"{look} {remote}{path}"
-            for look in ("ls", "cat", "stat")
-            for path in ("/HEAD", "/objects", "/refs/heads/main")
-        ),
-        *(f"touch {place}/x" for place in (remote, f"{remote}/refs/heads", f"{remote}/objects", state)),
-        *(f"git --git-dir={remote} {words}" for words in ("log", "push . HEAD:x", "update-ref refs/heads/x HEAD")),
-        f"cat {state}/watcher.json",
-        f"cat {state}/door/hooks/pre-receive >/dev/full",
-    ):
-        said = agent.as_agent(command)
-        assert "Permission denied" in said or "not a git repository" in said, (command, said)
-    copy = agent.podman("exec", agent.container, "sh", "-c", "ls -d /code/*").split()[0]
-    assert agent.as_agent(f"cat {copy}/infra/__init__.py {copy}/SYSTEM.md") != "", "what runs is everybody's to read"
-    for command in (f"touch {copy}/infra/x", f": >>{copy}/infra/runner.py", f"rm {copy}/SYSTEM.md", "touch /code/x"):
-        assert "Permission denied" in agent.as_agent(command), command
-    for command in ("touch /opt/minifram/infra/x", "touch /etc/minifram/x", ": >/etc/minifram/minifram.yaml"):
-        assert "Read-only file system" in agent.as_agent(command) or "Permission denied" in agent.as_agent(command)
+    remote, state, told = "/mnt/remote", "/var/lib/minifram", "/events/2026-01-31.jsonl"
     as_keep = ("exec", agent.container, "bash", "-c")
-    agent.podman(*as_keep, "umask 022; echo told >/events/2026-01-31.jsonl")
-    for path in ("/events/2026-01-31.jsonl", "/bot/mind/logs/events/2026-01-31.jsonl"):
-        assert agent.as_agent(f"cat {path}") == "told", "the log of events is everybody's to read"
-        for command in (f": >>{path}", f"rm -f {path}", f"mv {path} {path}.x", f"touch $(dirname {path})/x"):
-            assert "Permission denied" in agent.as_agent(command), command
+    copy = agent.podman(*as_keep, f"umask 022; echo told >{told}; ls -d /code/*").split()[0]
+    barred = (
+        *(
+            f"{look} {remote}/{path}"
+            for look in ("ls", "cat", "stat")
+            for path in ("HEAD", "objects", "refs/heads/main")
+        ),
+        *(f"touch {place}/x" for place in (remote, f"{remote}/refs/heads", f"{remote}/objects", state, "/code")),
+        *(f"git --git-dir={remote} {words}" for words in ("log", "push . HEAD:x", "update-ref refs/heads/x HEAD")),
+        *(f"cat {state}/watcher.json", f"cat {state}/door/hooks/pre-receive >/dev/full"),
+        *(f"touch {copy}/infra/x", f": >>{copy}/infra/runner.py", f"rm {copy}/SYSTEM.md"),
+        *("touch /opt/minifram/infra/x", "touch /etc/minifram/x", ": >/etc/minifram/minifram.yaml"),
+        *(
+            look.replace("LOG", log)
+            for log in (told, f"/bot/mind/logs{told}")
+            for look in (": >>LOG", "rm -f LOG", "mv LOG LOG.x", "touch $(dirname LOG)/x")
+        ),
+    )
+    refusals = ("Permission denied", "Read-only file system", "not a git repository")
+    answers = agent.answers(*barred)
+    assert {command: said for command, said in answers.items() if not any(each in said for each in refusals)} == {}
+    readable = agent.answers(f"cat {told}", f"cat /bot/mind/logs{told}", f"cat {copy}/SYSTEM.md", "touch /bot/x")
+    told_here, told_there, system, made = readable.values()
+    assert told_here == told_there == "told", "the log of events is everybody's to read"
+    assert "# Who you are" in system, "so is what runs"
+    assert made == ""
     for path in ("HEAD", "config", "packed-refs", "objects/info/alternates"):
         assert "Read-only" in agent.podman(*as_keep, f"{{ : >>{remote}/{path}; }} 2>&1; true"), path
     agent.podman(*as_keep, f"touch {remote}/planted {remote}/objects/pack/kept {remote}/refs/heads/x.lock")
@@ -169,15 +152,14 @@ def test_the_cell_cannot_touch_what_is_the_keep_s(at_work: SealedAgent) -> None:
     assert not (here / "planted").exists(), "the top level is the container's own memory"
     for landed in ("objects/pack/kept", "refs/heads/x.lock"):
         (here / landed).unlink()  # it exists: the control, what is pushed lands here
-    assert agent.as_agent("touch /bot/x && echo made").endswith("made")
 
 
-def test_the_image_holds_no_more_than_is_needed(at_work: SealedAgent) -> None:
+def _the_image_holds_no_more_than_is_needed(agent: SealedAgent) -> None:
     """Nothing in it runs as its owner, may be written by others than root, or was left by its making; and Python has
     compiled it already."""
 
     def found(look: str) -> str:
-        return at_work.podman("exec", at_work.container, "sh", "-c", f"{look} 2>/dev/null; true")
+        return agent.podman("exec", agent.container, "sh", "-c", f"{look} 2>/dev/null; true")
 
     assert found("find / -xdev -type f -perm /6000") == ""
     assert found(r"find /opt/minifram ! -type l \( -perm /022 -o ! -uid 0 \)") == ""
@@ -188,267 +170,9 @@ def test_the_image_holds_no_more_than_is_needed(at_work: SealedAgent) -> None:
     assert 50 < int(size.partition("MB")[0]) < 400
 
 
-@pytest.mark.fault("F11", "F17", "F66")
-@pytest.mark.attack("S41", "S42")
-def test_the_rules_stand_before_the_first_line_however_it_was_started(at_work: SealedAgent) -> None:
-    """Up, stopped and started, and started after its first process was killed: the first line of the agent's code finds
-    the canary rejected. The control: without rules it finds something else."""
-    agent, before = at_work, len(at_work.starts())
-    agent.podman("restart", "--time=20", agent.container)
-    until(lambda: agent.serves(before + 1), "it serves after podman restart")
-    agent.podman("kill", "--signal=KILL", agent.container)
-    until(lambda: agent.state()["Status"] == "exited", "the container ends with its first process")
-    agent.podman("start", agent.container)
-    until(lambda: agent.serves(before + 2), "it serves after its first process was killed")
-
-    assert {*agent.starts()} == {REJECTED}
-    _flush(agent)
-    ask = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
-    assert "Connection refused" in agent.as_agent(ask)
-    agent.podman("stop", "--time=20", agent.container)
-
-
-def test_a_main_with_a_package_of_its_own_lives_in_the_container(at_work: SealedAgent) -> None:
-    """The cell's user installed it before the first start, and each start after it found it again; the runner has that
-    interpreter, and the keep goes on with its own."""
-    its_own = [each.words for each in at_work.inside() if "/bot/.env" in each.words and "infra." in each.words]
-    assert {words.partition("infra.")[2].split()[0] for words in its_own} == {"runner"}
-    assert Path(at_work.home.state, "watcher.log").read_text().count("preparation.began") == 1
-
-
-@pytest.mark.attack("S42")
-def test_nothing_is_launched_when_the_rules_are_gone(at_work: SealedAgent) -> None:
-    """However they went: the proof before the next launch fails, and the PM reads why."""
-    agent = at_work
-    before, lived = agent.page(), len(agent.starts())
-    _flush(agent)
-    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
-    agent.podman("unshare", "kill", str(runner))
-
-    until(lambda: "the egress rules are not in force" in agent.page().removeprefix(before), "the PM reads why")
-    assert "infra.runner" not in "".join(one.words for one in agent.inside())
-    assert len(agent.starts()) == lived
-    agent.podman("stop", "--time=20", agent.container)
-
-
-@pytest.mark.attack("S21")
-def test_what_is_planted_in_the_repository_keeps_the_agent_out(at_work: SealedAgent) -> None:
-    """Whoever starts the container, the agent's first line is not reached; the PM is told once, and all is well when it
-    is gone."""
-    agent, lived, before = at_work, len(at_work.starts()), at_work.page()
-    agent.podman("stop", "--time=20", agent.container)
-    config = Path(agent.home.remote, "config")
-    good = config.read_text()
-    config.write_text(good + "[core]\n\tfsmonitor = touch /tmp/planted\n")
-    for _ in range(2):
-        agent.podman("start", agent.container)
-        assert agent.exit_code() == Exit.DENIED
-    assert len(agent.starts()) == lived
-    said = agent.page().removeprefix(before)
-    assert said.count("the container could not be sealed") == 1
-    assert "core.fsmonitor" in said
-
-    config.write_text(good)
-    agent.podman("start", agent.container)
-    until(lambda: agent.serves(lived + 1), "it serves again")
-
-
-class World:
-    """For a container that has no network: the far end of `tests/egress`, in a namespace of its own, and the one link
-    between the two. No packet leaves the machine."""
-
-    def __init__(self, stdin: IO[str], stdout: IO[str]) -> None:
-        self._pipes = stdin, stdout
-
-    def ask(self, call: str, **words: Any) -> Any:
-        return ask(*self._pipes, call, words)
-
-    def arrived(self) -> set[tuple[str, int]]:
-        """Where the packets were going that came since the last time: address and port."""
-        return {(packet.destination, packet.port) for packet in (Packet(*one) for one in self.ask("take"))}
-
-
-@contextlib.contextmanager
-def world_of(agent: SealedAgent) -> Iterator[World]:
-    """Joined to the container as it runs now: it is made anew with each start."""
-    user, pid = agent.user, agent.pid()
-    program = agent.project.command("tests.egress.far_end")
-    with user.popen(*user.command("unshare", "unshare", "--net", *program)) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        world = World(process.stdin, process.stdout)
-        try:
-            world.ask("join", cell_pid=pid)
-            for command in ("addr add 10.0.2.100/24 dev c0", "link set c0 up", "route add default via 10.0.2.2"):
-                agent.podman("unshare", "nsenter", f"--target={pid}", "--net", "ip", *command.split())
-            yield world
-        finally:
-            process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(10)
-            process.kill()
-
-
-FETCH = """
-import json, socket, sys
-door = socket.socket(socket.AF_UNIX)
-door.settimeout(60)
-door.connect("/run/minifram/web.sock")
-door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1]}).encode() + b"\\n")
-print(door.makefile().readline())
-"""
-
-
-@pytest.mark.attack("S43", "S53")
-def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
-    """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
-    With the doors alone it asks for no name and sends no packet: it reads a page by the web door, as pip asks there."""
-    agent.minifram("up")
-    agent.as_agent("for each in a b c; do getent hosts $each.tunnel.example; done")
-    # Loopback is for loopback addresses: here an attempt that needs no other network.
-    odd = "socket.create_connection(('127.0.0.1', 80), 5, ('10.255.255.254', 0))"
-    assert "No route to host" in agent.as_agent(f'python3.11 -c "import socket; {odd}"')
-
-    told = json.loads(agent.minifram("egress", "--json").stdout)
-    assert told["names"]["tunnel.example"]["questions"] >= 3
-    assert told["rejected"]["special"] >= 1
-    shown = agent.minifram("egress").stdout
-    assert "tunnel.example" in shown
-    assert "special" in shown
-
-    agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{INDEX}]}}\n")
-    agent.minifram("restart")
-    with world_of(agent) as world:
-        _behind_doors(agent, world)
-
-
-def _behind_doors(agent: SealedAgent, world: World) -> None:
-    folder = agent.user.directory(f"index-{agent.name}")
-    certificate(folder, INDEX)
-    both = "".join((folder / f"{INDEX}.{end}").read_text() for end in ("key", "crt"))
-    world.ask("secure", certificate=str(agent.user.put(f"{agent.name}.pem", both)))
-    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
-    environment = agent.podman("unshare", "cat", f"/proc/{runner}/environ").split("\0")
-    given = " ".join(pair for pair in environment if pair.startswith(("PIP_INDEX_URL=", "NPM_CONFIG_REGISTRY=")))
-    assert given.count("http://127.0.0.1:3128/") == 2
-
-    def alone(command: str) -> str:
-        """As the cell does it, with what the runner gives to all that it starts."""
-        return agent.as_agent(f"export {given}; {command}")
-
-    pip = "python -m pip install --no-cache-dir --disable-pip-version-check --retries 0 -vv --index-url"
-    told = alone(f"{pip} http://127.0.0.1:3128/{INDEX}/simple/ sealedpkg")
-    unproven = f"https://{INDEX} cannot be reached, or does not prove who it is ([SS"
-    assert unproven in told, "its certificate is one of the test's own"
-    told = alone(f"{pip} http://127.0.0.1:3128/{OTHER}/simple/ none")
-    assert f"{OTHER} is not in web.package_hosts" in told
-    assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
-    assert {port for _, port in world.arrived()} == {53, 80, 443}, "the control: these did arrive"
-
-    connect = "socket.create_connection((sys.argv[1], 443), 5)"
-    for plainly in (connect, "urllib.request.urlopen('http://' + sys.argv[1])"):
-        for where in (PUBLIC4, "secret.of.a.name.example"):
-            said = alone(f'python3.11 -c "import socket, sys, urllib.request; {plainly}" {where}')
-            assert "No route to host" in said or "name resolution" in said, said
-    assert world.arrived() == set()
-    trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
-    seen = [(line["status"], line["origin"]) for line in trace]
-    assert seen[-1] == ("ok", "http://pages.example")
-    assert {*seen[:-1]} == {("error", f"https://{INDEX}"), ("denied", f"https://{OTHER}")}
-    (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
-    assert (door.held.permitted, door.held.effective) == (0, 0)
-    others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"
-    for who, refused in (("970:970", 3), ("1000:1000", 0)):
-        said = agent.podman("exec", f"--user={who}", agent.container, "sh", "-c", f"{{ {others}; }} 2>&1; true")
-        assert said.count("Permission denied") == refused, "the web door's user reaches no other door"
-    rejected = json.loads(agent.minifram("egress", "--json").stdout)["rejected"]
-    assert {"not_by_door", "dns_by_cell"} <= rejected.keys()
-    adds = "mkdir skills && echo obey >skills/x.md && git add -A && git commit -qm x && git push -q origin HEAD:main"
-    clone = "cd /tmp && git clone -q git://127.0.0.1/remote tainted && cd tainted"
-    said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
-    assert "the agent has read the web (http://pages.example)" in said, "the keep's own record decides"
-    assert "tainted by http://pages.example" in agent.minifram("status").stdout
-    assert " served of 1 host," in agent.minifram("status").stdout
-    agent.minifram("trust")
-    assert "tainted by" not in agent.minifram("status").stdout
-
-
-COMET = """
-import os, sys, time
-if os.fork(): os._exit(0)
-os.setsid()
-while True:
-    try:
-        if os.fork(): os._exit(0)
-        os.close(os.open(f'/bot/beat{sys.argv[1]}', os.O_CREAT | os.O_WRONLY))
-        os.utime(f'/bot/beat{sys.argv[1]}')
-    except OSError:
-        pass
-    time.sleep(0.0005)
-"""
-
-
-@pytest.mark.fault("F07", "F08")
-def test_what_forks_and_leaves_without_rest_ends_with_its_runner(at_work: SealedAgent) -> None:
-    """No list of processes holds it for long enough; the next runner is alone all the same."""
-    agent, lived = at_work, len(at_work.starts())
-    comets = "; ".join(f'python3.11 -S -E -c "$comet" {number}' for number in range(5))
-    agent.as_agent(f"comet=$(cat <<'END'\n{COMET}\nEND\n); {comets}")
-
-    # From outside: inside they leave hardly a process to anybody else of their user.
-    def beats() -> list[str]:
-        looked = f"stat -c %.Y {agent.home.places.bot}/beat* 2>/dev/null || true"
-        return agent.podman("unshare", "sh", "-c", looked).split()
-
-    until(lambda: len(beats()) == 5, "all five have begun")
-    before = beats()
-    until(lambda: not set(before) & set(beats()), "the control: they live")
-    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
-    agent.podman("unshare", "kill", str(runner))
-    until(lambda: agent.serves(lived + 1), "the next runner serves")
-    after = beats()
-    time.sleep(1)
-    assert beats() == after
-
-
-@pytest.mark.fault("F67")
-@pytest.mark.attack("S47")
-def test_a_container_that_is_looser_does_not_run_the_agent(at_work: SealedAgent) -> None:
-    """Whoever made it so: made again by the very words of `up` but for one, it ends before the agent's first line, and
-    the PM reads why. The control: by the same words it serves."""
-    agent, lived, words = at_work, len(at_work.starts()), at_work.created_by()
-    empty = agent.user.put("empty.nft", "table inet minifram { }\n")
-    looser = {
-        "are not proved": [words[0], f"--volume={empty}:/opt/minifram/nftables/egress.nft:ro", *words[1:]],
-        "capabilities that it must not have": [words[0], "--cap-add=SYS_ADMIN", *words[1:]],
-        "HEAD can be written": [word.replace("HEAD,ro=true", "HEAD,ro=false") for word in words],
-    }
-    for told, changed in looser.items():
-        assert changed != words, told
-        agent.podman("rm", "--force", "--time=20", agent.container)
-        before = agent.page()
-        agent.podman(*changed)
-        agent.podman("start", agent.container)
-        assert agent.exit_code() == Exit.DENIED, told
-        said = agent.page().removeprefix(before)
-        assert told in said, (told, said, agent.podman("logs", agent.container))
-    assert len(agent.starts()) == lived
-    agent.podman("rm", agent.container)
-    agent.podman(*words)
-    agent.podman("start", agent.container)
-    until(lambda: agent.serves(lived + 1), "it serves again")
-
-
-def _flush(agent: SealedAgent) -> None:
-    """From outside, as root of the user's namespace; the cell cannot."""
-    assert "Operation not permitted" in agent.as_agent("nft flush ruleset")
-    agent.podman("unshare", "nsenter", f"--target={agent.pid()}", "--net", "nft", "flush", "ruleset")
-
-
-def test_the_bridge_asks_the_doors_as_the_cell(at_work: SealedAgent) -> None:
+def _the_bridge_asks_the_doors_as_the_cell(agent: SealedAgent) -> None:
     """By the words of `minifram serve`: the installed code runs as the cell's user, with nothing more than a command of
     the agent has, and reaches the doors."""
-    agent = at_work
     hello = Hello(CONTAINER, Policy(), limits())
     asked = [
         {"id": "1", "do": "tool", "name": "fetch_page", "args": {"url": "http://10.0.0.1/"}},
@@ -473,6 +197,249 @@ def test_the_bridge_asks_the_doors_as_the_cell(at_work: SealedAgent) -> None:
     assert answers["2"]["error"] == "tool_unavailable"  # no network, so no model
     assert "Seccomp" in mine
     assert found == mine
+
+
+@pytest.mark.fault("F07", "F08", "F11", "F17", "F66", "F67")
+@pytest.mark.attack("S21", "S41", "S42", "S47")
+def test_no_start_runs_the_agent_unsealed(agent: SealedAgent) -> None:
+    """One agent through many ends and starts; its main has a package of its own."""
+    _has_a_package_of_its_own(agent)
+    agent.minifram("up")
+    until(lambda: agent.serves(1), "it serves")
+    _the_rules_stand_before_the_first_line_however_it_was_started(agent)
+    _what_forks_and_leaves_without_rest_ends_with_its_runner(agent)
+    _nothing_is_launched_when_the_rules_are_gone(agent)
+    _what_is_planted_in_the_repository_keeps_the_agent_out(agent)
+    _a_container_that_is_looser_does_not_run_the_agent(agent)
+
+
+def _has_a_package_of_its_own(agent: SealedAgent) -> None:
+    """From wheels that lie there, as it has no network."""
+    place, bot = agent.user.directory(f"wheels-{agent.name}"), agent.home.places.bot
+    wheels = [make_wheel(place, "alpha", "1.0"), *(repacked(place, name) for name in NEEDED)]
+    mine = f"mkdir {bot}/wheels && cp {place}/*.whl {bot}/wheels && chown -R 1000:1000 {bot}"
+    agent.podman("unshare", "sh", "-c", mine)
+    named = (f"{'=='.join(each.name.split('-')[:2])} --hash=sha256:{sha256(each)}" for each in wheels)
+    agent.probe("\n".join(["--no-index", "--find-links /bot/wheels", *named, ""]))
+
+
+def _the_rules_stand_before_the_first_line_however_it_was_started(agent: SealedAgent) -> None:
+    """Up, stopped and started, and started after its first process was killed: the first line of the agent's code finds
+    the canary rejected. The package was installed before the first start, and each start after it found it again; the
+    runner has that interpreter, and the keep goes on with its own."""
+    agent.podman("restart", "--time=20", agent.container)
+    until(lambda: agent.serves(2), "it serves after podman restart")
+    agent.podman("kill", "--signal=KILL", agent.container)
+    until(lambda: agent.state()["Status"] == "exited", "the container ends with its first process")
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(3), "it serves after its first process was killed")
+    assert {*agent.starts()} == {REJECTED}
+    its_own = [each.words for each in agent.inside() if "/bot/.env" in each.words and "infra." in each.words]
+    assert {words.partition("infra.")[2].split()[0] for words in its_own} == {"runner"}
+    assert Path(agent.home.state, "watcher.log").read_text().count("preparation.began") == 1
+
+
+COMET = """
+import os, sys, time
+if os.fork(): os._exit(0)
+os.setsid()
+while True:
+    try:
+        if os.fork(): os._exit(0)
+        os.close(os.open(f'/bot/beat{sys.argv[1]}', os.O_CREAT | os.O_WRONLY))
+        os.utime(f'/bot/beat{sys.argv[1]}')
+    except OSError:
+        pass
+    time.sleep(0.0005)
+"""
+
+
+def _what_forks_and_leaves_without_rest_ends_with_its_runner(agent: SealedAgent) -> None:
+    """No list of processes holds it for long enough; the next runner is alone all the same."""
+    lived = len(agent.starts())
+    comets = "; ".join(f'python3.11 -S -E -c "$comet" {number}' for number in range(5))
+    agent.as_agent(f"comet=$(cat <<'END'\n{COMET}\nEND\n); {comets}")
+
+    # From outside: inside they leave hardly a process to anybody else of their user.
+    def beats() -> list[str]:
+        looked = f"stat -c %.Y {agent.home.places.bot}/beat* 2>/dev/null || true"
+        return agent.podman("unshare", "sh", "-c", looked).split()
+
+    until(lambda: len(beats()) == 5, "all five have begun")
+    before = beats()
+    until(lambda: not set(before) & set(beats()), "the control: they live")
+    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
+    agent.podman("unshare", "kill", str(runner))
+    until(lambda: agent.serves(lived + 1), "the next runner serves")
+    after = beats()
+    time.sleep(1)
+    assert beats() == after
+
+
+def _nothing_is_launched_when_the_rules_are_gone(agent: SealedAgent) -> None:
+    """However they went: the proof before the next launch fails, and the PM reads why. The control: what asks the
+    canary then finds something else."""
+    before, lived = agent.page(), len(agent.starts())
+    assert "Operation not permitted" in agent.as_agent("nft flush ruleset")
+    agent.podman("unshare", "nsenter", f"--target={agent.pid()}", "--net", "nft", "flush", "ruleset")
+    ask = "python3.11 -c \"import socket; socket.create_connection(('10.255.255.254', 9))\""
+    assert "Connection refused" in agent.as_agent(ask)
+    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
+    agent.podman("unshare", "kill", str(runner))
+
+    until(lambda: "the egress rules are not in force" in agent.page().removeprefix(before), "the PM reads why")
+    assert "infra.runner" not in "".join(one.words for one in agent.inside())
+    assert len(agent.starts()) == lived
+    agent.podman("stop", "--time=20", agent.container)
+
+
+def _what_is_planted_in_the_repository_keeps_the_agent_out(agent: SealedAgent) -> None:
+    """Whoever starts the container, the agent's first line is not reached; the PM is told once."""
+    lived, before, config = len(agent.starts()), agent.page(), Path(agent.home.remote, "config")
+    good = config.read_text()
+    config.write_text(good + "[core]\n\tfsmonitor = touch /tmp/planted\n")
+    for _ in range(2):
+        agent.podman("start", agent.container)
+        assert agent.exit_code() == Exit.DENIED
+    assert len(agent.starts()) == lived
+    said = agent.page().removeprefix(before)
+    assert said.count("the container could not be sealed") == 1
+    assert "core.fsmonitor" in said
+    config.write_text(good)
+
+
+def _a_container_that_is_looser_does_not_run_the_agent(agent: SealedAgent) -> None:
+    """Whoever made it so: made again by other words than those of `up`, it ends before the agent's first line, and the
+    PM reads why. The control: by the same words it serves."""
+    lived, words = len(agent.starts()), agent.created_by()
+    empty = agent.user.put("empty.nft", "table inet minifram { }\n")
+    without_rules = [words[0], f"--volume={empty}:/opt/minifram/nftables/egress.nft:ro", *words[1:]]
+    looser = [word.replace("HEAD,ro=true", "HEAD,ro=false") for word in words]
+    assert looser != words
+    looser.insert(1, "--cap-add=SYS_ADMIN")
+    for changed, reasons in (
+        (without_rules, ("are not proved",)),
+        (looser, ("capabilities that it must not have", "HEAD can be written")),
+    ):
+        agent.podman("rm", "--force", "--time=20", agent.container)
+        before = agent.page()
+        agent.podman(*changed)
+        agent.podman("start", agent.container)
+        assert agent.exit_code() == Exit.DENIED, reasons
+        said = agent.page().removeprefix(before)
+        assert [each for each in reasons if each not in said] == [], (said, agent.podman("logs", agent.container))
+    assert len(agent.starts()) == lived
+    agent.podman("rm", agent.container)
+    agent.podman(*words)
+    agent.podman("start", agent.container)
+    until(lambda: agent.serves(lived + 1), "it serves again")
+
+
+@contextlib.contextmanager
+def world_of(agent: SealedAgent) -> Iterator[Peer]:
+    """For a container that has no network: the far end of `tests/egress`, in a namespace of its own, and the one link
+    between the two. No packet leaves the machine. It is joined to the container as it runs now, which is made anew with
+    each start."""
+    user, pid = agent.user, agent.pid()
+    program = agent.project.command("tests.egress.far_end")
+    world = Peer(user.popen(*user.command("unshare", "unshare", "--net", *program)))
+    with world.process:
+        try:
+            world.ask("join", cell_pid=pid)
+            for command in ("addr add 10.0.2.100/24 dev c0", "link set c0 up", "route add default via 10.0.2.2"):
+                agent.podman("unshare", "nsenter", f"--target={pid}", "--net", "ip", *command.split())
+            yield world
+        finally:
+            world.end()
+
+
+def arrived(world: Peer) -> set[int]:
+    """The ports that packets came for since the last time."""
+    return {Packet(*one).port for one in world.ask("take")}
+
+
+FETCH = """
+import json, socket, sys
+door = socket.socket(socket.AF_UNIX)
+door.settimeout(60)
+door.connect("/run/minifram/web.sock")
+door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1]}).encode() + b"\\n")
+print(door.makefile().readline())
+"""
+
+
+@pytest.mark.attack("S43", "S53")
+def test_the_pm_sees_what_it_asked_of_the_network(agent: SealedAgent) -> None:
+    """Names by how much they carried, and the rules that stopped something; seen from outside, of a real container.
+    With the doors alone it asks for no name and sends no packet: it reads a page by the web door, as pip asks there."""
+    agent.minifram("up")
+    agent.as_agent("for each in a b c; do timeout 1 getent hosts $each.tunnel.example & done; wait")
+    # Loopback is for loopback addresses: here an attempt that needs no other network.
+    odd = "socket.create_connection(('127.0.0.1', 80), 5, ('10.255.255.254', 0))"
+    assert "No route to host" in agent.as_agent(f'python3.11 -c "import socket; {odd}"')
+
+    told = json.loads(agent.minifram("egress", "--json").stdout)
+    assert told["names"]["tunnel.example"]["questions"] >= 3
+    assert told["rejected"]["special"] >= 1
+    shown = agent.minifram("egress").stdout
+    assert "tunnel.example" in shown
+    assert "special" in shown
+
+    agent.settings(f"model: {{provider: scripted}}\negress: {{mode: door}}\nweb: {{package_hosts: [{INDEX}]}}\n")
+    agent.minifram("restart")
+    with world_of(agent) as world:
+        _behind_doors(agent, world)
+
+
+def _behind_doors(agent: SealedAgent, world: Peer) -> None:
+    folder = agent.user.directory(f"index-{agent.name}")
+    certificate(folder, INDEX)
+    both = "".join((folder / f"{INDEX}.{end}").read_text() for end in ("key", "crt"))
+    world.ask("secure", certificate=str(agent.user.put(f"{agent.name}.pem", both)))
+    (runner,) = [each.pid for each in agent.inside() if "infra.runner" in each.words]
+    environment = agent.podman("unshare", "cat", f"/proc/{runner}/environ").split("\0")
+    given = " ".join(pair for pair in environment if pair.startswith(("PIP_INDEX_URL=", "NPM_CONFIG_REGISTRY=")))
+    assert given.count("http://127.0.0.1:3128/") == 2
+
+    def alone(command: str) -> str:
+        """As the cell does it, with what the runner gives to all that it starts."""
+        return agent.as_agent(f"export {given}; {command}")
+
+    pip = "python -m pip install --no-cache-dir --disable-pip-version-check --retries 0 -vv --index-url"
+    told = alone(f"{pip} http://127.0.0.1:3128/{INDEX}/simple/ sealedpkg")
+    unproven = f"https://{INDEX} cannot be reached, or does not prove who it is ([SS"
+    assert unproven in told, "its certificate is one of the test's own"
+    told = alone(f"{pip} http://127.0.0.1:3128/{OTHER}/simple/ none")
+    assert f"{OTHER} is not in web.package_hosts" in told
+    assert "hello" in alone(f"python3.11 -c '{FETCH}' http://pages.example/")
+    assert arrived(world) == {53, 80, 443}, "the control: these did arrive"
+
+    connect = "socket.create_connection((sys.argv[1], 443), 5)"
+    for plainly in (connect, "urllib.request.urlopen('http://' + sys.argv[1])"):
+        for where in (PUBLIC4, "secret.of.a.name.example"):
+            said = alone(f'python3.11 -c "import socket, sys, urllib.request; {plainly}" {where}')
+            assert "No route to host" in said or "name resolution" in said, said
+    assert arrived(world) == set()
+    trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
+    seen = [(line["status"], line["origin"]) for line in trace]
+    assert seen[-1] == ("ok", "http://pages.example")
+    assert {*seen[:-1]} == {("error", f"https://{INDEX}"), ("denied", f"https://{OTHER}")}
+    (door,) = (one for one in agent.inside() if "infra.web_door" in one.words and "setpriv" not in one.words)
+    assert (door.held.permitted, door.held.effective) == (0, 0)
+    others = "stat /run/minifram/model.sock /run/minifram/git.sock /run/minifram/secrets"
+    for who, refused in (("970:970", 3), ("1000:1000", 0)):
+        said = agent.podman("exec", f"--user={who}", agent.container, "sh", "-c", f"{{ {others}; }} 2>&1; true")
+        assert said.count("Permission denied") == refused, "the web door's user reaches no other door"
+    rejected = json.loads(agent.minifram("egress", "--json").stdout)["rejected"]
+    assert {"not_by_door", "dns_by_cell"} <= rejected.keys()
+    adds = "mkdir skills && echo obey >skills/x.md && git add -A && git commit -qm x && git push -q origin HEAD:main"
+    clone = "cd /tmp && git clone -q git://127.0.0.1/remote tainted && cd tainted"
+    said = agent.as_agent(f"export HOME=/bot; {clone} && {adds}")
+    assert "the agent has read the web (http://pages.example)" in said, "the keep's own record decides"
+    assert "tainted by http://pages.example" in agent.minifram("status").stdout
+    assert " served of 1 host," in agent.minifram("status").stdout
+    agent.minifram("trust")
+    assert "tainted by" not in agent.minifram("status").stdout
 
 
 @pytest.mark.timeout(900)

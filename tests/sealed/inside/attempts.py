@@ -11,13 +11,13 @@ import argparse
 import json
 import sys
 
-from . import on_devices, on_files, on_kernel, on_network, on_processes, on_rights
+from . import on_files, on_kernel, on_network, on_processes, on_rights
 from .calls import Attempt, World, answer
 
 
 def attempts() -> list[Attempt]:
     """All attempts, in the order of their lines. What is done in place comes first: it must find things untouched."""
-    parts = (on_processes, on_files, on_rights, on_kernel, on_devices, on_network)
+    parts = (on_processes, on_files, on_rights, on_kernel, on_network)
     all_of_them = [attempt for part in parts for attempt in part.ATTEMPTS.all]
     return sorted(all_of_them, key=lambda attempt: (not attempt.in_place, attempt.line))
 

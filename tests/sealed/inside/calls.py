@@ -80,7 +80,6 @@ class Attempt:
     blocked: tuple[str, ...]  # the answers that say it is closed
     free: tuple[str, ...] = ("ok",)  # the answers of the open container; none where it is closed there too
     in_place: bool = False  # not in a child: for what looks at, or spares, the very process
-    limit: str = ""  # why it is not closed, where that is so
 
 
 @dataclass(slots=True)
@@ -90,18 +89,12 @@ class Attempts:
     all: list[Attempt] = field(default_factory=list)
 
     def add(
-        self,
-        line: str,
-        what: str,
-        *blocked: str,
-        free: tuple[str, ...] = ("ok",),
-        in_place: bool = False,
-        limit: str = "",
+        self, line: str, what: str, *blocked: str, free: tuple[str, ...] = ("ok",), in_place: bool = False
     ) -> Callable[[Callable[[World], str | None]], Callable[[World], str | None]]:
         """Decorate a function with what it attempts and the answers that say it is blocked."""
 
         def register(act: Callable[[World], str | None]) -> Callable[[World], str | None]:
-            self.all.append(Attempt(line, what, act, blocked, free, in_place, limit))
+            self.all.append(Attempt(line, what, act, blocked, free, in_place))
             return act
 
         return register

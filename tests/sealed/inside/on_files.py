@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
 
 from .calls import Attempts, World
 
@@ -14,13 +13,6 @@ _BARRED = ("EROFS", "EACCES", "EPERM")
 
 
 # S04: the image
-
-
-def _keeps_code() -> Iterable[str]:
-    """Files that the keep runs, as far as this image has them."""
-    return [
-        path for path in ("/opt/minifram/infra/watcher.py", "/opt/minifram/.venv/bin/python") if os.path.exists(path)
-    ]
 
 
 def _write(path: str) -> None:
@@ -37,25 +29,9 @@ def _replace(path: str) -> None:
     os.rename(f"{path}.away", path)
 
 
-for _path in (
-    "/usr/bin/git",
-    "/usr/lib/python3.11/os.py",
-    "/etc/passwd",
-    "/etc/hosts",
-    "/etc/hostname",
-    *_keeps_code(),
-):
+for _path in ("/usr/bin/git", "/etc/passwd", "/etc/hosts", "/etc/hostname"):
     ATTEMPTS.add("S04", f"write {_path}", *_BARRED)(lambda _, path=_path: _write(path))  # type: ignore[misc]
-for _path in (
-    "/etc/gitconfig",
-    "/etc/ld.so.preload",
-    "/usr/lib/python3.11/sitecustomize.py",
-    "/usr/lib/python3.11/__pycache__/os.cpython-311.pyc.new",
-    "/usr/local/bin/git",
-    "/opt/new",
-    "/root/.bashrc.new",
-    "/new",
-):
+for _path in ("/etc/ld.so.preload", "/usr/lib/python3.11/sitecustomize.py", "/usr/local/bin/git", "/opt/new", "/new"):
     ATTEMPTS.add("S04", f"create {_path}", *_BARRED, "ENOENT")(lambda _, path=_path: _create(path))  # type: ignore[misc]
 ATTEMPTS.add("S04", "rename a program", *_BARRED)(lambda _: _replace("/usr/bin/git"))
 ATTEMPTS.add("S04", "chmod a program", *_BARRED)(lambda _: os.chmod("/usr/bin/git", 0o755))
@@ -91,20 +67,3 @@ def _run_from(folder: str) -> None:
 
 for _path in ("/var/tmp", "/dev/shm", "/run"):
     ATTEMPTS.add("S45", f"a program written to {_path}", *_BARRED)(lambda _, path=_path: _run_from(path))  # type: ignore[misc]
-ATTEMPTS.add(
-    "S45", "a program written to /tmp", "ok", limit="builds run what they make there; /bot is for programs too"
-)(lambda _: _run_from("/tmp"))
-
-
-@ATTEMPTS.add("S45", "a program in memory (memfd)", "ok", limit="no filter sees what a descriptor refers to")
-def _run_from_memory(_: World) -> None:
-    with open("/usr/bin/true", "rb") as file:
-        content = file.read()
-    program = os.memfd_create("program")
-    os.write(program, content)
-    subprocess.run([f"/proc/self/fd/{program}"], check=True, pass_fds=[program])
-
-
-@ATTEMPTS.add("S45", "a script given to an interpreter", "ok", limit="an agent that may write code may run it")
-def _interpret(_: World) -> None:
-    subprocess.run(["python3.11", "-c", "pass"], check=True)

@@ -17,6 +17,7 @@ from tests.cell.loop.waiting import wait_for
 from tests.sealed.support.project import Project
 
 until = functools.partial(wait_for, seconds=120.0)
+END = "=== the end of an answer"
 INIT = ("init", "--sandbox", "podman", "--model", "scripted")
 PROBE = """
 import alpha
@@ -105,6 +106,12 @@ class SealedAgent:
         """What a shell of the cell's user says, whatever comes of it."""
         words = ("exec", "--user=1000:1000", self.container, "bash", "-c", f"{{ {command}; }} 2>&1; true")
         return self.podman(*words)
+
+    def answers(self, *commands: str) -> dict[str, str]:
+        """What it says to each of these, all asked in one go."""
+        asked = "; ".join(f"( {command} ); echo '{END}'" for command in commands)
+        told = self.as_agent(asked).split(END)[:-1]
+        return dict(zip(commands, map(str.strip, told), strict=True))
 
     def probe(self, lock: str) -> None:
         """Have main's runner begin with that, and these requirements installed for it."""
