@@ -37,30 +37,16 @@ SLIPS: list[tuple[str, Callable[[Any], object]]] = [
         "spec: Additional properties are not allowed ('hostUser' was unexpected)",
         lambda s: _pod(s).update(hostUser=False),
     ),
-    (
-        "spec.containers.0: Additional properties are not allowed ('imagePullPolitic' was unexpected)",
-        lambda s: _pod(s)["containers"][0].update(imagePullPolitic="Never"),
-    ),
     ("spec must not contain {'replicas'}", lambda s: s["spec"].update(replicas=1)),
-    ("spec.podTemplate must not contain {'volumes'}", lambda s: s["spec"]["podTemplate"].update(volumes=[])),
-    (
-        "securityContext.seccompProfile must contain ['type']",
-        lambda s: _pod(s)["securityContext"]["seccompProfile"].pop("type"),
-    ),
     ("securityContext must contain ['seccompProfile']", lambda s: _pod(s)["securityContext"].pop("seccompProfile")),
     ("spec.hostUsers must be same as const definition: False", lambda s: _pod(s).update(hostUsers=True)),
-    (
-        "apiVersion must be same as const definition: agents.x-k8s.io/v1beta1",
-        lambda s: s.update(apiVersion="agents.x-k8s.io/v1alpha1"),
-    ),
-    ("spec must contain ['podTemplate']", lambda s: s["spec"].pop("podTemplate")),
-    ("spec.operatingMode must be one of ['Running', 'Suspended']", lambda s: s["spec"].update(operatingMode="Paused")),
     ("agent: there is no volume 'top' for /mnt/remote", lambda s: _pod(s)["volumes"].pop(0)),
 ]
 
 
 @each_row("words, slip", SLIPS)
 def test_a_slip_in_the_sandbox_is_named(words: str, slip: Callable[[Any], object]) -> None:
+    """By each who judges: Kubernetes' schemas, the engine's fields, what we demand, and what no schema sees."""
     sandbox = copy.deepcopy(the("Sandbox"))
     slip(sandbox)
     assert words in "\n".join(problems(sandbox))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from infra.keep.egress import proof
+from infra.keep.git_door.setup import PORT as GIT_PORT
 from tests.egress import wire
 from tests.egress.attempts import REACHED, SILENT
 from tests.egress.far_end import ECHO_PORT, PUBLIC4, PUBLIC6
@@ -311,8 +312,8 @@ def test_the_web_door_and_the_keep_go_out(walled: Nets) -> None:
     counted = nets.counted()
     assert counted["web_out"] > 0
     assert counted["keep_out"] > 0
-    assert nets.try_as("web", "tcp", to="127.0.0.1", port=9418) == "EHOSTUNREACH"
-    assert nets.try_as("agent", "tcp", to="127.0.0.1", port=9418) == "ECONNREFUSED"
+    assert nets.try_as("web", "tcp", to="127.0.0.1", port=GIT_PORT) == "EHOSTUNREACH"
+    assert nets.try_as("agent", "tcp", to="127.0.0.1", port=GIT_PORT) == "ECONNREFUSED"
 
 
 def test_the_web_door_is_bound_by_the_open_mode_too(nets: Nets) -> None:

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from host.container.machine import networks_of
 from host.egress import UNPRINTABLE, Asked, count_names, parse_counters
 from infra.keep.egress import packages
-from infra.keep.egress.rules import Exits, prelude, rules_text
-from infra.keep.git_door import setup
+from infra.keep.egress.rules import Exits, prelude
 from infra.keep.services import children
 from infra.keep.settings.schema import EgressMode
 from infra.keep.supervision.preparation import Preparation
@@ -55,34 +54,6 @@ def test_no_text_gets_into_the_defines(addresses: list[ipaddress.IPv4Address], w
         return
     for line in text.splitlines():
         assert re.fullmatch(r"define [a-z_0-9]+ = ([0-9a-f:./]+|\{ [0-9a-f:./, ]*\})", line)
-
-
-BEHIND_DOORS = EXITS._replace(mode="door")
-
-
-def test_a_mode_comes_on_top() -> None:
-    """One text, so that nft takes all files in one transaction."""
-    assert rules_text(BEHIND_DOORS).startswith(rules_text(EXITS))
-
-
-def test_every_define_is_used_and_every_use_defined() -> None:
-    """Nothing is left over in the files."""
-    for exits in (EXITS, BEHIND_DOORS):
-        text = rules_text(exits)
-        assert set(re.findall(r"^define (\w+)", text, re.M)) == set(re.findall(r"^[^#\n]*?\$(\w+)", text, re.M))
-
-
-def test_every_counter_is_used() -> None:
-    """A name that is counted is the name of a rule, and the other way round."""
-    for exits in (EXITS, BEHIND_DOORS):
-        text = "\n".join(line.partition("#")[0] for line in rules_text(exits).splitlines())
-        made = set(re.findall(r"^ *counter (\w+) \{", text, re.M))
-        assert made == set(re.findall(r'"(\w+)"(?= (?:goto refused|drop|accept)|,| \}|$)', text, re.M))
-
-
-def test_the_rules_know_the_git_daemons_port() -> None:
-    """It is written there as a number."""
-    assert f'tcp dport {setup.PORT} counter name "web_to_git" goto refused' in rules_text(EXITS)
 
 
 def test_the_machines_networks() -> None:
