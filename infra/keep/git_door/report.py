@@ -45,7 +45,12 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
             commit = NO_COMMIT
         request = msgspec.structs.replace(request, branch=branch, commit=commit, title=agents_title(request.title))
         main = git("rev-parse", f"refs/heads/{MAIN}")
+        works = (*request.ticks, *request.tasks, "")
+        inbox = inbox_of(read_file(git, f"refs/heads/{MIND}", INBOX) or "") if request.tasks else None
+        ends_task = inbox is not None and not {*request.tasks} & {task.task_id for task in inbox.tasks}
         if request.id in reported(git, AGENT):
+            if ends_task:  # a runner that was killed behind it has its task leave the inbox later
+                close_questions(context, works)
             return Done(main)
         page = comms.with_sections(read_file(git, main, PAGE) or "")
         again = _again(context, main, request)
@@ -58,9 +63,6 @@ def report(context: DoorContext, request: Report, taint: Taint | None = None) ->
         subject = f"report: {comms.report_heading(entry.title, '').removeprefix('### ').strip()}"
         # A claim of ticks alone, of what is not open, closes no question and begins no new record.
         ends_work = any(directive.id in request.ticks for directive in comms.open_directives(page))
-        inbox = inbox_of(read_file(git, f"refs/heads/{MIND}", INBOX) or "") if request.tasks else None
-        ends_task = inbox is not None and not {*request.tasks} & {task.task_id for task in inbox.tasks}
-        works = (*request.ticks, *request.tasks, "")
         answers = answers_over(context, page, works) if ends_work or ends_task else ()
         main = write_reports(git, subject, [entry], [request.id], (*request.ticks, *answers))
     except (GitError, TipBusy, OSError, ValueError) as error:

@@ -34,10 +34,12 @@ from infra.shared.approvals import call_hash
 from infra.shared.clock import timestamp
 from infra.shared.conversation import Usage, to_plain
 from infra.shared.files import write_whole
+from infra.shared.mind.layout import INBOX
 from infra.shared.people import AGENT, WATCHER, Person
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import advance, edit_file, read_file
 from infra.shared.requests import Ask, Done, QuestionState, Report
+from tests.keep.git_door.test_mind import tasks
 from tests.keep.git_door.world import PAGE, World
 
 PM = Person("PM", "pm@example.invalid")
@@ -257,6 +259,27 @@ def test_a_report_is_one_commit_of_the_agents_and_comes_once(desk: Desk) -> None
     desk.edit(lambda page: "## Directives\n\n## Reports\n")
     assert desk.report(TOLD) == Done(desk.git("rev-parse", "main"))
     assert comms.reports(desk.page()) == []
+
+
+def test_a_task_ends_its_questions_when_it_leaves_the_inbox(desk: Desk) -> None:
+    """Also behind its report, as with a runner that was killed between the two. Answers are ticked with work that is
+    done, but not those to other work."""
+
+    def done(task: str) -> None:
+        desk.report(Report(task[-1] * 32, "main", "ab" * 20, f"done: {task}", "", tasks=(task,)))
+
+    desk.commit(PM, "mind", {INBOX: tasks("TASK-001", "TASK-002")})
+    own, other = (desk.asks(work=task).id for task in ("TASK-001", "TASK-002"))
+    for id in (own, other):
+        desk.says(f"approve {id}")
+    done("TASK-001")
+    assert len(os.listdir(desk.questions)) == 2
+    desk.commit(PM, "mind", {INBOX: tasks("TASK-002")})
+    done("TASK-001")
+    assert os.listdir(desk.questions) == [f"{other}.json"]
+    done("TASK-003")
+    assert [each.text for each in comms.open_directives(desk.page())][-1:] == [f"approve {other}"]
+    assert f"[x] approve {own}" in desk.page()
 
 
 def test_the_keep_says_what_reports(desk: Desk) -> None:
