@@ -35,7 +35,8 @@ from infra.keep.web_door.worker import Readers
 from infra.shared import heart
 from infra.shared.door import connect
 from infra.shared.exit_codes import Exit
-from infra.shared.paths import EYE_SOCKET
+from infra.shared.paths import EYE_SOCKET, PICTURE_VARIABLE
+from infra.shared.web import show
 
 log = structlog.get_logger("web_door")
 
@@ -67,7 +68,8 @@ async def _serve(
     connections, judge = Connections(), Judge(settings.policy, web.allowed_domains, origin_of(web.search_url))
     eye = beside if settings.sandbox == "process" else partial(connect, EYE_SOCKET, EYE_SECONDS)
     pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size) if web.browser == "on" else None
-    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool)
+    on_frame = partial(show, int(os.environ[PICTURE_VARIABLE]))
+    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool, on_frame)
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
     if packages:
         await Mirror(web.package_hosts, judge, connections, look_up, trace.record).serve(packages)

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -30,7 +30,6 @@ from infra.keep.settings.schema import runner_acts
 from infra.keep.timing import Timing
 from infra.shared.conversation import ToolSpec
 from infra.shared.paths import CONTAINER
-from infra.shared.web import WATCH_SECONDS, Watched
 
 TOOL_SECONDS = 330.0
 """Longer than any of the tools may take."""
@@ -38,8 +37,9 @@ MOST_CALLS = 8
 """Under way at once, each in a thread of the server: a cell that answers none takes no more of them."""
 LINE_BYTES = 6 << 20
 """The longest answer that is read; any result of a tool is shorter, with its image."""
-MOST_WAITING, PATIENCE_SECONDS = 16, 5.0
-"""Answers that nobody has taken; while there are so many, no others are read, and the cell waits."""
+MOST_WAITING, LOOK_SECONDS = 16, 1.0
+"""Answers that nobody has taken; while there are so many, no others are read, and the cell waits. How often it is
+looked then whether anybody still waits for them."""
 PROGRAM = "infra.cell.bridge"
 
 
@@ -95,18 +95,6 @@ class Bridge:
         """The tools that others may call, as the loop's model is told of them. Raises SettingsError."""
         limits = Timing().limits_of(read_settings(self._home.settings))
         return [tool.spec for tool in web_tools("", "", Position(), limits)]
-
-    def watch(self) -> Generator[Watched, None, None]:
-        """Each newer frame of what the browser shows, until it is closed. Raises BridgeGone."""
-        id = f"watch-{next(self._numbers)}"
-        try:
-            for answer in self._asked(BridgeRequest(id, "watch"), WATCH_SECONDS * 3):
-                if answer.line is not None:
-                    yield msgspec.convert(answer.line, Watched)
-        except (queue.Empty, msgspec.ValidationError) as error:
-            raise BridgeGone(f"the frames have ended: {error}", was_begun=True) from None
-        finally:
-            self.cancel(id)
 
     def cancel(self, id: str) -> None:
         with contextlib.suppress(BridgeGone, OSError):
@@ -175,13 +163,20 @@ class Bridge:
     def _listen(process: subprocess.Popen[bytes], answers: dict[str, queue.Queue[BridgeAnswer | None]]) -> None:
         """What it says is the cell's word: a line that is none of ours is passed over."""
         while line := process.stdout.readline(LINE_BYTES):  # type: ignore[union-attr]
-            with contextlib.suppress(msgspec.MsgspecError, ValueError, KeyError, RecursionError, queue.Full):
+            with contextlib.suppress(msgspec.MsgspecError, ValueError, RecursionError):
                 answer = msgspec.json.decode(line, type=BridgeAnswer)
-                answers[answer.id].put(answer, timeout=PATIENCE_SECONDS)
+                _hand_over(answers, answer.id, answer)
         process.wait()
-        for waiting in list(answers.values()):
-            with contextlib.suppress(queue.Full):
-                waiting.put(None, timeout=PATIENCE_SECONDS)
+        for id in list(answers):
+            _hand_over(answers, id, None)
+
+
+def _hand_over(answers: dict[str, queue.Queue[BridgeAnswer | None]], id: str, answer: BridgeAnswer | None) -> None:
+    """As soon as there is room for it, or nobody waits for it any more."""
+    while waiting := answers.get(id):
+        with contextlib.suppress(queue.Full):
+            waiting.put(answer, timeout=LOOK_SECONDS)
+            return
 
 
 def write_within(process: subprocess.Popen[bytes], content: bytes, seconds: float = 5.0) -> None:

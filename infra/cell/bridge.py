@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from infra.cell.actions import DENIED, EXECUTION, ToolCall
-from infra.cell.doors import Model, Refused, Web
+from infra.cell.doors import Model
 from infra.cell.interruption import Interruption
 from infra.cell.loop.images import loaded, shown_by, with_images
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
@@ -40,7 +40,7 @@ from infra.shared.paths import Paths
 from infra.shared.policy import ALLOW, EXECUTE, Policy
 from infra.shared.secret_shapes import redacted_value
 from infra.shared.subreaper import become_subreaper, end_with_parent
-from infra.shared.web import Watch, Watched, WebTool
+from infra.shared.web import WebTool
 
 PIECE = 1 << 16
 DIRECTORY, MOST_KEPT = ".jobs", 20
@@ -78,7 +78,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 class BridgeRequest(msgspec.Struct, frozen=True):
     id: str
-    do: Literal["tool", "run", "watch", "cancel"]
+    do: Literal["tool", "run", "cancel"]
     name: str = ""
     """Of a tool."""
     args: dict[str, Any] = {}
@@ -138,18 +138,6 @@ def do_tool(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> Non
     shown = shown_by(result.facts)
     image = {"image": msgspec.to_builtins(loaded(directory, shown[0]))} if shown else {}
     say({"end": acted | failed | image})
-
-
-def do_watch(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
-    """Frames, until it is cancelled."""
-    door, since = Web(hello.places.web_socket), 0
-    try:
-        while True:
-            found = door.ask(Watch(since), Watched)
-            say({"line": msgspec.to_builtins(found)})  # the same one, too: who listens knows that we live
-            since = found.number
-    except Refused as refused:
-        say({"end": {"error": refused.failure.type, "message": refused.failure.message}})
 
 
 def do_run(hello: Hello, asked: BridgeRequest, directory: str, say: Say) -> None:
@@ -252,14 +240,13 @@ def _carry_out(hello: Hello, asked: BridgeRequest, answers: int, under_way: Coll
     """In a process of its own, which ends with it."""
     status = 1
     try:
-        # Who watches leaves no file, and takes no job's place.
-        directory = "/" if asked.do == "watch" else directory_of(hello.places.bot, asked.id, under_way)
+        directory = directory_of(hello.places.bot, asked.id, under_way)
         os.chdir(directory)
 
         def say(words: dict[str, Any]) -> None:
             _write(answers, msgspec.json.encode({"id": asked.id, **redacted_value(words)}) + b"\n")
 
-        {"tool": do_tool, "run": do_run, "watch": do_watch}[asked.do](hello, asked, directory, say)
+        (do_tool if asked.do == "tool" else do_run)(hello, asked, directory, say)
         status = 0
     finally:
         with contextlib.suppress(ProcessLookupError):

@@ -100,6 +100,11 @@ class Paths(msgspec.Struct, frozen=True):
         return f"{self.var}/web.jsonl"
 
     @property
+    def picture(self) -> str:
+        """What the browser shows, or showed last (`shared.web.pictured`)."""
+        return f"{self.var}/picture"
+
+    @property
     def ledger(self) -> str:
         return f"{self.var}/ledger.jsonl"
 
@@ -107,6 +112,8 @@ class Paths(msgspec.Struct, frozen=True):
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 """What holds this `infra`: the project, the image's copy of it, or the keep's copy of a commit."""
 
+PICTURE_VARIABLE = "MINIFRAM_PICTURE"
+"""In the web door's environment: the descriptor of `Paths.picture`, which it cannot open itself."""
 WEB_SOCKET_VARIABLE, WEB_PYTHON_VARIABLE = "MINIFRAM_WEB_SOCKET", "MINIFRAM_WEB_PYTHON"
 RUN_VARIABLE, STEP_VARIABLE, CHECKOUT_VARIABLE = "MINIFRAM_RUN", "MINIFRAM_STEP", "MINIFRAM_CHECKOUT"
 LABEL_VARIABLE = "MINIFRAM_LABEL"

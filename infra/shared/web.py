@@ -1,8 +1,10 @@
 """What the web door can be asked, and what it answers (`shared.door`): a `Fetch` gets a `Page`, a `Search` gets
-`SearchResults`, a `Picture` gets a `Pictured`, a `Watch` gets a `Watched`. A failure's type is a `WebErrorType`."""
+`SearchResults`, a `Picture` gets a `Pictured`. A failure's type is a `WebErrorType`."""
 
 from __future__ import annotations
 
+import os
+import zlib
 from typing import Annotated, Literal
 
 import msgspec
@@ -13,8 +15,8 @@ from infra.shared.door import DoorRequest
 MOST_URL_CHARS = 8192
 MOST_CHARS = 250_000
 """Of a page's text, as it is given whole; fewer where its marks and letters take many bytes."""
-
-WATCH_SECONDS = 10.0
+MOST_FRAME_BYTES = 512 << 10
+"""Of what the browser shows, live."""
 
 WebErrorType = Literal["validation_error", "policy_denied", "tool_timeout", "tool_unavailable", "execution_error"]
 """See SPEC_WEB for when each is given."""
@@ -87,15 +89,15 @@ class Pictured(Value, frozen=True):
     """JPEG, in base64."""
 
 
-class Watch(DoorRequest, frozen=True):
-    """Answered once there is a newer frame, or after WATCH_SECONDS."""
+def show(descriptor: int, jpeg: bytes) -> None:
+    """Put it into the file of the last frame. Raises OSError."""
+    content = zlib.crc32(jpeg).to_bytes(4) + jpeg
+    os.pwrite(descriptor, content, 0)
+    os.ftruncate(descriptor, len(content))
 
-    since: Annotated[int, msgspec.Meta(ge=0)] = 0
 
-
-class Watched(Value, frozen=True):
-    """The last frame of what the browser shows, or showed."""
-
-    number: int
-    jpeg: str
-    """In base64; empty when there is none."""
+def shown(path: str) -> bytes:
+    """The last frame; empty where there is none, or while it is being written. Raises OSError."""
+    with open(path, "rb") as file:
+        content = file.read(4 + MOST_FRAME_BYTES)
+    return content[4:] if zlib.crc32(content[4:]).to_bytes(4) == content[:4] else b""

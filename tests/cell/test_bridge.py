@@ -20,14 +20,12 @@ from infra.cell.bridge import (
     directory_of,
     do_run,
     do_tool,
-    do_watch,
 )
 from infra.shared.boot import Limits
 from infra.shared.conversation import ToolUse
-from infra.shared.door import Failure
 from infra.shared.paths import Paths
 from infra.shared.policy import Policy, Rule
-from infra.shared.web import Page, Watched
+from infra.shared.web import Page
 from tests.cell.tools.test_web import JPEG, PICTURE, READ, DoorStandIn, opened
 
 LIMITS = Limits(1.0, 1, 1.0, has_browser=True, has_ghost=True)
@@ -103,16 +101,6 @@ def test_the_picture_of_a_call_goes_out_with_it(sandbox: Sandbox) -> None:
     looked, read = (each["end"] for each in sandbox.said)
     assert looked["image"] == {"type": "image", "media_type": "image/jpeg", "data": b64encode(JPEG).decode()}
     assert (read["status"], "image" in read) == ("ok", False)
-
-
-def test_frames_come_until_the_door_says_no(sandbox: Sandbox) -> None:
-    """Each is asked for behind the one before."""
-    no = Failure("policy_denied", "web.stream.enabled is false")
-    sandbox.web.answers = [Watched(5, "a"), Watched(6, "b"), no]
-    do_watch(sandbox.hello, BridgeRequest("1", "watch"), sandbox.folder, sandbox.said.append)
-    assert [each["line"]["number"] for each in sandbox.said[:-1]] == [5, 6]
-    assert sandbox.said[-1]["end"]["error"] == "policy_denied"
-    assert [each.get("since", 0) for each in sandbox.web.asked] == [0, 5, 6]
 
 
 def test_the_directory_of_a_job_that_goes_on_is_kept(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ import msgspec
 from infra.keep.eye import messages
 from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS
 from infra.keep.eye.devtools import Devtools, Message, Refused
-from infra.keep.eye.messages import HEAD, MOST_FRAME_BYTES, MOST_HTML_CHARS, Failed, Frame, Look, Seen, packed
+from infra.keep.eye.messages import HEAD, MOST_HTML_CHARS, Failed, Frame, Look, Seen, packed
 from infra.shared.conversation import MOST_IMAGE_BYTES
+from infra.shared.web import MOST_FRAME_BYTES
 
 MEMORY_BYTES = 512 << 20
 VISIBLE = Path(__file__).with_name("visible.js").read_text()

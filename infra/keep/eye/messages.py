@@ -11,8 +11,9 @@ from msgspec import Meta
 
 from infra.keep.eye.blocked import Signals
 from infra.shared.conversation import MOST_IMAGE_BYTES
+from infra.shared.web import MOST_FRAME_BYTES
 
-MOST_HTML_CHARS, MOST_FRAME_BYTES = 4 << 20, 512 << 10
+MOST_HTML_CHARS = 4 << 20
 MOST_MESSAGE_BYTES = 24 << 20
 """Of one that the driver says: more ends the browser."""
 HEAD = struct.Struct("!I")

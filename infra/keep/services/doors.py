@@ -23,7 +23,7 @@ from infra.keep.services.children import KEEPS, begin_aside, in_memory, pidfd_of
 from infra.keep.services.hearts import Heartbeat, overdue
 from infra.keep.settings.check import settings_of_web_door, variables
 from infra.shared.identity import OURS, Identity
-from infra.shared.paths import Paths
+from infra.shared.paths import PICTURE_VARIABLE, Paths
 
 OPEN_SECONDS = 30.0
 """A door opens in about a second; on a machine that is all but standing still it has this long."""
@@ -60,6 +60,8 @@ class Service:
     """What it reads on its stdin. Raises OSError."""
     trace: str = ""
     """A file that takes its stdout instead of `output`."""
+    picture: str = ""
+    """A file that it may write over, empty at its start: the descriptor stands in its environment."""
     env: dict[str, str] = field(default_factory=lambda: keep_environment() | variables(os.environ))
     identity: Identity = OURS
     listening: dict[str, Socket] = field(default_factory=dict)
@@ -90,6 +92,7 @@ def doors(settings_path: str, places: Paths, web: Identity = OURS, package_port:
             held=held,
             input=partial(settings_of_web_door, settings_path),
             trace=places.web_trace,
+            picture=places.picture,
             identity=web,
         ),
     ]
@@ -110,9 +113,13 @@ def begin(service: Service, var: str, now: float, rotate_over: int = 1 << 40) ->
         with (
             open(f"{var}/{service.output}", "ab") as output,
             open(service.trace or os.devnull, "ab") as trace,
+            open(service.picture or os.devnull, "wb") as picture,
             in_memory(service.input() if service.input else b"") as given,
         ):
             stdout = trace if service.trace else output
+            if service.picture:
+                env[PICTURE_VARIABLE] = str(picture.fileno())
+                fds.append(picture.fileno())
             process = begin_aside(service.command, env, service.identity, given.fileno(), stdout, output, tuple(fds))
         service.pidfd = pidfd_of(process)
     except OSError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import hashlib
 import secrets
 import time
@@ -18,7 +17,7 @@ from infra.keep.door_server import Caller, ClientLeft, Limits, Refusal, unless_l
 from infra.keep.eye.blocked import blocked
 from infra.keep.eye.messages import Look, Seen
 from infra.keep.settings.schema import WebSettings
-from infra.keep.web_door.browsers import Pool
+from infra.keep.web_door.browsers import OnFrame, Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge, Tool
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
@@ -32,12 +31,12 @@ from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.frame import framed, one_line
 from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.web import WATCH_SECONDS, Fetch, Page, Picture, Pictured, Search, SearchResults, Watch, Watched
+from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults
 
 log = structlog.get_logger("web_door")
 
 Asked = Fetch | Search | Picture
-REQUESTS = Asked | Watch | Health
+REQUESTS = Asked | Health
 LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
 MOST_SECONDS = 120.0
@@ -50,29 +49,8 @@ class _Served(NamedTuple):
     """What it was made of."""
 
 
-class Live:
-    """The last frame of what the browser shows: who is slow gets the newest, and misses others."""
-
-    def __init__(self) -> None:
-        self._last = Watched(0, "")
-        self._newer = asyncio.Event()
-
-    def put(self, jpeg: bytes) -> None:
-        self._last = Watched(self._last.number + 1, base64.b64encode(jpeg).decode())
-        self._newer.set()
-        self._newer = asyncio.Event()
-
-    async def after(self, number: int) -> Watched:
-        """A newer frame than that, or the same one after WATCH_SECONDS. A number from before the door began is none."""
-        if self._last.number == number:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(WATCH_SECONDS):
-                    await self._newer.wait()
-        return self._last
-
-
 class WebDoor:
-    """`pool`: the browsers, where `web.browser` is on."""
+    """`pool`: the browsers, where `web.browser` is on; `on_frame` gets what they show, where `web.stream` is on."""
 
     def __init__(
         self,
@@ -82,18 +60,17 @@ class WebDoor:
         readers: Readers,
         trace: Trace,
         pool: Pool | None = None,
+        on_frame: OnFrame = lambda jpeg: None,
     ) -> None:
         self._web, self._judge, self._fetcher, self._readers, self._trace = web, judge, fetcher, readers, trace
-        self._pool, self._live = pool, Live()
+        self._pool, self._on_frame = pool, on_frame
         self._outgoing = Outgoing()
         self._secret = secrets.token_bytes(32)
 
-    async def answer(self, request: Asked | Watch | Health, caller: Caller) -> msgspec.Struct:
+    async def answer(self, request: Asked | Health, caller: Caller) -> msgspec.Struct:
         """Raises Refusal, ClientLeft."""
         if isinstance(request, Health):
             return Healthy()
-        if isinstance(request, Watch):
-            return await unless_left(caller, self._watched(request))
         at, began = time.time(), time.monotonic()
         outcome: _Served | WebRefusal
         try:
@@ -168,12 +145,6 @@ class WebDoor:
             Pictured(seen.status, framed(words, fetched.origin, nonce), fetched.origin, nonce, image), fetched
         )
 
-    async def _watched(self, request: Watch) -> Watched:
-        """Raises Refusal."""
-        if not self._web.stream.enabled:
-            raise Refusal(denied("what the browser shows is not streamed (web.stream.enabled is false)", "").error)
-        return await self._live.after(request.since)
-
     async def _shown(self, request: Fetch | Picture) -> tuple[Fetched, Seen]:
         """What the browser makes of it. Raises WebRefusal."""
         if not self._pool:
@@ -190,7 +161,7 @@ class WebDoor:
                     look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
                     line = begun_line("watch", b"", target.url, time.time(), 0.0, None)
                     await self._record(replace(line, run_id=in_line(request.run), origin=in_line(target.origin)))
-                seen = await self._pool.look(look, errand, self._live.put)
+                seen = await self._pool.look(look, errand, self._on_frame)
         except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):
                 raise error if isinstance(error, WebRefusal) else late("all browsers are busy", "try again") from None

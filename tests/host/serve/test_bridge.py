@@ -69,11 +69,23 @@ def test_a_picture_is_one_for_mcp(image: dict[str, Any], shown: bool) -> None:
     assert rest == [{"type": "image", "mimeType": "image/jpeg", "data": "aa"}] * shown
 
 
+class Crowded(queue.Queue[BridgeAnswer | None]):
+    """Without room now and then, for longer than anybody looks."""
+
+    puts = 0
+
+    def put(self, item: BridgeAnswer | None, block: bool = True, timeout: float | None = None) -> None:
+        self.puts += 1
+        if self.puts % 7 == 0:
+            raise queue.Full
+        super().put(item, block, timeout)
+
+
 @pytest.mark.attack("S66")
 def test_a_program_that_says_much_waits_until_somebody_listens() -> None:
     """Nothing is lost, and little is kept."""
     said = '{"id": "1", "line": {"text": "' + "x" * 10_000 + '"}}'
-    waiting: queue.Queue[BridgeAnswer | None] = queue.Queue(MOST_WAITING)
+    waiting = Crowded(MOST_WAITING)
     with subprocess.Popen(["sh", "-c", f"yes '{said}' | head -n 500"], stdout=subprocess.PIPE) as process:
         listener = threading.Thread(target=Bridge._listen, args=(process, {"1": waiting}))
         listener.start()

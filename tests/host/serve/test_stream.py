@@ -1,16 +1,12 @@
-"""The live picture: a real server and program in the sandbox, over the socket and in a real browser; what the web door
-keeps is put there by the test."""
+"""The live picture: a real server, over the socket and in a real browser; what the web door writes is put there by the
+test."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import itertools
 import socket
-import threading
-import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -21,15 +17,13 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from host.serve.agents import Agents
-from host.serve.bridge import BridgeGone
-from host.serve.stream import JPEG_BEGINS, Frames, routes
+from host.serve.stream import JPEG_BEGINS, LOOK_SECONDS, frames, routes
 from infra.cell.loop.record import Told
-from infra.shared.web import Watched
 from tests.cell.loop.waiting import wait_for
 from tests.host.desk import Desk
 from tests.host.serve.served import Served
 from tests.host.serve.test_browser import browser, opened
-from tests.host.serve.watched import RUN, SETTINGS, Door, Viewer, jpeg, watched
+from tests.host.serve.watched import RUN, SETTINGS, Screen, Viewer, jpeg, watched
 from tests.host.test_runs import transcript
 
 __all__ = ["browser"]
@@ -37,7 +31,7 @@ LARGE, MANY, SMALL = 400_000, 40, 4096
 
 
 @pytest.fixture(scope="module")
-def both(born: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Door]]:
+def both(born: Desk, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, Screen]]:
     desk = Desk(tmp_path_factory.mktemp("s"))
     desk.like(born)
     with watched(desk) as found:
@@ -54,25 +48,25 @@ def until(frames: Iterator[bytes], wanted: bytes) -> int:
 
 
 @pytest.fixture
-def look(both: tuple[Served, Door]) -> Iterator[Callable[..., Viewer]]:
+def look(both: tuple[Served, Screen]) -> Iterator[Callable[..., Viewer]]:
     """A program that looks."""
     with contextlib.ExitStack() as closing:
         yield lambda **more: closing.enter_context(Viewer(both[0].base, token(both[0]), **more))
 
 
 def test_who_is_slow_misses_frames_stops_nobody_and_costs_no_memory(
-    both: tuple[Served, Door], look: Callable[..., Viewer]
+    both: tuple[Served, Screen], look: Callable[..., Viewer]
 ) -> None:
     """And has the newest one at last."""
-    served, door = both
-    door.put(jpeg(0, LARGE))
+    served, screen = both
+    screen.put(jpeg(0, LARGE))
     fast = look().frames()
     until(fast, jpeg(0, LARGE))
     with parts(served) as slow:
         process, all_slow = psutil.Process(served.process.pid), (slow, look(buffer=SMALL).frames())
         before = process.memory_info().rss
         for number in range(1, MANY):
-            door.put(jpeg(number, LARGE))
+            screen.put(jpeg(number, LARGE))
             assert next(fast) == jpeg(number, LARGE)
         assert process.memory_info().rss - before < MANY * LARGE / 2
         for each in all_slow:
@@ -113,7 +107,7 @@ def parts(served: Served) -> Iterator[Iterator[bytes]]:
         ({"token": "", "host": "rebound.example"}, 400),
     ],
 )
-def test_who_may_look(both: tuple[Served, Door], given: dict[str, str], status: int) -> None:
+def test_who_may_look(both: tuple[Served, Screen], given: dict[str, str], status: int) -> None:
     """With the token of the page; a cookie counts from this page alone, because any page may open a WebSocket."""
     served, _ = both
     headers = {name: value.replace("HERE", served.base) for name, value in given.items()}
@@ -126,7 +120,7 @@ def test_who_may_look(both: tuple[Served, Door], given: dict[str, str], status: 
         assert viewer.status == status
 
 
-def test_what_is_not_shown_says_so(both: tuple[Served, Door]) -> None:
+def test_what_is_not_shown_says_so(both: tuple[Served, Screen]) -> None:
     served, _ = both
     settings = Path(served.desk.home().settings)
     with served.program() as program:
@@ -144,41 +138,22 @@ def _status(served: Served, agent: str) -> int:
         return viewer.status
 
 
-def test_the_source_ends_after_the_last_viewer_and_what_is_no_picture_is_passed_over() -> None:
-    """One listens, however many look; it begins again when the agent does."""
-    ended, tries, open_at_once, most = threading.Event(), itertools.count(1), 0, 0
-
-    def watch() -> Generator[Watched, None, None]:
-        nonlocal open_at_once, most
-        if next(tries) == 1:
-            raise BridgeGone("the agent is not up", was_begun=False)
-        open_at_once += 1
-        most = max(most, open_at_once)
-        try:
-            for number, said in enumerate((b"GIF89a", jpeg(1)), 1):
-                yield Watched(number, base64.b64encode(said).decode())
-            yield Watched(3, "no base64")
-            while True:
-                time.sleep(0.01)
-                yield Watched(2, base64.b64encode(jpeg(1)).decode())
-        finally:
-            open_at_once -= 1
-            ended.set()
+def test_what_is_half_written_or_no_picture_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "picture"
 
     async def look() -> None:
-        frames = Frames(watch, linger_seconds=0.2)
-        viewers = [frames.each() for _ in range(3)]
-        assert [await anext(viewer) for viewer in viewers] == [jpeg(1)] * 3
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.5):  # longer than it lingers: it is looked at
-                await anext(viewers[0])
-        assert not ended.is_set()
-        for viewer in viewers:
-            await viewer.aclose()
-        assert await asyncio.to_thread(ended.wait, 10)
+        viewers = [frames(str(path)) for _ in range(3)]
+        for number in (1, 2):
+            waiting = asyncio.ensure_future(anext(viewers[0]))
+            for torn in (b"", b"GIF89a", b"\0\0\0\0" + jpeg(number)):
+                path.write_bytes(torn)
+                assert not (await asyncio.wait([waiting], timeout=3 * LOOK_SECONDS))[0]
+            Screen(str(path)).put(b"GIF89a")
+            assert not (await asyncio.wait([waiting], timeout=3 * LOOK_SECONDS))[0]
+            Screen(str(path)).put(jpeg(number))
+            assert [await waiting, *[await anext(each) for each in viewers[1:]]] == [jpeg(number)] * 3
 
     asyncio.run(look())
-    assert (open_at_once, most) == (0, 1)
 
 
 def test_who_leaves_while_nothing_moves_is_let_go(desk: Desk) -> None:
@@ -219,11 +194,11 @@ SOCKET = """(base) => new Promise((tell) => {
 
 
 def test_a_browser_shows_it_on_the_screen_of_the_run(
-    both: tuple[Served, Door], look: Callable[..., Viewer], browser: Browser
+    both: tuple[Served, Screen], look: Callable[..., Viewer], browser: Browser
 ) -> None:
     """In a plain `<img>`, which goes on when the steps beside it are made anew; by its own WebSocket, too, which no
     other page gets, not even one of another port."""
-    served, door = both
+    served, screen = both
     context = opened(browser, served)
     page, elsewhere = context.new_page(), context.new_page()
     elsewhere.route("**/elsewhere", lambda route: route.fulfill(body="<p>another", content_type="text/html"))
@@ -232,7 +207,7 @@ def test_a_browser_shows_it_on_the_screen_of_the_run(
     for colour in ("#000", "#f80"):
         elsewhere.set_content(f"<body style='background:{colour}'>")
         pictures.append(elsewhere.screenshot(type="jpeg", clip={"x": 0, "y": 0, "width": 427, "height": 240}))
-    door.put(pictures[0])
+    screen.put(pictures[0])
     until(look().frames(), pictures[0])
     page.goto(f"/a/agent/runs/{RUN}")
     expect(page.get_by_alt_text("What the agent's browser shows now")).to_be_visible()
@@ -240,7 +215,7 @@ def test_a_browser_shows_it_on_the_screen_of_the_run(
     assert Axe().run(page).violations_count == 0
     transcript(served.desk, RUN).append(Told("2", own="A step more."))
     expect(page.locator("main")).to_contain_text("A step more.")
-    door.put(pictures[1])
+    screen.put(pictures[1])
     assert page.evaluate(COLOUR, 1) == 427
     requests = page.evaluate(
         "performance.getEntriesByType('resource').filter((each) => each.name.includes('mjpeg')).length"

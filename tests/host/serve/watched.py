@@ -1,11 +1,10 @@
-"""What the live picture comes from, and who looks at it: a stand-in for the web door of an agent, and clients."""
+"""What the live picture comes from, and who looks at it: what the web door of an agent writes, and clients."""
 
 from __future__ import annotations
 
-import base64
 import contextlib
+import os
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,8 +13,7 @@ import wsproto
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
 
 from infra.cell.status import WORKING, RunnerStatus, write_status
-from infra.shared.web import WATCH_SECONDS, Watched
-from tests.cell.tools.test_web import DoorStandIn, opened
+from infra.shared.web import show
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, serving
 from tests.host.test_runs import a_run
@@ -29,38 +27,29 @@ def jpeg(number: int, size: int = 0) -> bytes:
     return b"\xff\xd8\xff" + number.to_bytes(4, "big") + bytes(size)
 
 
-class Door(DoorStandIn):
-    """Answers `watch` alone, with what `put` gave last."""
+class Screen:
+    """What an agent's browser shows."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._last = Watched(0, "")
-        self._newer = threading.Condition()
+    def __init__(self, path: str) -> None:
+        self._path = path
 
     def put(self, picture: bytes) -> None:
-        with self._newer:
-            self._last = Watched(self._last.number + 1, base64.b64encode(picture).decode())
-            self._newer.notify_all()
-
-    def reply(self) -> bytes:
-        since = self.asked[-1].get("since", 0)
-        with self._newer:
-            self._newer.wait_for(lambda: self._last.number != since, WATCH_SECONDS)
-            self.answer = self._last
-            return super().reply()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600)
+        show(descriptor, picture)
+        os.close(descriptor)
 
 
 @contextlib.contextmanager
-def watched(desk: Desk) -> Iterator[tuple[Served, Door]]:
-    """An agent that is up, in the midst of a run, and `serve`; its web door is a stand-in."""
+def watched(desk: Desk) -> Iterator[tuple[Served, Screen]]:
+    """An agent that is up, in the midst of a run, and `serve`; nobody asks its web door."""
     Path(desk.home().settings).write_text(SETTINGS)
     assert desk.call("up").code == 0
     a_run(desk, RUN, ended=False)
     life = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "life.json"
     write_status(str(life), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing"))
     try:
-        with opened(Door(Path(desk.home().places.web_socket))) as door, serving(desk) as served:
-            yield served, door
+        with serving(desk) as served:
+            yield served, Screen(desk.home().places.picture)
     finally:
         desk.done("down")
 

@@ -22,7 +22,7 @@ from infra.keep.web_door.proxy import Errand
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure
-from infra.shared.web import Fetch, Page, Picture, Pictured, Watch, Watched
+from infra.shared.web import Fetch, Page, Picture, Pictured
 from tests.keep.web_door.sites import NAMED, Site, fetcher, page
 
 HERE = "http://here/p"
@@ -52,7 +52,11 @@ EMPTY = Seen(HERE, 200, {}, "<p></p>", signals=Signals(0, 2, 0, True))
 
 
 def asked(
-    folder: Path, shown: Shown | None, *requests: Fetch | Picture | Watch, web: WebSettings = ON
+    folder: Path,
+    shown: Shown | None,
+    *requests: Fetch | Picture,
+    web: WebSettings = ON,
+    on_frame: Callable[[bytes], None] = print,
 ) -> tuple[list[Any], list[Any]]:
     """The answers or failures, and the lines of the trace."""
     with (folder / "trace").open("ab") as file:
@@ -60,14 +64,13 @@ def asked(
 
         async def run() -> list[Any]:
             readers, answers = Readers(), list[Any]()
-            door = WebDoor(web, Judge(NAMED), fetcher(), readers, trace, shown)
+            door = WebDoor(web, Judge(NAMED), fetcher(), readers, trace, shown, on_frame)
             async with Site({"/p": SHELL}).running() as site:
                 for request in requests:
                     at = f"http://site.example:{site.port}/p"
-                    here = request if isinstance(request, Watch) else replace(request, url=at)
                     try:
                         left = asyncio.get_running_loop().create_future()
-                        answers.append(await door.answer(here, Caller(1, 7, left)))
+                        answers.append(await door.answer(replace(request, url=at), Caller(1, 7, left)))
                     except Refusal as refusal:
                         answers.append(refusal.failure)
             readers.close()
@@ -130,12 +133,13 @@ def test_ghost_is_the_pm_s_to_allow(tmp_path: Path) -> None:
     assert line["status"] == "denied"
 
 
-def test_the_last_frame_is_kept_and_whoever_has_it_is_on_record(tmp_path: Path) -> None:
-    requests = (Fetch(HERE, render=True, run="r1"), Watch(), Watch())
-    [_, first, again], lines = asked(tmp_path, Shown(FILLED), *requests, web=STREAMED)
-    assert isinstance(first, Watched)
-    assert (first.number, again.number) == (1, 1)
-    assert [line["tool_name"] for line in lines] == ["watch", "fetch_page"]  # before the first frame
-    assert [line["status"] for line in lines] == ["ok", "ok"]
-    [refused], _ = asked(tmp_path, Shown(FILLED), Watch())
-    assert isinstance(refused, Failure)
+def test_what_may_be_watched_is_on_record_before_the_first_frame(tmp_path: Path) -> None:
+    frames: list[bytes] = []
+
+    def written(jpeg: bytes) -> None:
+        frames.append(jpeg)
+        assert "watch" in (tmp_path / "trace").read_text()
+
+    _, lines = asked(tmp_path, Shown(FILLED), Fetch(HERE, render=True, run="r1"), web=STREAMED, on_frame=written)
+    assert frames == [JPEG]
+    assert [(line["tool_name"], line["status"]) for line in lines] == [("watch", "ok"), ("fetch_page", "ok")]
