@@ -16,11 +16,10 @@ from infra.shared.conversation import (
     Completion,
     Image,
     Message,
-    ModelHealth,
     Request,
     Text,
 )
-from infra.shared.door import DoorAway, DoorRequest, Failure, Health, ask
+from infra.shared.door import DoorAway, DoorRequest, Failure, ask
 from infra.shared.requests import (
     Ask,
     AskTaint,
@@ -94,7 +93,15 @@ class Model:
 
     def complete(self, request: Request, seconds: float, must_see: bool = False) -> Completion:
         """`seconds` bound each silence of the door. Raises ModelFailure."""
-        return self._asked(Complete(request, must_see), Completion, seconds)
+        try:
+            return _ask(self._path, Complete(request, must_see), Completion, seconds)
+        except DoorAway as error:
+            raise ModelFailure("unavailable", str(error)) from error
+        except ValueError as error:
+            raise ModelFailure("invalid_request", str(error)) from None
+        except Refused as no:
+            kind = no.failure.type if no.failure.type in ERROR_TYPES else "unavailable"
+            raise ModelFailure(kind, no.failure.message, no.failure.retry_after_seconds) from None
 
     def vision(
         self, image_bytes: bytes, prompt: str, seconds: float = KEEP_SECONDS, run: str = "", label: str = TASK
@@ -107,21 +114,6 @@ class Model:
             raise ModelFailure("invalid_request", f"the bytes are no image that models take: {error}") from None
         asked = Request((), (Message("user", (image, Text(prompt))),), (), run, label)
         return self.complete(asked, seconds, must_see=True)
-
-    def health(self, seconds: float) -> ModelHealth:
-        """What the door says of itself. Raises ModelFailure."""
-        return self._asked(Health(), ModelHealth, seconds)
-
-    def _asked(self, request: DoorRequest, shape: type[T], seconds: float) -> T:
-        try:
-            return _ask(self._path, request, shape, seconds)
-        except DoorAway as error:
-            raise ModelFailure("unavailable", str(error)) from error
-        except ValueError as error:
-            raise ModelFailure("invalid_request", str(error)) from None
-        except Refused as no:
-            kind = no.failure.type if no.failure.type in ERROR_TYPES else "unavailable"
-            raise ModelFailure(kind, no.failure.message, no.failure.retry_after_seconds) from None
 
 
 class Web:

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from infra.cell.doors import Model
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, ModelHealth, Request, Text, ToolSpec
+from infra.shared.door import Health, ask
 from infra.shared.paths import Paths
 from tests.keep import door_process
 from tests.keep.door_process import SECONDS
@@ -57,7 +58,9 @@ class DoorProcess(door_process.DoorProcess):
         return self.model.complete(request or a_request(), SECONDS)
 
     def health(self) -> ModelHealth:
-        return self.model.health(SECONDS)
+        answer = ask(self.places.model_socket, Health(), ModelHealth, SECONDS)
+        assert isinstance(answer, ModelHealth)
+        return answer
 
     def ledger(self, event: str = "") -> list[dict[str, Any]]:
         """All lines that are whole, or those of one kind."""
