@@ -51,11 +51,6 @@ class Cell(NamedTuple):
     services: Services | None = None
     """What the agent keeps running; main's runner alone has it."""
 
-    def ask_in_time(self, request: Request) -> Completion:
-        """One model call, as `ask`, with the promise that it ends in time."""
-        self.heartbeat.beat("asking the model", ask_seconds(self.boot))
-        return self.ask(request)
-
     def head(self) -> str:
         """The commit that the checkout is at now; this process was started from `boot.commit`."""
         return self.git("rev-parse", "--verify", "HEAD")

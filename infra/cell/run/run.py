@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from infra.cell.cell import TENDING_SECONDS, Cell
+from infra.cell.cell import TENDING_SECONDS, Cell, ask_seconds
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.context import COMPACT, Room
@@ -79,7 +79,7 @@ class WorkRun:
         self._before = replace(before, why="", until=0.0, run=start.name, asks=())
         self._news = RunNews(cell, wakes, seen, work, source, self._start)
         self._unsaid = start.told
-        self._model = with_images(cell.ask_in_time, checkout)
+        self._model = with_images(cell.ask, checkout)
         self._until = time.monotonic() + limits.run_seconds
 
     def work(self) -> RunResult:
@@ -180,6 +180,7 @@ class WorkRun:
         """The model, again and again while its failure may pass. Raises ModelFailure, Interrupted."""
         cell, failures, waited = self._cell, 0, 0.0
         while True:
+            cell.heartbeat.beat("asking the model", ask_seconds(cell.boot))
             try:
                 completion = self._model(request)
             except ModelFailure as failure:
