@@ -209,6 +209,7 @@ class Bridge:
             os.close(there)
             os.setsid()
             end_with_parent()
+            become_subreaper()  # what its commands leave stays below it: the end of another ends nothing of it
             with open(os.devnull, "r+b") as nothing:  # ours are the bridge's alone: they end with it
                 os.dup2(nothing.fileno(), 0)
                 os.dup2(nothing.fileno(), 1)

@@ -43,7 +43,7 @@ scenes:
   - name: sleeps
     when: {job: "sleep"}
     replies:
-      - tools: [{name: bash, input: {command: "sleep 600 & sleep 600"}}]
+      - tools: [{name: bash, input: {command: "setsid -f sleep 600; sleep 600"}}]
   - name: forbidden
     when: {job: "push"}
     replies:
@@ -202,13 +202,14 @@ def test_a_job_ends_at_its_bounds(station: Station) -> None:
 
 
 def test_a_job_is_cancelled_with_all_that_it_started(station: Station) -> None:
-    """Until then its directory is there, however many calls come beside it."""
+    """Until then its directory is there, and what it started runs, however many calls come and end beside it."""
     id = station.submit("sleep")
     station.until(lambda: station.job(id)["trace"], "it began")
     station.until(lambda: len(_sleepers(station)) >= 2, "its commands run")
     for _ in range(MOST_KEPT + 1):
         station.client.post("/api/tools/fetch_page", json={"url": "nowhere"})
     assert (station.owner.bot / ".jobs" / id).is_dir()
+    assert len(_sleepers(station)) >= 2
     assert station.client.post(f"/api/jobs/{id}/cancel").json()["state"] == "cancelled"
     station.until(lambda: not _sleepers(station), "its commands have ended")
     assert station.job(id)["state"] == "cancelled"
