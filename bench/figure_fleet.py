@@ -1,6 +1,5 @@
 """Idle sealed agents on one machine, as `minifram up` makes them: what each takes, how many the limits of the machine
-have room for, and how long the last one takes to start. It is what all processes of this user take more than before:
-take it where the user runs nothing else."""
+have room for, and how long the last one takes to start. Take it where nothing else runs."""
 
 from __future__ import annotations
 
@@ -26,55 +25,58 @@ ROUNDS = 20
 """Agents."""
 IDLE_SECONDS = 60.0
 MIB = 1 << 20
-PROCESSOR, MEMORY, TASKS = "processor, % of a core", "memory, MiB", "tasks (pids)"
+PROCESSOR, MEMORY, TASKS = "processor, % of a core", "memory of the machine, MiB", "tasks (pids)"
 WATCHES, KEYS, DISK = "inotify instances", "keys of the kernel", "disk, MiB"
 
 
 def run(directory: Path, count: int) -> list[Table]:
     with prepared() as user, contextlib.ExitStack() as cleanup:
         project = Project(user)
+        for left in Path(user.home, ".local/share/minifram").glob("fleet*"):
+            SealedAgent(project, left.name).clear()  # of an earlier fleet, which was killed
         agents = [SealedAgent(project, f"fleet{number}") for number in range(count)]
         for agent in agents:
             cleanup.callback(agent.clear)
-            agent.clear()  # what an earlier fleet left that was killed
-        before = _taken(project)
-        for agent in agents:
             agent.minifram(*INIT)
+        free, keys = psutil.virtual_memory().available, _keys(user)
         started = [timed(agent.minifram, "up")(0) for agent in agents]
         time.sleep(IDLE_SECONDS / 4)  # what a start leaves to do
-        first, began = _taken(project), time.monotonic()
+        states = [agent.state() for agent in agents]
+        pids = [str(state[which]) for state in states for which in ("ConmonPid", "Pid")]
+        look = project.command("bench.figure_fleet", str(user.home), *pids)
+        # As root of the user's namespace, who alone may read all of it.
+        before, began = json.loads(user.podman("unshare", *look).stdout), time.monotonic()
         time.sleep(IDLE_SECONDS)
-        last, seconds = _taken(project), time.monotonic() - began
+        taken, seconds = json.loads(user.podman("unshare", *look).stdout), time.monotonic() - began
+        taken |= {PROCESSOR: 100 * (taken[PROCESSOR] - before[PROCESSOR]) / seconds, KEYS: _keys(user) - keys}
+        taken[MEMORY] = (free - psutil.virtual_memory().available) / MIB
         status = timed(partial(agents[0].minifram, "status", "--all", check=False))  # others of this user may be down
         took = {"up, the first": started[:1], f"up, number {count}": started[-1:]}
         took["status --all"] = [status(number) for number in range(5)]
-    rows, before[PROCESSOR], last[PROCESSOR] = [], 0.0, 100 * (last[PROCESSOR] - first[PROCESSOR]) / seconds
+    rows = []
     for name, limit in _limits(user).items():
-        taken = last[name] - before[name]
-        room = f"{limit * count / taken:,.0f}" if taken else "-"
-        rows.append((name, f"{taken / count:.2f}", f"{taken:.2f}", f"{limit:,.0f}", room))
+        room = f"{limit * count / taken[name]:,.0f}" if taken[name] > 0 else "-"
+        rows.append((name, f"{taken[name] / count:.2f}", f"{taken[name]:.2f}", f"{limit:,.0f}", room))
     head = ("", "each", "all", "limit", "room for")
     return [Table(f"{count} idle sealed agents", head, rows), times("minifram", took, {})]
 
 
-def _taken(project: Project) -> dict[str, float]:
-    """Asked as root of the user's namespace, who alone may read all of it."""
-    user = project.user
-    keys = re.search(rf"^\s*{user.uid}:\s+(\d+)", Path("/proc/key-users").read_text(), re.MULTILINE)
-    done = user.podman("unshare", *project.command("bench.figure_fleet", str(user.home)))
-    return {**json.loads(done.stdout), KEYS: int(keys[1]) if keys else 0}
+def _keys(user: Rootless) -> int:
+    found = re.search(rf"^\s*{user.uid}:\s+(\d+)", Path("/proc/key-users").read_text(), re.MULTILINE)
+    return int(found[1]) if found else 0
 
 
-def _seen(home: str) -> dict[str, float]:
-    """A page of memory that several processes share counts once for all of them together."""
-    found = dict.fromkeys((PROCESSOR, MEMORY, TASKS, WATCHES), 0.0)
+def _seen(home: str, pids: set[str]) -> dict[str, float]:
+    """Of the containers with these first processes, and of what podman runs beside them."""
+    found = dict.fromkeys((PROCESSOR, TASKS, WATCHES), 0.0)
     for one in psutil.process_iter():
-        with contextlib.suppress(psutil.Error, OSError):  # another user's, or it has ended by now
-            files = [os.readlink(f"/proc/{one.pid}/fd/{number}") for number in os.listdir(f"/proc/{one.pid}/fd")]
-            found[MEMORY] += one.memory_full_info().pss / MIB
-            found[PROCESSOR] += sum(one.cpu_times()[:4])
-            found[TASKS] += one.num_threads()
-            found[WATCHES] += files.count("anon_inode:inotify")
+        with contextlib.suppress(psutil.Error, OSError):  # a git that has ended by now
+            is_way_out = one.name() in ("slirp4netns", "pasta") and pids & set(one.cmdline())
+            if is_way_out or pids & {str(each.pid) for each in (one, *one.parents())}:
+                files = [os.readlink(f"/proc/{one.pid}/fd/{number}") for number in os.listdir(f"/proc/{one.pid}/fd")]
+                found[PROCESSOR] += sum(one.cpu_times()[:4])
+                found[TASKS] += one.num_threads()
+                found[WATCHES] += files.count("anon_inode:inotify")
     places = Path(home, ".local").glob("*/minifram/fleet*/**/*")
     return found | {DISK: sum(path.lstat().st_blocks * 512 for path in places) / MIB}
 
@@ -97,4 +99,4 @@ def _number(name: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_seen(sys.argv[1])))
+    print(json.dumps(_seen(sys.argv[1], {*sys.argv[2:]})))
