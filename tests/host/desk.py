@@ -13,14 +13,18 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from host import repository as bare
 from host.cli import main
 from host.home import AgentPaths, Context
+from infra.cell.status import WORKING, RunnerStatus, write_status
+from infra.keep.ledger.lines import Ledger, Opened, Settled
 from infra.keep.repository.bare_tip import BareTip
 from infra.keep.verdicts import refs, trees
 from infra.keep.verdicts.verdict import Counts, Verdict
 from infra.shared import comms
+from infra.shared.conversation import Usage, to_plain
 from infra.shared.people import AGENT
 from infra.shared.repository.git import EMPTY_TREE, Git, resolve_commit
 from infra.shared.repository.tip import advance, commit_tree, edit_file, tree_with
@@ -195,6 +199,12 @@ class Desk:
             ),
         )
 
+    def works(self, *doing: Any) -> Path:
+        """The runner of main says what it does."""
+        path = self.log("main", "life.json", "")
+        write_status(str(path), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing", *doing))
+        return path
+
     def log(self, branch: str, name: str, text: str) -> Path:
         """A log file of a checkout of the agent's."""
         path = Path(self.home().places.bot) / branch / "minifram" / "logs" / name
@@ -202,3 +212,20 @@ class Desk:
         with path.open("a") as file:
             file.write(text)
         return path
+
+
+def pay(ledger: str, usd: float, tokens: int, day: str, *, run: str = "", id: str = "1", settle: bool = True) -> None:
+    """The keep's ledger has one more call; while it is not settled, twice as much may come of it."""
+    call: dict[str, Any] = {
+        "time": f"{day}T00:00:00.000Z",
+        "day": day,
+        "id": id,
+        "provider": "scripted",
+        "model": "m",
+        "run": run,
+    }
+    lines = Ledger(ledger)
+    lines.append(Opened(**call, worst_usd=2 * usd, worst_tokens=2 * tokens))
+    if settle:
+        lines.append(Settled(**call, **to_plain(Usage(tokens, 0)), usd=usd, duration_ms=1))
+    lines.close()

@@ -9,14 +9,12 @@ import os
 import tarfile
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from infra.keep.ledger.lines import Ledger, Opened, Settled
 from tests.cell.loop.waiting import wait_for
 from tests.host.container_desk import WAIT_SECONDS, ContainerDesk, Workshop, a_desk
-from tests.host.desk import Desk
+from tests.host.desk import Desk, pay
 from tests.shared.mind.events import DAY, event_of, write_events
 from tests.shared.web_traces import WebTrace
 
@@ -37,15 +35,7 @@ def lived(desk: Desk) -> Desk:
     git("update-ref", f"refs/replace/{commit}", desk.main())
     Path(desk.home().settings).write_text("autonomy: propose\nsandbox: process\nnotify: {command: touch /tmp/owned}\n")
     day = desk.run("status", "--json").json["budget"]["day"]
-    ledger = Ledger(desk.home().places.ledger)
-    opened = Opened(time=DAY, day=day, id="1", provider="anthropic", model="m", worst_usd=1.0, worst_tokens=10)
-    ledger.append(opened)
-    counts: dict[str, Any] = dict.fromkeys(
-        ("input_tokens", "output_tokens", "cache_write_tokens", "cache_read_tokens"), 1
-    )
-    common = {name: getattr(opened, name) for name in ("time", "day", "id", "provider", "model")}
-    ledger.append(Settled(**common, **counts, usd=0.5, duration_ms=1))
-    ledger.close()
+    pay(desk.home().places.ledger, 0.5, 4, day)
     write_events(desk.home().places.events, [event_of("one")])
     return desk
 

@@ -42,6 +42,10 @@ def _writes(place: str, text: str, desk: Desk) -> None:
     Path(attrgetter(place)(desk.home())).write_text(text)
 
 
+def _settings(text: str) -> Callable[[Desk], None]:
+    return partial(_writes, "settings", text)
+
+
 def _git(words: str, desk: Desk) -> None:
     desk.git()(*words.split())
 
@@ -59,30 +63,22 @@ SCRIPT = "model: {provider: scripted, name: x.yaml}"
 @pytest.mark.parametrize(
     ("spoil", "check", "words"),
     [
-        (
-            partial(_writes, "settings", "sandbox: podman\nmodel: {provider: ollama}"),
-            "model",
-            "a private address, which",
-        ),
-        (partial(_writes, "settings", f"sandbox: podman\n{SCRIPT}"), "model", "not in the sealed container"),
-        (partial(_writes, "settings", f"sandbox: process\n{SCRIPT}"), "model", "expected a file, found none at"),
+        (_settings("sandbox: podman\nmodel: {provider: ollama}"), "model", "a private address, which"),
+        (_settings(f"sandbox: podman\n{SCRIPT}"), "model", "not in the sealed container"),
+        (_settings(f"sandbox: process\n{SCRIPT}"), "model", "expected a file, found none at"),
         (partial(_git, "config core.bare false"), "repository", "/config is not what 'minifram init' wrote"),
         (partial(_git, "update-ref -d refs/heads/main"), "repository", "no branch main"),
         (lambda desk: os.chmod(desk.home().remote, 0o770), "repository", "0770"),
         (partial(_key, 0o644), "keys", "0644"),
         (partial(_key, 0o600), "keys", "the agent is down"),
-        (partial(_writes, "settings", "sandbx: 1\n"), "settings", "sandbx"),
+        (_settings("sandbx: 1\n"), "settings", "sandbx"),
         (
             partial(_writes, "places.watcher_state", '{"phase": "running", "since": [1.0, 1769856132.0]}'),
             "watcher",
             "in phase 'running'",
         ),
-        (
-            partial(_writes, "settings", "sandbox: process\negress: {mode: door}\n"),
-            "settings",
-            "which nothing enforces",
-        ),
-        (partial(_writes, "settings", "sandbox: process\nweb: {browser: on}\n"), "settings", "reaches your files"),
+        (_settings("sandbox: process\negress: {mode: door}\n"), "settings", "which nothing enforces"),
+        (_settings("sandbox: process\nweb: {browser: on}\n"), "settings", "reaches your files"),
         (lambda desk: os.mkfifo(desk.home().places.ledger), "ledger", "not a regular file"),
         (
             lambda desk: desk.puts_mind({"logs/health/sandbox.json": '{"at": "2026", "problems": ["uid 0"]}'}),

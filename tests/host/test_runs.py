@@ -16,10 +16,9 @@ from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.record import Acted, Answered, Compacted, Ended, Opened, RunRecord, Told
-from infra.keep.ledger.lines import Ledger, Settled
 from infra.shared import comms
 from infra.shared.conversation import Completion, Message, Request, Text, ToolUse, Usage
-from tests.host.desk import Desk
+from tests.host.desk import Desk, pay
 
 KEY = "ghp_" + "R7vK2mQ9xW4bT8nL3cJ6hD5fZ1gS0pYaUeIo"
 
@@ -60,27 +59,6 @@ def test_runs_are_listed_oldest_first(desk: Desk) -> None:
     assert (last["branch"], last["steps"], last["end"], done["end"]) == ("work", 1, "", "completed")
 
 
-def settled(desk: Desk, run: str, tokens: int, usd: float) -> None:
-    """The keep's ledger has one more call of this run."""
-    ledger = Ledger(desk.home().places.ledger)
-    line = Settled(
-        time="t",
-        day="2026-01-31",
-        id=f"{run}{tokens}",
-        provider="p",
-        model="m",
-        input_tokens=tokens,
-        output_tokens=1,
-        cache_write_tokens=0,
-        cache_read_tokens=0,
-        usd=usd,
-        duration_ms=1,
-        run=run,
-    )
-    ledger.append(line)
-    ledger.close()
-
-
 def test_a_run_shows_what_it_was_about_and_what_it_took(desk: Desk) -> None:
     """The directive, as the run was given it; time from its first line to its last; the keep's count."""
     page = "## Directives\n\n- [x] write a parser\n\n## Reports\n"
@@ -91,8 +69,8 @@ def test_a_run_shows_what_it_was_about_and_what_it_took(desk: Desk) -> None:
     path = place(desk) / f"{name}.jsonl"
     first = json.loads(path.read_text()) | {"at": "2026-01-31T10:42:12.000Z"}
     path.write_text(json.dumps(first) + '\n{"at": "2026-01-31T10:44:12.000Z", "kind": "told"}\n')
-    settled(desk, name, 1000, 0.25)
-    settled(desk, name, 200, 0.5)
+    for number, (tokens, usd) in enumerate(((1000, 0.25), (202, 0.5))):
+        pay(desk.home().places.ledger, usd, tokens, "2026-01-31", run=name, id=str(number))
 
     head, *about = desk.done("runs").out.splitlines()
 

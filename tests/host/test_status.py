@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import os
 import time
 from pathlib import Path
 
@@ -10,27 +10,18 @@ from msgspec import structs
 
 from host.status import Status, read_status, untold
 from infra.cell.mind.duties import DUTIES
-from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.keep import watcher_file
 from infra.keep.ledger.budgets import spent_today
 from infra.keep.running_code import running_code
 from infra.keep.watcher_file import BootRecord, Instant, Outcome, Phase, Runner, State, Trouble
 from infra.shared.clock import timestamp
 from infra.shared.mind.event import EventMetadata
-from tests.host.desk import Desk
+from tests.host.desk import Desk, pay
 from tests.shared.mind.events import event_of, write_events
 
 AT = "2026-01-31T10:42:12.345Z"
 SINCE = Instant(1.0, 1_769_856_132.345)
 NOW = 1_769_856_200.0  # 2026-01-31T10:43:20Z
-
-
-def _call(id: str, usd: float, tokens: int, day: str = "2026-01-31", settle: bool = True) -> str:
-    same = {"time": f"{day}T00:00:00.000Z", "day": day, "id": id, "provider": "scripted", "model": "m"}
-    used = {"input_tokens": tokens, "output_tokens": 0, "cache_write_tokens": 0, "cache_read_tokens": 0}
-    lines = [same | {"event": "opened", "worst_usd": usd * 2, "worst_tokens": tokens * 2}]
-    lines += [same | {"event": "settled", "usd": usd, "duration_ms": 1} | used] if settle else []
-    return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def test_a_new_agent_is_down_and_says_what_comes_next(desk: Desk) -> None:
@@ -56,10 +47,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     commit = desk.branch("improve", {"spec/a.py": "1\n"})
     desk.examined("improve", commit)
     desk.done("tell", "build a thing")
-    logs = Path(desk.home().places.bot) / "main" / "minifram" / "logs"
-    logs.mkdir(parents=True)
-    doing = ("build a thing", 12, "", "the model door refused", "for your word", "web running", "OBSERVE")
-    write_status(str(logs / "life.json"), RunnerStatus(WORKING, AT, *doing))
+    life = desk.works(12, "", "the model door refused", "for your word", "web running", "OBSERVE")
 
     ended = desk.run("status")
 
@@ -82,7 +70,7 @@ def test_a_running_agent_on_one_screen(desk: Desk) -> None:
     assert found.keys() == {"schema", *Status._fields}
     assert (found["outdated"], found["running"], found["life"]["about"]) == (True, True, "build a thing")
     assert found["awaiting_review"] == [{"name": "improve", "commit": commit, "verdict": "passed"}]
-    (logs / "life.json").write_text("[" * 10_000)
+    life.write_text("[" * 10_000)
     assert read_status(desk.home(), NOW).life is None
 
 
@@ -129,14 +117,18 @@ def test_what_no_part_of_the_agent_tells_is_told() -> None:
 
 def test_budget_is_what_the_ledger_says_about_today(desk: Desk) -> None:
     """Settled calls count with what they took, open ones are reserved, other days and torn lines not at all."""
-    ledger = Path(desk.home().places.ledger)
-    yesterday = _call("a", 5.0, 100, day="2026-01-30")
-    ledger.write_text(f"{yesterday}{_call('b', 0.25, 1000)}{_call('c', 0.5, 10, settle=False)}" + '{"event": "settl')
-    spent = spent_today(str(ledger), 10.0, NOW)
+    ledger = desk.home().places.ledger
+    pay(ledger, 5.0, 100, "2026-01-30", id="a")
+    pay(ledger, 0.25, 1000, "2026-01-31", id="b")
+    pay(ledger, 0.5, 10, "2026-01-31", id="c", settle=False)
+    with open(ledger, "a") as file:
+        file.write('{"event": "settl')
+    spent = spent_today(ledger, 10.0, NOW)
     assert (spent.day, spent.usd, spent.tokens, spent.reserved_usd, spent.calls) == ("2026-01-31", 0.25, 1000, 1.0, 2)
     assert not spent.exhausted
-    ledger.write_text(_call("d", 10.0, 1))
-    assert spent_today(str(ledger), 10.0, NOW).exhausted
+    os.unlink(ledger)
+    pay(ledger, 10.0, 1, "2026-01-31")
+    assert spent_today(ledger, 10.0, NOW).exhausted
 
 
 def test_what_cannot_be_read_is_a_trouble_and_the_rest_is_shown(desk: Desk) -> None:

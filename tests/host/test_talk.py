@@ -19,7 +19,7 @@ from infra.keep.repository.page_text import RECORD
 from infra.shared import approvals, comms
 from infra.shared.repository.tip import advance, edit_file
 from tests.cell.loop.waiting import wait_for
-from tests.host.desk import Desk
+from tests.host.desk import Desk, pay
 
 
 def _open(desk: Desk) -> list[str]:
@@ -131,11 +131,7 @@ def test_waiting_ends_without_an_agent_time_or_money(desk: Desk) -> None:
         process.communicate(timeout=30)
     assert process.returncode == 130
 
-    same = {"time": "t", "day": time.strftime("%Y-%m-%d", time.gmtime()), "id": "a", "provider": "p", "model": "m"}
-    used = {"input_tokens": 1, "output_tokens": 0, "cache_write_tokens": 0, "cache_read_tokens": 0}
-    opened = same | {"event": "opened", "worst_usd": 10.0, "worst_tokens": 1}
-    settled = same | {"event": "settled", "usd": 10.0, "duration_ms": 1} | used
-    Path(desk.home().places.ledger).write_text(f"{json.dumps(opened)}\n{json.dumps(settled)}\n")
+    pay(desk.home().places.ledger, 10.0, 1, time.strftime("%Y-%m-%d", time.gmtime()))
     ended = desk.run("tell", "--wait", "x")
     assert ended.code == 7
     assert "budget" in ended.err

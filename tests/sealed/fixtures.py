@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -34,17 +33,17 @@ def user(request: pytest.FixtureRequest) -> Iterator[Rootless]:
 
 
 def _with_quick_info(user: Rootless) -> Rootless:
-    programs = user.scratch / "programs"
-    if there := shutil.which("dpkg-query"):
-        user.once("programs", lambda: _write(programs / "dpkg-query", SEARCHES_NO_LISTS.format(there=there)))
+    programs, there = user.scratch / "programs", shutil.which("dpkg-query")
+
+    def write() -> None:
+        programs.mkdir()
+        (programs / "dpkg-query").write_text(SEARCHES_NO_LISTS.format(there=there))
+        for path in (programs, programs / "dpkg-query"):
+            path.chmod(0o755)
+
+    if there:
+        user.once("programs", write)
     return replace(user, programs=programs)
-
-
-def _write(program: Path, text: str) -> None:
-    program.parent.mkdir()
-    program.write_text(text)
-    program.chmod(0o755)
-    program.parent.chmod(0o755)
 
 
 @pytest.fixture(scope="session")

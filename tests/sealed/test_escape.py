@@ -19,9 +19,9 @@ from host.container.words import MIB, fences, scratch
 from infra.shared.paths import CONTAINER, ROOT
 from tests.cell.loop.waiting import wait_for
 from tests.host.test_container import words_of
-from tests.sealed import profile
 from tests.sealed.inside.attempts import attempts
 from tests.sealed.support.rootless import Rootless
+from tests.sealed.test_profile import PROFILE, REFUSED, TEXT, names, number_of
 
 pytestmark = [pytest.mark.heavy, pytest.mark.timeout(300)]
 
@@ -50,10 +50,10 @@ class Cages:
 
         def make() -> None:
             shutil.copytree(PROGRAMS, user.scratch / PROGRAMS.name, ignore=shutil.ignore_patterns("__pycache__"))
-            user.put("seccomp.json", profile.TEXT)
+            user.put("seccomp.json", TEXT)
             user.put("hosts", Path(ROOT, "podman/hosts").read_text())
             # With a refusal that can be told from the kernel's: no call of it fails so.
-            user.put("marked.json", json.dumps(profile.PROFILE | {"defaultErrnoRet": errno.EXFULL}))
+            user.put("marked.json", json.dumps(PROFILE | {"defaultErrnoRet": errno.EXFULL}))
 
         user.once("cages", make)
 
@@ -144,9 +144,9 @@ def test_ordinary_work_is_not_hindered(seen: Seen) -> None:
 def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) -> None:
     """One by one, by their numbers, and those that no table has yet."""
     machine = platform.machine()
-    refused = _numbers(" ".join(profile.REFUSED.values()), machine)
-    absent = _numbers(" ".join(profile.names(False)), machine)
-    told = json.dumps(refused | absent | _numbers("getpid", machine) | {"a call to come": 700})
+    refused = _numbers(REFUSED, machine)
+    absent = _numbers(names(False), machine)
+    told = json.dumps(refused | absent | _numbers(["getpid"], machine) | {"a call to come": 700})
     words = cages.sealed("python3.11", "-m", "inside.numbers", seccomp="marked.json")
     answers = json.loads(cages.user.podman(*words, stdin=told).stdout)
     assert {name for name in refused if answers[name] != "EXFULL"} == set()
@@ -155,8 +155,8 @@ def test_every_call_that_is_not_allowed_is_answered_by_the_filter(cages: Cages) 
     assert answers["getpid"] == "ok"
 
 
-def _numbers(names: str, machine: str) -> dict[str, int]:
-    numbers = {name: profile.number_of(name, machine) for name in names.split()}
+def _numbers(calls: Iterable[str], machine: str) -> dict[str, int]:
+    numbers = {name: number_of(name, machine) for name in calls}
     return {name: number for name, number in numbers.items() if number >= 0}
 
 

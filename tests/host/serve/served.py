@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import httpx2
 
-from infra.keep.questions import Question, record
-from infra.shared.approvals import call_hash
 from tests.host.desk import Desk
+from tests.host.test_talk import recorded
 
 REPORT = """\
 Directive: 01234567
@@ -81,23 +80,11 @@ def furnish(desk: Desk) -> None:
     desk.done("tell", "build a thing")
     desk.report("main@0123abc done: the parser", "Directive: 89abcdef\n\nAll tests pass.")
     page = desk.page()
-    recorded = RECORD.lstrip("\n")
-    whole = f"### 2026-01-31T10:42:12.345Z main@0123abc done: primes\n\n{REPORT}\n{recorded}\n"
+    whole = f"### 2026-01-31T10:42:12.345Z main@0123abc done: primes\n\n{REPORT}{RECORD}\n"
     desk.write_page(f"{page.rstrip()}\n\n{whole}")
     commit = desk.branch("improve", {"infra/cell/b.py": "import os\n\nprint(os.name)\n", "tests/test_b.py": "x = 1\n"})
     desk.examined("improve", commit)
-    given = {"command": "git push origin HEAD:main"}
-    question = Question(
-        id="0123456789abcdef",
-        call=call_hash("bash", given),
-        tool="bash",
-        input=given,
-        why="rule 2",
-        branch="main",
-        commit=desk.main(),
-        asked_at="2026-01-31T10:42:12.345Z",
-    )
-    record(desk.home().places.questions, question)
+    recorded(desk, "0123456789abcdef", command="git push origin HEAD:main")
     desk.puts_mind({"memory/beliefs.md": BELIEFS, "tasks/inbox.md": "# Inbox\n", "skills/core/.keep": ""})
 
 

@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 import wsproto
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, RejectConnection, Request
 
-from infra.cell.status import WORKING, RunnerStatus, write_status
 from infra.shared.web import show
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, serving
@@ -45,8 +44,7 @@ def watched(desk: Desk) -> Iterator[tuple[Served, Screen]]:
     Path(desk.home().settings).write_text(SETTINGS)
     assert desk.call("up").code == 0
     a_run(desk, RUN, ended=False)
-    life = Path(desk.home().places.bot) / "main" / "minifram" / "logs" / "life.json"
-    write_status(str(life), RunnerStatus(WORKING, "2026-01-31T10:42:12.345Z", "build a thing"))
+    desk.works()
     try:
         with serving(desk) as served:
             yield served, Screen(desk.home().places.picture)

@@ -16,23 +16,15 @@ LEFT_OUT = shutil.ignore_patterns(".git", ".venv*", ".hypothesis", ".mypy_cache"
 class Project:
     """The `minifram` command as the ordinary user runs it."""
 
-    def __init__(self, user: Rootless, name: str = "project", source: Path = ROOT) -> None:
-        self.user = user
-        self.root = user.scratch / name
+    def __init__(self, user: Rootless) -> None:
+        self.user, self.root = user, user.scratch / "project"
         self.no_registry = user.put("registries.conf", "unqualified-search-registries = []\n")
-        user.once(name, lambda: self._copy(source))
+        user.once("project", self._copy)
 
-    def _copy(self, source: Path) -> None:
-        shutil.copytree(source, self.root, ignore=LEFT_OUT)
-        for part in (
-            "host",
-            "infra",
-        ):  # once, where this user cannot write: else each command would compile its imports
-            assert compileall.compile_dir(self.root / part, quiet=1)
-        self.open()
-
-    def open(self) -> None:
-        """Everybody may read it."""
+    def _copy(self) -> None:
+        shutil.copytree(ROOT, self.root, ignore=LEFT_OUT)
+        # Compiled once, where this user cannot write it: else each command would compile its imports.
+        assert all([compileall.compile_dir(self.root / part, quiet=1) for part in ("host", "infra")])
         subprocess.run(["chmod", "-R", "a+rX", self.root], check=True)
 
     def command(self, module: str, *words: str, **environ: str) -> list[str]:
