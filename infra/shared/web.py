@@ -1,5 +1,5 @@
 """What the web door can be asked, and what it answers (`shared.door`): a `Fetch` gets a `Page`, a `Search` gets
-`SearchResults`, a `Picture` gets a `Pictured`. A failure's type is a `WebErrorType`."""
+`SearchResults`. A failure's type is a `WebErrorType`."""
 
 from __future__ import annotations
 
@@ -29,14 +29,20 @@ Blocked = Literal["", "challenge", "shell"]
 """Why what came is not the page: something stands in front of it, or scripts have yet to fill it."""
 
 
+Mode = Literal["", "rendered", "screenshot", "ghost"]
+"""As it comes; or, where `web.browser` is on, what a browser shows of it: its text, or a picture. With `ghost` its text
+is to be read out of that, where `web.ghost.enabled` allows it."""
+
+
 class Fetch(DoorRequest, frozen=True):
     url: Url
     raw: bool = False
     """The source as it came, where `web.keep_raw_html` allows that."""
     max_chars: Annotated[int, msgspec.Meta(ge=200, le=MOST_CHARS)] = 10_000
     """Of `Page.text`."""
-    render: bool = False
-    """What a browser shows of it once its scripts have run, where `web.browser` is on."""
+    mode: Mode = ""
+    full_page: bool = False
+    """A picture goes on below the window."""
     run: Name = ""
     """For the trace alone; nothing is decided by it."""
     step: Name = ""
@@ -53,8 +59,13 @@ class Page(Value, frozen=True):
     size: int
     """In bytes, of the body as it came, unpacked."""
     blocked: Blocked = ""
-    then: Literal["", "render", "ghost"] = ""
+    then: Mode = ""
     """What the PM's settings let be tried next, where it is blocked."""
+    image: str = ""
+    """JPEG, in base64, where a picture was asked for."""
+    origin: str = ""
+    nonce: str = ""
+    """Of a frame for what is read out of that."""
 
 
 class Search(DoorRequest, frozen=True):
@@ -67,26 +78,6 @@ class SearchResults(Value, frozen=True):
     text: str
     """Titles, addresses and excerpts in a frame, as of a page."""
     results: int
-
-
-class Picture(DoorRequest, frozen=True):
-    url: Url
-    full_page: bool = False
-    is_ghost: bool = False
-    """Its text is to be read out of it, where `web.ghost.enabled` allows that."""
-    run: Name = ""
-    step: Name = ""
-
-
-class Pictured(Value, frozen=True):
-    status: int
-    text: str
-    """In a frame: what the picture is of, and what was left out."""
-    origin: str
-    nonce: str
-    """Of a frame for what is read out of it."""
-    image: str
-    """JPEG, in base64."""
 
 
 def show(descriptor: int, jpeg: bytes) -> None:

@@ -31,7 +31,7 @@ import json, socket, sys
 door = socket.socket(socket.AF_UNIX)
 door.settimeout(90)
 door.connect("/run/minifram/web.sock")
-door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1], "render": True}).encode() + b"\\n")
+door.sendall(json.dumps({"do": "fetch", "url": sys.argv[1], "mode": "rendered"}).encode() + b"\\n")
 print(door.makefile().readline())
 """
 CONNECT = f"import socket; socket.socket(socket.AF_UNIX).connect('{EYE_SOCKET}')"

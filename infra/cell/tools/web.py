@@ -7,10 +7,10 @@ import argparse
 import os
 import sys
 from base64 import b64decode
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from msgspec import Meta
-from msgspec.structs import fields, replace
+from msgspec.structs import fields
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.clip import clip
@@ -30,13 +30,16 @@ from infra.shared.paths import (
 )
 from infra.shared.policy import EXECUTE
 from infra.shared.text import counted
-from infra.shared.web import MOST_CHARS, Fetch, Page, Picture, Pictured, Search, SearchResults
+from infra.shared.web import MOST_CHARS, Fetch, Mode, Page, Search, SearchResults
 
 LEAST_CHARS, USUAL_CHARS = 200, 10_000
 TIMEOUT_MS = 180_000
 GHOST_MS, VISION_SECONDS = 300_000, 120.0
 """Where a model may have to look, too."""
-MODE, NORMAL, RENDERED, GHOST = "render_mode", "normal", "rendered", "ghost"
+MODE, NORMAL = "render_mode", "normal"
+RENDERED: Final = "rendered"
+SCREENSHOT: Final = "screenshot"
+GHOST: Final = "ghost"
 """The fact of a result that says how a page was read, and its values."""
 
 
@@ -91,26 +94,28 @@ def web_tools(
     """`at` is for the doors' records; `allow_ghost`: for all calls."""
     spill, web, model = Spill(checkout), Web(socket_path), Model(model_socket)
 
+    def asked(url: str, mode: Mode, **more: Any) -> Page:
+        return web.ask(Fetch(url, mode=mode, run=at.run, step=str(at.step), **more), Page)
+
     def fetch_page(given: FetchPage) -> ToolResult:
         """As it comes; rendered, where it is blocked so; from its picture, where that is allowed; or an error."""
         render, may_ghost = (given.render, given.allow_ghost) if isinstance(given, RenderPage) else (False, False)
         most = max(LEAST_CHARS, min(given.max_chars, limits.output_chars, MOST_CHARS))
-        asked, tried = Fetch(given.url, given.raw, most, render, at.run, str(at.step)), [RENDERED if render else NORMAL]
-        failed = ""
-        page = web.ask(asked, Page)
-        if page.then == "render" and not given.raw:
+        page = asked(given.url, RENDERED if render else "", raw=given.raw, max_chars=most)
+        tried, failed = [RENDERED if render else NORMAL], ""
+        if page.then == RENDERED and not given.raw:
             try:
-                page, tried = web.ask(replace(asked, render=True), Page), [NORMAL, RENDERED]
+                page, tried = asked(given.url, RENDERED, max_chars=most), [NORMAL, RENDERED]
             except Refused as no:  # what came is kept: asked for again, it would lead here again
                 failed = f"; not rendered: {no.failure.message}"
-        if page.then == "ghost" and (may_ghost or allow_ghost):
+        if page.then == GHOST and (may_ghost or allow_ghost):
             return ghost_extract(GhostExtract(given.url))
         facts: dict[str, Any] = {MODE: tried[-1]}
         # What the page wrote stands in its frame alone; around it are numbers.
         text = f"HTTP {page.status}, {counted(page.size, 'byte')}{', rendered' * (RENDERED in tried)}\n{page.text}"
         if page.blocked and not given.raw:
             words = f"fetch_page: what came is a {page.blocked}, not the page; tried: {', '.join(tried)}{failed}"
-            hint = "allow_ghost reads its picture" if page.then == "ghost" else "use another source"
+            hint = "allow_ghost reads its picture" if page.then == GHOST else "use another source"
             return ToolResult.err("refused", f"{words}\n{text}", hint)._replace(facts=facts)
         if not page.whole:
             return ToolResult(text, facts=facts)
@@ -118,13 +123,13 @@ def web_tools(
         return ToolResult(text, artifacts=kept, facts=facts | {"truncated": True, "notes": [note]})
 
     def screenshot(given: Screenshot) -> ToolResult:
-        made = web.ask(Picture(given.url, given.full_page, False, at.run, str(at.step)), Pictured)
+        made = asked(given.url, SCREENSHOT, full_page=given.full_page)
         kept = spill.keep_image(b64decode(made.image))
         text = f"HTTP {made.status}, picture {kept['path']}\n{made.text}"
-        return ToolResult(text, artifacts=(kept["path"],), facts={IMAGE: kept, MODE: "screenshot"})
+        return ToolResult(text, artifacts=(kept["path"],), facts={IMAGE: kept, MODE: SCREENSHOT})
 
     def ghost_extract(given: GhostExtract) -> ToolResult:
-        made = web.ask(Picture(given.url, not given.viewport_only, True, at.run, str(at.step)), Pictured)
+        made = asked(given.url, GHOST, full_page=not given.viewport_only)
         image = b64decode(made.image)
         path = spill.keep_image(image)["path"]
         prompt = f"{TEMPLATES.get(given.prompt, given.prompt)}\n{ONLY_DATA}"

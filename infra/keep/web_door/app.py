@@ -7,7 +7,7 @@ import base64
 import hashlib
 import secrets
 import time
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -21,30 +21,38 @@ from infra.keep.web_door.browsers import OnFrame, Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge, Tool
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
-from infra.keep.web_door.page import MOST_ADDRESS_CHARS, page_of
+from infra.keep.web_door.page import page_of
 from infra.keep.web_door.proxy import Errand
 from infra.keep.web_door.refusal import WebRefusal, after_an_answer, denied, failed, invalid, late, unavailable
 from infra.keep.web_door.search import search_address, search_results
 from infra.keep.web_door.target import Target, redirected, target_of
-from infra.keep.web_door.trace import Mode, Trace, TraceLine, begun_line, in_line
+from infra.keep.web_door.text import Content
+from infra.keep.web_door.trace import Trace, TraceLine, begun_line, in_line
 from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
-from infra.shared.frame import framed, one_line
-from infra.shared.secret_shapes import redacted, redacted_and_cut
-from infra.shared.web import Fetch, Page, Picture, Pictured, Search, SearchResults
+from infra.shared.frame import one_line
+from infra.shared.secret_shapes import redacted
+from infra.shared.web import Fetch, Mode, Page, Search, SearchResults
 
 log = structlog.get_logger("web_door")
 
-Asked = Fetch | Search | Picture
+Asked = Fetch | Search
 REQUESTS = Asked | Health
 LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
 MOST_SECONDS = 120.0
 """Of a look, with the wait for a browser."""
+TOOLS: dict[Mode, Tool] = {
+    "": "fetch_page",
+    "rendered": "fetch_page",
+    "screenshot": "screenshot",
+    "ghost": "ghost_extract",
+}
+"""What is on record as called, and judged."""
 
 
 class _Served(NamedTuple):
-    answer: Page | SearchResults | Pictured
+    answer: Page | SearchResults
     fetched: Fetched
     """What it was made of."""
 
@@ -101,58 +109,49 @@ class WebDoor:
 
     async def _served(self, request: Asked) -> _Served:
         """Raises WebRefusal."""
-        match request:
-            case Fetch():
-                return await self._page(request)
-            case Picture():
-                return await self._picture(request)
-        return await self._found(request)
+        return await (self._page(request) if isinstance(request, Fetch) else self._found(request))
 
     async def _page(self, request: Fetch) -> _Served:
         """Raises WebRefusal."""
         if request.raw and not self._web.keep_raw_html:
             words = "raw pages are not given out (web.keep_raw_html is false)"
             raise denied(words, "ask for the page without raw", "raw_html")
-        if request.render:
-            fetched, seen = await self._shown(request)
-        else:
-            target = self._let(request.url, "fetch_page")
-            fetched, seen = await self._fetcher.fetch(target, "fetch_page"), None
-        with after_an_answer():
-            content = await self._readers.read(fetched, request.raw)
-            if seen:
-                content = replace(content, notes=(*content.notes, *_notes(seen)), signals=seen.signals)
-            page = page_of(fetched, content, request.max_chars, self.nonce(fetched))
-        self._outgoing.served(fetched.url, (*(link.url for link in content.links), *addresses_in(content.markdown)))
-        why, then = blocked(fetched.status, fetched.told, content.signals) if self._pool else "", self._next(request)
-        return _Served(replace(page, blocked=why, then=then if why else ""), fetched)
-
-    def _next(self, request: Fetch) -> Literal["", "render", "ghost"]:
-        if not self._web.ghost.auto_trigger:
-            return ""
-        return "render" if not request.render else "ghost" if self._web.ghost.enabled else ""
-
-    async def _picture(self, request: Picture) -> _Served:
-        """Raises WebRefusal."""
-        if request.is_ghost and not self._web.ghost.enabled:
+        if request.mode == "ghost" and not self._web.ghost.enabled:
             words = "pages are not read from their pictures (web.ghost.enabled is false)"
             raise denied(words, "use fetch_page, or ask the PM in your report", "ghost")
-        fetched, seen = await self._shown(request)
-        shown = redacted_and_cut(fetched.url, MOST_ADDRESS_CHARS)
-        words = "\n".join([f"Picture of {shown}", *(f"Left out: {each}" for each in _notes(seen))])
-        nonce, image = self.nonce(fetched), base64.b64encode(seen.image).decode()
+        seen = None
+        if request.mode:
+            fetched, seen = await self._shown(request, TOOLS[request.mode])
+        else:
+            fetched = await self._fetcher.fetch(self._let(request.url, "fetch_page"), "fetch_page")
+        nonce, content, image = self.nonce(fetched), Content("", ""), seen.image if seen else b""
+        with after_an_answer():
+            if not image:
+                content = await self._readers.read(fetched, request.raw)
+            if seen:
+                notes = tuple(one_line(each, 100) for each in seen.notes)
+                content = replace(content, notes=(*content.notes, *notes), signals=seen.signals)
+            page = page_of(fetched, content, request.max_chars, nonce)
+        self._outgoing.served(fetched.url, (*(link.url for link in content.links), *addresses_in(content.markdown)))
+        why = blocked(fetched.status, fetched.told, content.signals) if self._pool else ""
+        page = replace(page, blocked=why, then=self._next(request.mode) if why else "")
         return _Served(
-            Pictured(seen.status, framed(words, fetched.origin, nonce), fetched.origin, nonce, image), fetched
+            replace(page, image=base64.b64encode(image).decode(), origin=fetched.origin, nonce=nonce), fetched
         )
 
-    async def _shown(self, request: Fetch | Picture) -> tuple[Fetched, Seen]:
+    def _next(self, mode: Mode) -> Mode:
+        ghost = self._web.ghost
+        if mode == "rendered" and ghost.enabled and ghost.auto_trigger:
+            return "ghost"
+        return "rendered" if mode == "" and ghost.auto_trigger else ""
+
+    async def _shown(self, request: Fetch, tool: Tool) -> tuple[Fetched, Seen]:
         """What the browser makes of it. Raises WebRefusal."""
         if not self._pool:
             raise unavailable("there is no browser (web.browser is off)", "read it without render", retriable=False)
-        tool, _ = tool_and_mode(request)
         target, stream = self._let(request.url, tool), self._web.stream
         errand, look = Errand(target.host, tool), Look(target.url)
-        if isinstance(request, Picture):
+        if request.mode != "rendered":
             look = Look(target.url, True, request.full_page, self._web.ghost.max_image_width)
         try:
             async with asyncio.timeout(MOST_SECONDS):
@@ -169,9 +168,9 @@ class WebDoor:
             shown = redirected(target, seen.url)
             if shown.origin not in errand.origins:  # who says so may have been taken over
                 raise failed("the page says that it is from where nothing was asked for", "use another source")
-        body = seen.image or seen.html.encode()
+        body, kind = seen.image or seen.html.encode(), "image/jpeg" if seen.image else "text/html"
         made = (body, True, hashlib.sha256(body).hexdigest(), (*flags, *errand.flags), seen.headers)
-        return Fetched(shown.url, shown.origin, seen.status, "text/html", "utf-8", "html", *made), seen
+        return Fetched(shown.url, shown.origin, seen.status, kind, "utf-8", "html", *made), seen
 
     def _let(self, url: str, tool: Tool) -> Target:
         """Raises WebRefusal."""
@@ -219,8 +218,8 @@ def shown(failure: Failure) -> Failure:
 
 def line_of(request: Asked, at: float, seconds: float, uid: int, outcome: _Served | WebRefusal) -> TraceLine:
     refusal = outcome if isinstance(outcome, WebRefusal) else None
-    url = "" if isinstance(request, Search) else request.url
-    tool, mode = tool_and_mode(request)
+    url, mode = (request.url, request.mode) if isinstance(request, Fetch) else ("", "")
+    tool = TOOLS[mode] if isinstance(request, Fetch) else "web_search"
     line = begun_line(tool, msgspec.json.encode(replace(request, run="", step="")), url, at, seconds, refusal)
     line = replace(line, run_id=in_line(request.run), step_id=in_line(request.step), uid=uid, render_mode=mode)
     if isinstance(outcome, WebRefusal):
@@ -234,16 +233,3 @@ def line_of(request: Asked, at: float, seconds: float, uid: int, outcome: _Serve
         url=in_line(fetched.url),
         size=len(fetched.body),
     )
-
-
-def tool_and_mode(request: Asked) -> tuple[Tool, Mode]:
-    match request:
-        case Fetch():
-            return "fetch_page", "rendered" if request.render else ""
-        case Picture():
-            return ("ghost_extract", "ghost") if request.is_ghost else ("screenshot", "screenshot")
-    return "web_search", ""
-
-
-def _notes(seen: Seen) -> tuple[str, ...]:
-    return tuple(one_line(each, 100) for each in seen.notes)

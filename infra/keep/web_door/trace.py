@@ -18,6 +18,7 @@ from infra.keep.allowance import Allowance
 from infra.keep.web_door.refusal import WebRefusal
 from infra.shared.clock import timestamp
 from infra.shared.secret_shapes import redacted_and_cut
+from infra.shared.web import Mode
 
 MOST_BYTES = 100 << 20
 MOST_SHOWN = 500
@@ -26,7 +27,6 @@ REFUSALS_AT_ONCE = 200
 SECONDS_A_REFUSAL = 0.1
 """Of more than that in a row, each waits so long for its line and its answer. They cost who asks nothing, and would
 else push what was served out of the bounded file within minutes."""
-Mode = Literal["", "rendered", "screenshot", "ghost"]
 
 
 class TraceLine(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -20,7 +20,7 @@ from infra.shared.door import Failure
 from infra.shared.web import Page
 from tests.cell.tools.test_web import JPEG, NONCE, PICTURE, READ, DoorStandIn, framed, opened
 
-BLOCKED = Page(403, framed("wait"), "", 4, "challenge", "render")
+BLOCKED = Page(403, framed("wait"), "", 4, "challenge", "rendered")
 STILL = BLOCKED._replace(then="ghost")
 GOOD = Page(200, framed("words"), "", 5)
 GONE = Failure("tool_timeout", "the page is not there in time", True)
@@ -43,7 +43,7 @@ class Doors:
 
     @property
     def asked(self) -> list[str]:
-        return [f"{each['do']}{' render' * each.get('render', False)}" for each in self.web.asked]
+        return [f"{each['do']} {each.get('mode', '')}".strip() for each in self.web.asked]
 
 
 @pytest.fixture
@@ -55,23 +55,23 @@ def doors(tmp_path: Path) -> Iterator[Doors]:
 
 CHAINS: dict[str, tuple[tuple[msgspec.Struct, ...], dict[str, Any], str, str, str]] = {
     "good": ((GOOD,), {}, "", "normal", "fetch"),
-    "rendered": ((BLOCKED, GOOD), {}, "", "rendered", "fetch, fetch render"),
-    "asked for": ((GOOD,), {"render": True}, "", "rendered", "fetch render"),
-    "no picture allowed": ((BLOCKED, STILL), {}, "tried: normal, rendered", "rendered", "fetch, fetch render"),
-    "asked for, and blocked": ((STILL,), {"render": True}, "tried: rendered", "rendered", "fetch render"),
+    "rendered": ((BLOCKED, GOOD), {}, "", "rendered", "fetch, fetch rendered"),
+    "asked for": ((GOOD,), {"render": True}, "", "rendered", "fetch rendered"),
+    "no picture allowed": ((BLOCKED, STILL), {}, "tried: normal, rendered", "rendered", "fetch, fetch rendered"),
+    "asked for, and blocked": ((STILL,), {"render": True}, "tried: rendered", "rendered", "fetch rendered"),
     "nothing by itself": ((BLOCKED._replace(then=""),), {}, "tried: normal", "normal", "fetch"),
-    "no browser in time": ((BLOCKED, GONE), {}, "tried: normal; not rendered: ", "normal", "fetch, fetch render"),
+    "no browser in time": ((BLOCKED, GONE), {}, "tried: normal; not rendered: ", "normal", "fetch, fetch rendered"),
     "the call allows it": (
         *((BLOCKED, STILL, PICTURE, READ), {"allow_ghost": True}),
-        *("", "ghost", "fetch, fetch render, picture"),
+        *("", "ghost", "fetch, fetch rendered, fetch ghost"),
     ),
     "the run allows it": (
         *((BLOCKED, STILL, PICTURE, READ), {"allow": True}),
-        *("", "ghost", "fetch, fetch render, picture"),
+        *("", "ghost", "fetch, fetch rendered, fetch ghost"),
     ),
     "no model sees": (
         *((BLOCKED, STILL, PICTURE, Failure("tool_unavailable", "no model takes images")), {"allow_ghost": True}),
-        *("no model takes images", "ghost", "fetch, fetch render, picture"),
+        *("no model takes images", "ghost", "fetch, fetch rendered, fetch ghost"),
     ),
     "the source is what was asked for": ((BLOCKED,), {"raw": True}, "", "normal", "fetch"),
 }

@@ -22,7 +22,7 @@ from infra.keep.web_door.proxy import Errand
 from infra.keep.web_door.trace import Trace
 from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure
-from infra.shared.web import Fetch, Page, Picture, Pictured
+from infra.shared.web import Fetch, Page
 from tests.keep.web_door.sites import NAMED, Site, fetcher, page
 
 HERE = "http://here/p"
@@ -54,7 +54,7 @@ EMPTY = Seen(HERE, 200, {}, "<p></p>", signals=Signals(0, 2, 0, True))
 def asked(
     folder: Path,
     shown: Shown | None,
-    *requests: Fetch | Picture,
+    *requests: Fetch,
     web: WebSettings = ON,
     on_frame: Callable[[bytes], None] = print,
 ) -> tuple[list[Any], list[Any]]:
@@ -81,7 +81,7 @@ def asked(
 
 
 def test_a_rendered_page_stands_in_the_frame_and_on_record(tmp_path: Path) -> None:
-    [found], [line] = asked(tmp_path, Shown(FILLED), Fetch(HERE, render=True, run="r1"))
+    [found], [line] = asked(tmp_path, Shown(FILLED), Fetch(HERE, mode="rendered", run="r1"))
     assert isinstance(found, Page)
     assert "text from http://site.example" in found.text
     assert "words of the page" in found.text
@@ -91,14 +91,14 @@ def test_a_rendered_page_stands_in_the_frame_and_on_record(tmp_path: Path) -> No
 
 def test_what_is_to_be_tried_next_is_told(tmp_path: Path) -> None:
     shown = Shown(EMPTY)
-    [came, rendered], _ = asked(tmp_path, shown, Fetch(HERE), Fetch(HERE, render=True))
-    assert (came.blocked, came.then) == ("shell", "render")
+    [came, rendered], _ = asked(tmp_path, shown, Fetch(HERE), Fetch(HERE, mode="rendered"))
+    assert (came.blocked, came.then) == ("shell", "rendered")
     assert (rendered.blocked, rendered.then) == ("shell", "ghost")
 
 
 def test_without_a_browser_nothing_is_tried(tmp_path: Path) -> None:
     [came, refused, picture], _ = asked(
-        tmp_path, None, Fetch(HERE), Fetch(HERE, render=True), Picture(HERE), web=WebSettings()
+        tmp_path, None, Fetch(HERE), Fetch(HERE, mode="rendered"), Fetch(HERE, mode="screenshot"), web=WebSettings()
     )
     assert came.then == ""
     assert isinstance(refused, Failure)
@@ -109,7 +109,7 @@ def test_without_a_browser_nothing_is_tried(tmp_path: Path) -> None:
 @pytest.mark.attack("S69")
 def test_a_browser_is_not_believed_where_it_was(tmp_path: Path, other: str) -> None:
     lying = Seen(other, 200, {}, "<p>of a bank")
-    [refused], [line] = asked(tmp_path, Shown(lying), Fetch(HERE, render=True))
+    [refused], [line] = asked(tmp_path, Shown(lying), Fetch(HERE, mode="rendered"))
     assert isinstance(refused, Failure)
     assert other not in refused.message
     assert line["status"] == "error"
@@ -118,8 +118,8 @@ def test_a_browser_is_not_believed_where_it_was(tmp_path: Path, other: str) -> N
 
 def test_a_picture_comes_with_a_frame(tmp_path: Path) -> None:
     shown = Shown(Seen(HERE, 200, {}, "", JPEG))
-    [made], [line] = asked(tmp_path, shown, Picture(HERE, is_ghost=True))
-    assert isinstance(made, Pictured)
+    [made], [line] = asked(tmp_path, shown, Fetch(HERE, mode="ghost"))
+    assert isinstance(made, Page)
     assert "text from http://site.example" in made.text
     assert made.nonce in made.text
     assert (line["tool_name"], line["render_mode"]) == ("ghost_extract", "ghost")
@@ -127,7 +127,7 @@ def test_a_picture_comes_with_a_frame(tmp_path: Path) -> None:
 
 
 def test_ghost_is_the_pm_s_to_allow(tmp_path: Path) -> None:
-    [refused], [line] = asked(tmp_path, Shown(FILLED), Picture(HERE, is_ghost=True), web=WebSettings(browser="on"))
+    [refused], [line] = asked(tmp_path, Shown(FILLED), Fetch(HERE, mode="ghost"), web=WebSettings(browser="on"))
     assert isinstance(refused, Failure)
     assert refused.type == "policy_denied"
     assert line["status"] == "denied"
@@ -140,6 +140,6 @@ def test_what_may_be_watched_is_on_record_before_the_first_frame(tmp_path: Path)
         frames.append(jpeg)
         assert "watch" in (tmp_path / "trace").read_text()
 
-    _, lines = asked(tmp_path, Shown(FILLED), Fetch(HERE, render=True, run="r1"), web=STREAMED, on_frame=written)
+    _, lines = asked(tmp_path, Shown(FILLED), Fetch(HERE, mode="rendered", run="r1"), web=STREAMED, on_frame=written)
     assert frames == [JPEG]
     assert [(line["tool_name"], line["status"]) for line in lines] == [("watch", "ok"), ("fetch_page", "ok")]
