@@ -8,8 +8,10 @@ from a page's reader (`worker_process`)."""
 from __future__ import annotations
 
 import base64
+import json
 import re
 import resource
+import select
 import socket
 import sys
 import time
@@ -21,7 +23,6 @@ import msgspec
 
 from infra.keep.eye import messages
 from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS
-from infra.keep.eye.devtools import Devtools, Message, Refused
 from infra.keep.eye.messages import HEAD, MOST_HTML_CHARS, Failed, Frame, Look, Seen, packed
 from infra.shared.conversation import MOST_IMAGE_BYTES
 from infra.shared.web import MOST_FRAME_BYTES
@@ -37,6 +38,80 @@ FRAME_SECONDS = 1 / 8
 QUALITIES, MOST_LOADING = (80, 40, 10), 1000
 PROXY = {"proxyServer": "http://127.0.0.1:3128", "proxyBypassList": "<-loopback>"}
 """Where the eye offers it (`parent.PROXY_PORT`), for loopback's own addresses, too."""
+
+
+class Message(msgspec.Struct, frozen=True):
+    id: int = 0
+    method: str = ""
+    params: dict[str, Any] = {}
+    result: dict[str, Any] = {}
+    error: dict[str, Any] | None = None
+    session: str = msgspec.field(default="", name="sessionId")
+
+
+class Refused(Exception):
+    """The browser does not do it; the words are its own."""
+
+
+_MESSAGE = msgspec.json.Decoder(Message)
+
+
+class Devtools:
+    """The DevTools protocol: JSON with a zero byte behind each message. While it waits for an answer, or for nothing
+    but time, each event is handed to `on_event`. Whatever else than `Refused` is raised here, the browser is not to be
+    asked again: it is late, has ended, or says what cannot be understood."""
+
+    def __init__(self, wire: socket.socket) -> None:
+        self._wire = wire
+        self.on_event: Callable[[Message], None] = lambda event: None
+        self._held = bytearray()
+        self._read_to = 0
+        self._number = 0
+
+    def ask(self, method: str, deadline: float, session: str = "", **params: Any) -> dict[str, Any]:
+        """Raises Refused."""
+        answer = self.attend(deadline, self.tell(method, session, **params))
+        if answer is None:
+            raise TimeoutError(method)
+        if answer.error is not None:
+            raise Refused(str(answer.error))
+        return answer.result
+
+    def tell(self, method: str, session: str = "", **params: Any) -> int:
+        """Without waiting for the answer, which is passed over."""
+        self._number += 1
+        asked = {"id": self._number, "method": method, "params": params} | ({"sessionId": session} if session else {})
+        self._wire.sendall(msgspec.json.encode(asked) + b"\0")
+        return self._number
+
+    def attend(self, until: float, number: int = -1) -> Message | None:
+        """Hand out events, until there is an answer to that number."""
+        while message := self._next(until):
+            if message.method:
+                self.on_event(message)
+            elif message.id == number:
+                return message
+        return None
+
+    def _next(self, until: float) -> Message | None:
+        while (end := self._held.find(b"\0", self._read_to)) < 0:
+            self._read_to = len(self._held)
+            if self._read_to > messages.MOST_MESSAGE_BYTES:
+                raise ValueError("a message without an end")
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([self._wire], [], [], left)[0]:
+                return None
+            piece = self._wire.recv(1 << 18)
+            if not piece:
+                raise EOFError("the browser has ended")
+            self._held += piece
+        line = bytes(self._held[:end])
+        del self._held[: end + 1]
+        self._read_to = 0
+        try:
+            return _MESSAGE.decode(line)
+        except msgspec.DecodeError:  # half a character, which scripts make of whole ones, is no JSON to it
+            return _MESSAGE.decode(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))
 
 
 class Looking:
@@ -55,6 +130,7 @@ class Looking:
         self._why_none = ""
         """Why there is no page, of `messages`."""
         self._document: dict[str, Any] = {}
+        self._is_file = False
         self._notes = dict[str, None]()
         self._ack_at = 0.0
         self._ack: int | None = None
@@ -68,7 +144,6 @@ class Looking:
         self._session = self._ask("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page.enable", "Network.enable", "Inspector.enable"):
             self._devtools.tell(domain, self._session)
-        self._on("Page.setInterceptFileChooserDialog", enabled=True)
 
     def close(self) -> None:
         """With all that the page opened. Raises Refused."""
@@ -80,7 +155,8 @@ class Looking:
         try:
             self._navigate()
             self._settle()
-            return Failed(self._why_none) if self._why_none else self._seen()
+            why = messages.FILE if self._is_file else self._why_none
+            return Failed(why) if why else self._seen()
         except Refused as error:
             # Of what it says, nothing but one of its own names for what went wrong.
             found = re.search(r"net::ERR_[A-Z_]{1,40}", str(error))
@@ -101,7 +177,7 @@ class Looking:
             raise Refused(error)
 
     def _settle(self) -> None:
-        while self._why_none not in (messages.CRASHED, messages.FILE) and (now := time.monotonic()) < self._end:
+        while not self._is_file and self._why_none != messages.CRASHED and (now := time.monotonic()) < self._end:
             if self._loaded_at is not None:
                 if not self._loading and now - self._quiet_since >= QUIET_SECONDS:
                     return
@@ -159,16 +235,13 @@ class Looking:
                 self._quiet_since = now
             case "Network.responseReceived" if given["type"] == "Document" and given.get("frameId") == self._target:
                 self._document = given["response"]
+                self._is_file = self._document["mimeType"] == "application/pdf"
             case "Page.frameStartedLoading" if given["frameId"] == self._target:
                 self._loaded_at = None
             case "Page.frameStoppedLoading" if given["frameId"] == self._target:
                 self._loaded_at = self._quiet_since = now
             case "Page.frameNavigated" if "parentId" not in given["frame"]:
-                is_file, is_none = (
-                    given["frame"].get("mimeType") == "application/pdf",
-                    "unreachableUrl" in given["frame"],
-                )
-                self._why_none = messages.NOWHERE if is_none else messages.FILE if is_file else ""
+                self._why_none = messages.NOWHERE if "unreachableUrl" in given["frame"] else ""
             case "Inspector.targetCrashed":
                 self._why_none = messages.CRASHED
             case "Page.javascriptDialogOpening":
@@ -179,8 +252,6 @@ class Looking:
                 self._notes["a download"] = None
                 self._loading.clear()
                 self._loaded_at = now
-            case "Page.fileChooserOpened":
-                self._notes["an upload"] = None
             case "Page.screencastFrame":
                 jpeg = base64.b64decode(given["data"], validate=True)
                 if len(jpeg) <= MOST_FRAME_BYTES:
