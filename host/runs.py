@@ -36,7 +36,7 @@ MOST_BYTES = 32 << 20
 """Of the beginning of one run."""
 MOST_RUNS = 2000
 """Of one clone."""
-TEXT_CHARS, DIFFERENCE_CHARS, ARGUMENTS_CHARS = 400, 300, 200
+TEXT_CHARS, DIFFERENCE_CHARS = 400, 300
 
 
 class Step(NamedTuple):
@@ -45,6 +45,17 @@ class Step(NamedTuple):
     at: str
     kind: str
     facts: dict[str, Any]
+
+
+class Row(NamedTuple):
+    """A step of a run, for people."""
+
+    id: str
+    kind: str
+    words: str
+    result: str
+    took: str
+    is_bad: bool
 
 
 class Run(NamedTuple):
@@ -203,29 +214,35 @@ def _run_lines(run: Run) -> Iterator[str]:
     yield from (f"    {one_line(text, 120)}" for text in run.directives)
 
 
-def step_line(step: Step) -> str:
-    """For people."""
-    facts = dict(step.facts)
-    content = facts.get("content")
-    took, id = (facts.pop(key, None) for key in ("duration_ms", "step_id"))
+def row_of(step: Step) -> Row:
+    facts = step.facts
+    took = f"{facts['duration_ms']} ms" if "duration_ms" in facts else ""
+    result, is_bad = "", False
     match step.kind:
         case "answered":
-            answer = facts.get("completion")
-            answer = answer if isinstance(answer, dict) else {}
-            parts = answer.get("content")
-            said = [str(part.get("text", "")) for part in parts or [] if isinstance(part, dict)]
-            words = f"{answer.get('stop_reason', '')} {' '.join(filter(None, said))}"
+            completion = facts.get("completion")
+            content = completion.get("content") if isinstance(completion, dict) else None
+            blocks = content if isinstance(content, list) else []
+            words = "\n".join(filter(None, (str(each.get("text", "")) for each in blocks if isinstance(each, dict))))
         case "acted":
-            given = json.dumps(facts.get("args"), ensure_ascii=False)
-            given = cut(given, ARGUMENTS_CHARS)  # so that the outcome stays on the line
-            status = str(facts.get("status", ""))
-            why = "" if status == "ok" else f" ({facts.get('error_code', '')}): {content}"
-            words = f"{facts.get('tool_name', '')} {given} -> {status}{why}"
+            words = f"{facts.get('tool_name', '')} {cut(json.dumps(facts.get('args'), ensure_ascii=False), 2000)}"
+            result, is_bad = str(facts.get("content", "")), facts.get("status") != "ok"
+            result = f"{facts.get('status', '')} ({facts.get('error_code', '')}): {result}" if is_bad else result
+        case "told" | "ended":
+            words = "\n".join(str(facts[key]) for key in ("own", "pm", "runtime", "end") if facts.get(key))
+            result, is_bad = str(facts.get("failure", "")), bool(facts.get("failure"))
         case _:
-            told = {key: value for key, value in facts.items() if isinstance(value, str | int | float)}
-            words = " ".join(f"{key}={value}" for key, value in told.items())
-    head = f"{step.at} {step.kind:<8} {id or ''!s:<6}{f' {took} ms' if took is not None else ''}"
-    return one_line(f"{head} {words.strip()}".partition("\n")[0], TEXT_CHARS)
+            words = " ".join(f"{key}={value}" for key, value in facts.items() if isinstance(value, str | int | float))
+    return Row(str(facts.get("step_id", "")), step.kind, words, result, took, is_bad)
+
+
+def step_line(step: Step) -> str:
+    """For a terminal."""
+    row = row_of(step)
+    outcome = f" -> {row.result if row.is_bad else 'ok'}" if row.is_bad or row.kind == "acted" else ""
+    head = f"{step.at} {row.kind:<8} {row.id:<6} {row.took}".rstrip()
+    # The words are cut, so that the outcome stays on the line.
+    return one_line(f"{head} {cut(row.words, TEXT_CHARS // 2)}{outcome}".partition("\n")[0], TEXT_CHARS)
 
 
 def _replay_lines(name: str, found: Replay) -> Iterator[str]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -15,7 +14,7 @@ from host.mind import mind_commit, why
 from host.repository import main_commit, open_repository, page_at
 from host.review import CONFLICT, FREE, NEEDS_WORD, NOT_EXAMINED, PASSED, review
 from host.running import known_state
-from host.runs import Step, last_runs, named, names_of, runs, steps_of
+from host.runs import Row, last_runs, named, names_of, row_of, runs, steps_of
 from host.screen import harmless
 from host.serve.agents import Agent
 from host.serve.calls import call
@@ -38,7 +37,6 @@ from infra.shared.conversation import TASK
 from infra.shared.paths import PAGES
 from infra.shared.repository.git import Git
 from infra.shared.repository.tip import read_file
-from infra.shared.text import cut
 
 REPORTS_SHOWN, VERSIONS_SHOWN, FACTS_SHOWN, RUNS_SHOWN, STEPS_SHOWN, LAST_STEPS = 50, 60, 200, 50, 300, 5
 Screen = Callable[[Agent, str, Mapping[str, str]], dict[str, Any]]
@@ -67,7 +65,7 @@ def _open_directives(agent: Agent) -> list[comms.Directive]:
         return []
 
 
-def last_steps(agent: Agent) -> list[StepRow]:
+def last_steps(agent: Agent) -> list[Row]:
     """Of the run that goes on."""
     name, branch = _last_run(agent)
     steps = _steps(agent, branch, name)[0] if name else []
@@ -79,7 +77,7 @@ def _last_run(agent: Agent) -> tuple[str, str]:
     return max(((name, branch) for branch, name in names_of(agent.home)), default=("", ""))
 
 
-def _has_ended(steps: list[StepRow]) -> bool:
+def _has_ended(steps: list[Row]) -> bool:
     return bool(steps) and steps[-1].kind == "ended"
 
 
@@ -201,17 +199,6 @@ def _verdicts(git: Git) -> dict[str, str]:
     return said
 
 
-class StepRow(NamedTuple):
-    """A step of a run as a row."""
-
-    id: str
-    kind: str
-    words: str
-    result: str
-    took: str
-    is_bad: bool
-
-
 def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     """The runs; one of them with its steps, the calls with arguments and results, its cost, and its replay; beside one
     that goes on, what the browser shows."""
@@ -237,33 +224,11 @@ def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _steps(agent: Agent, branch: str, name: str) -> tuple[list[StepRow], int]:
+def _steps(agent: Agent, branch: str, name: str) -> tuple[list[Row], int]:
     """The last of them, and how many there are."""
-    found = list(rows(steps_of(agent.home, branch, name)))
+    rows = map(row_of, steps_of(agent.home, branch, name))
+    found = [row for row in rows if row.words and row.kind in ("answered", "acted", "told", "ended")]
     return found[-STEPS_SHOWN:], len(found)
-
-
-def rows(steps: Iterator[Step]) -> Iterator[StepRow]:
-    """The answers of the model and its acts, as they stand in the record."""
-    for step in steps:
-        facts, id = step.facts, str(step.facts.get("step_id", ""))
-        took = f"{facts['duration_ms']} ms" if "duration_ms" in facts else ""
-        match step.kind:
-            case "answered":
-                completion = facts.get("completion")
-                content = completion.get("content") if isinstance(completion, dict) else None
-                blocks = content if isinstance(content, list) else []
-                said = [str(each.get("text", "")) for each in blocks if isinstance(each, dict)]
-                if words := "\n".join(filter(None, said)):
-                    yield StepRow(id, "says", words, "", took, False)
-            case "acted":
-                given = json.dumps(facts.get("args"), ensure_ascii=False)
-                words, is_bad = f"{facts.get('tool_name', '')} {cut(given, 2000)}", facts.get("status") != "ok"
-                yield StepRow(id, "does", words, str(facts.get("content", "")), took, is_bad)
-            case "told" | "ended":
-                if words := "\n".join(str(facts[key]) for key in ("own", "pm", "runtime", "end") if facts.get(key)):
-                    failure = str(facts.get("failure", ""))
-                    yield StepRow(id, step.kind, words, failure, took, bool(failure))
 
 
 def _mind(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:

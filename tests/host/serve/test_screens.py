@@ -201,8 +201,8 @@ def test_the_last_steps_are_those_of_the_run_that_goes_on(desk: Desk) -> None:
     agent = Agent(desk.context())
     a_run(desk, "2026-01-31T104212.000Z-aaaaaaaa", ended=False)
     says, does = last_steps(agent)
-    assert (says.id, says.kind, says.words) == ("1", "says", "I look.")
-    assert (does.id, does.kind, does.result, does.is_bad) == ("1.1", "does", "oh", True)
+    assert (says.id, says.kind, says.words) == ("1", "answered", "I look.")
+    assert (does.id, does.kind, does.result, does.is_bad) == ("1.1", "acted", "failed (tool_timeout): oh", True)
     assert does.words.startswith('bash {"command": "echo ')
     transcript(desk, "2026-01-31T104212.000Z-aaaaaaaa").append(Told("1", own="Go on.", pm="Be quick."))
     assert last_steps(agent)[-1].words == "Go on.\nBe quick."
