@@ -27,7 +27,7 @@ from infra.shared.boot import Boot, Limits
 from infra.shared.conversation import Completion, Request
 from infra.shared.paths import ARCHIVE, BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.people import Person
-from infra.shared.repository.git import Git, GitError
+from infra.shared.repository.git import Git
 from infra.shared.repository.tip import read_file
 from tests.cell.doors import POLL_SECONDS, GitDoor, ModelDoor
 from tests.cell.loop.waiting import wait_for
@@ -68,6 +68,7 @@ def make_template(root: str) -> None:
     git = Git(root, PM)
     git("init", "--quiet", "--template=", "--bare", "remote.git")
     git("init", "--quiet", "--template=", "pm")
+    Git(f"{root}/remote.git")("config", "receive.autogc", "false")
     pm = Git(f"{root}/pm", PM)
     for path, content in FILES.items():
         write(f"{root}/pm/{path}", content)
@@ -272,35 +273,16 @@ class Cell:
         self.pm_edits(lambda page: comms.add_directive(page, text), f"tell: {text}")
 
     def pm_edits(self, edit: Callable[[str], str], message: str) -> None:
-        self._pm_pulls()
-        page = f"{self.pm.directory}/COMMS.md"
-        write(page, edit(read(page)))
-        self.pm_pushes(message)
+        self.pm_changes({"COMMS.md": edit(self.page())}, message)
 
     def pm_changes(self, files: dict[str, str], message: str) -> str:
-        """Commit these files on main and push; gives the commit."""
-        self._pm_pulls()
-        for path, content in files.items():
-            write(f"{self.pm.directory}/{path}", content)
-        return self.pm_pushes(message)
-
-    def pm_pushes(self, message: str) -> str:
-        """As a person does it: commit, push; when somebody else was faster, pull --rebase and push again."""
-        self.pm("add", "--all")
-        self.pm("commit", "--quiet", "--message", message)
-        while True:
-            try:
-                self.pm("push", "--quiet", "origin", "HEAD:main")
-            except GitError as error:
-                if "rejected]" not in error.stderr:
-                    raise
-                self._pm_pulls()
-                continue
-            return self.pm("rev-parse", "HEAD")
-
-    def _pm_pulls(self) -> None:
-        if self.main() != self.pm("rev-parse", "HEAD"):
-            self.pm("pull", "--quiet", "--rebase", "origin", "main")
+        """Put these files on main, as after a push, and in a hundredth of its time; gives the commit. Nobody else may
+        move main meanwhile."""
+        stream = f"commit refs/heads/main\nmark :1\ncommitter {PM.name} <{PM.email}> now\n"
+        stream += f"data {len(message.encode())}\n{message}\nfrom {self.main()}\n"
+        stream += "".join(f"M 644 inline {path}\ndata {len(text.encode())}\n{text}\n" for path, text in files.items())
+        words = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--date-format=now")
+        return self.bare(*words, stdin=f"{stream}get-mark :1\n".encode())
 
     def main(self) -> str:
         try:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from infra.keep.repository.bare_tip import BareTip
 from infra.shared.mind.layout import INBOX
-from infra.shared.repository.git import EMPTY_TREE, Git
-from infra.shared.repository.tip import advance, commit_tree, edit_file, read_file, tree_with, write_file
+from infra.shared.repository.git import Git
+from infra.shared.repository.tip import advance, edit_file, read_file
 from tests.cell.cell import PM, Cell
+from tests.shared.repository.history import commit
 
 MIND_FILES = {INBOX: "# Inbox\n", "memory/working.md": "# Working\n", ".gitignore": "/logs/events\n/scratch/\n"}
 
@@ -20,9 +21,7 @@ class PmMind:
 
     def __init__(self, cell: Cell, files: dict[str, str] | None = None) -> None:
         self._git = Git(cell.places.remote, PM, env={"GIT_DIR": cell.places.remote})
-        blobs = {path: write_file(self._git, text) for path, text in (MIND_FILES | (files or {})).items()}
-        commit = commit_tree(self._git, tree_with(self._git, EMPTY_TREE, blobs), (), "birth")
-        self._git("update-ref", "refs/heads/mind", commit)
+        commit(self._git, {**MIND_FILES, **(files or {})}, branch="mind")
 
     def add(self, *blocks: str) -> None:
         self.edit(lambda text: text + "".join(blocks))

@@ -42,12 +42,21 @@ def trees() -> dict[str, ast.Module]:
     return {name: ast.parse(path.read_text()) for name, path in modules().items()}
 
 
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """With those within others, and without their expressions, which are most of a tree."""
+    within = [tree]
+    while within:
+        yield (node := within.pop())
+        blocks = (getattr(node, name, ()) for name in ("body", "orelse", "handlers", "finalbody", "cases"))
+        within += (each for block in blocks if isinstance(block, list) for each in block)
+
+
 @functools.cache
 def imports() -> list[tuple[str, str]]:
     """(importing module, imported module) for every import of ours, wherever in a file it stands."""
     names, found = trees(), list[tuple[str, str]]()
     for name, tree in names.items():
-        for node in ast.walk(tree):
+        for node in statements(tree):
             if isinstance(node, ast.Import):
                 found += ((name, alias.name) for alias in node.names if alias.name in names)
             elif isinstance(node, ast.ImportFrom) and node.module in names:

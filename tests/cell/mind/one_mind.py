@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -36,7 +37,7 @@ class OneMind:
     def __init__(self, root: str, now: float) -> None:
         self.lies(places_in(root), now)
         shutil.copytree(_born(type(self)), root, dirs_exist_ok=True, copy_function=shutil.copy)
-        self.git("config", "remote.origin.url", self.places.remote)  # not the one that it was copied from
+        self.has_its_remote(self.root)
 
     def lies(self, places: Paths, now: float) -> None:
         self.places = places
@@ -50,9 +51,15 @@ class OneMind:
         self.bare = Git(self.places.remote, AGENT)
         self.git: Git = agent_git(self.root, places)
 
+    def has_its_remote(self, clone: str) -> None:
+        """Not the one that it was copied from."""
+        settings = Path(clone, ".git/config")
+        settings.write_text(settings.read_text().replace(f"{_born(type(self))}/remote.git", self.places.remote))
+
     def bear(self, root: str) -> None:
         """Make what lies below the root at first; done once for each class, as it takes many processes of git."""
         Git(root)("init", "--quiet", "--template=", "--bare", "--initial-branch=mind", "remote.git")
+        self.bare("config", "receive.autogc", "false")  # as a remote has it
         Git(root)("init", "--quiet", "--template=", "--initial-branch=mind", "bot/mind")
         self.git("remote", "add", "origin", self.places.remote)
         self.write(".gitignore", "logs/events\nscratch/\n*.prom\n")

@@ -33,7 +33,7 @@ class Both(OneMind):
         super().__init__(root, NOW)
         self.pm_root = Path(root, "pm")
         self.pm = Git(str(self.pm_root), PM)
-        self.pm("config", "remote.origin.url", self.places.remote)
+        self.has_its_remote(str(self.pm_root))
         self.cell().keep.record([{"event_type": "note"}])
         self.write("scratch/idea.txt", "mine")
 
@@ -42,6 +42,8 @@ class Both(OneMind):
         self.write(layout.BELIEFS, "# Beliefs\n\n" + "\n".join(belief(at, f"claim {at}") for at in (1, 2, 3)))
         self.write(layout.IDENTITY, "# Identity\n")
         self.write(layout.WORKING, "# Working memory\n")
+        self.write(layout.INVARIANTS, "Log.\n")
+        self.write("skills/core/look/SKILL.md", "look\n")
         self.pm_pushes()
         Git(root, PM)("clone", "--quiet", "--branch", "mind", self.places.remote, "pm")
 
@@ -259,9 +261,6 @@ HIDDEN = {
 @pytest.mark.parametrize("how", HIDDEN)
 def test_the_pms_files_are_put_right_however_a_change_was_hidden(mind: Both, how: str) -> None:
     """The branch has the report of it, and no change of theirs."""
-    mind.pm_writes(layout.INVARIANTS, lambda _: "Log.\n")
-    mind.pm_writes("skills/core/look/SKILL.md", lambda _: "look\n")
-    prepare(mind.cell())
     before, wanted = mind.bare("rev-parse", "mind"), "# Identity\nLog.\nlook\n"
     mind.runs(HIDDEN[how])
 

@@ -186,27 +186,28 @@ def commands(told: RunNews) -> list[str]:
     return [use.input["command"] for use in made.content if isinstance(use, ToolUse)] if made else []
 
 
-@pytest.mark.parametrize("acts", [TOOLS, OPERATIONS])
-def test_each_answer_is_told_once_and_the_call_made(cell: Cell, acts: str) -> None:
+def test_each_answer_is_told_once_and_the_call_made(cell: Cell) -> None:
     """A model without tools makes it itself, or goes without: what is answered is waited for no longer."""
     cell.tell("make it")
     calls = [asked(cell, command="x", timeout=None), asked(cell, command="y"), asked(cell, command="z")]
     first, second, third = asked_ids(cell)
     record = RunRecord("/nowhere", "a run", calls)
-    told = news(context := cell.context(), Days(cell, context, iter(())), record, acts)
-    assert {*told.asks()} == {first, second, third}
+    context = cell.context()
+    tools, operations = (news(context, Days(cell, context, iter(())), record, acts) for acts in (TOOLS, OPERATIONS))
+    assert {*tools.asks()} == {*operations.asks()} == {first, second, third}
     cell.tell(f"approve {first}")
     cell.tell(f"deny {second}: no")
 
-    said = told.words().pm
-    then = "it is made now" if acts == TOOLS else "make it again"
-    assert f"The PM approves call {first}: {then}" in said
-    assert f"The PM denies call {second}: no" in said
-    assert (commands(told), commands(told)) == (["x", "y"] if acts == TOOLS else [], [])
-    assert told.asks() == (third,)
+    for told, then in ((tools, "it is made now"), (operations, "make it again")):
+        said = told.words().pm
+        assert f"The PM approves call {first}: {then}" in said
+        assert f"The PM denies call {second}: no" in said
+        assert told.asks() == (third,)
+    assert (commands(tools), commands(tools), commands(operations)) == (["x", "y"], [], [])
     cell.tell(f"deny {third}")
-    assert first not in told.words().pm
-    assert told.asks() == ()
+    for told in (tools, operations):
+        assert first not in told.words().pm
+        assert told.asks() == ()
 
 
 def test_what_is_asked_about_again_waits_again(cell: Cell) -> None:

@@ -47,6 +47,7 @@ def bare_repository(directory: Path) -> Git:
 def _template() -> tempfile.TemporaryDirectory[str]:
     made = tempfile.TemporaryDirectory(prefix="bare-")
     plain(made.name, "init", "--quiet", "--bare", "--template=", "--initial-branch=main")
+    plain(made.name, "config", "receive.autogc", "false")  # as a remote has it
     return made
 
 
@@ -66,7 +67,7 @@ def commit(git: Git, files: dict[str, Content], *parents: str, branch: str = "ma
             stream += [b"M %s inline %s\ndata %d\n%s\n" % (mode.encode(), name, len(blob), blob)]
     reset = f"reset {ref}\n\n".encode() if not parents else b""
     made = subprocess.run(
-        ["git", "fast-import", "--quiet", "--force"],
+        ["git", "-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--force"],
         cwd=git.directory,
         input=reset + b"".join(stream) + b"get-mark :1\n",
         capture_output=True,
@@ -85,7 +86,14 @@ def listing(git: Git, commit: str) -> dict[str, tuple[str, str]]:
 
 def contents(git: Git, commit: str) -> dict[str, str]:
     """Every file of a commit and its text."""
-    return {path: plain(git.directory, "cat-file", "blob", id).stdout for path, (_, id) in listing(git, commit).items()}
+    files = listing(git, commit)
+    asked = "".join(f"{id}\n" for _, id in files.values()).encode()
+    said, texts = git.raw("cat-file", "--batch", stdin=asked), {}
+    for path in files:
+        first, _, rest = said.partition(b"\n")
+        size = int(first.split()[2])
+        texts[path], said = rest[:size].decode(errors="surrogateescape"), rest[size + 1 :]
+    return texts
 
 
 def parents(git: Git, commit: str) -> list[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,16 +24,13 @@ from tests.shared.repository.history import bare_repository, commit, contents, p
 class Trap:
     """A clone whose configuration and attributes can name a program that leaves a mark."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, template: Path) -> None:
         self.directory = directory / "clone"
         self.mark = directory / "ran"
         self.program = directory / "program"
         self.program.write_text(f"#!/bin/sh\ntouch '{self.mark}'\nexit 1\n")
         self.program.chmod(0o755)
-        plain(directory, "init", "--quiet", "--template=", "--initial-branch=main", str(self.directory))
-        (self.directory / "a").write_text("1\n")
-        plain(self.directory, "add", "a")
-        plain(self.directory, "commit", "--quiet", "-m", "one")
+        shutil.copytree(template, self.directory)
 
     def set(self, key: str, value: str = "") -> None:
         plain(self.directory, "config", key, value or str(self.program))
@@ -51,9 +49,20 @@ class Trap:
         return ran
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with one commit."""
+    made = tmp_path_factory.mktemp("template")
+    plain(made, "init", "--quiet", "--template=", "--initial-branch=main")
+    (made / "a").write_text("1\n")
+    plain(made, "add", "a")
+    plain(made, "commit", "--quiet", "-m", "one")
+    return made
+
+
 @pytest.fixture
-def trap(tmp_path: Path) -> Trap:
-    return Trap(tmp_path)
+def trap(tmp_path: Path, template: Path) -> Trap:
+    return Trap(tmp_path, template)
 
 
 def hooks(trap: Trap) -> None:

@@ -175,14 +175,12 @@ def hooked(bare: Git, script: str) -> Path:
     return hook
 
 
-@pytest.mark.parametrize(
-    "words", ["no reports today", "fetch first", "! [rejected] (non-fast-forward)", "cannot lock ref"]
-)
-def test_a_door_that_declines_is_an_error_with_its_words(tmp_path: Path, words: str) -> None:
+def test_a_door_that_declines_is_an_error_with_its_words(tmp_path: Path) -> None:
     """A refusal is never taken for a lost race, even if it uses the words of one."""
     bare = bare_repository(tmp_path / "remote.git")
     first = commit(bare, {"a": "1"})
-    hook = hooked(bare, f"echo '{words}' >&2")
+    said = "no reports today\nfetch first\n! [rejected] (non-fast-forward)\ncannot lock ref"
+    hook = hooked(bare, f"echo '{said}' >&2")
     tip = CloneTip(a_clone(bare, tmp_path / "clone"))
     asked: list[str] = []
 
@@ -192,7 +190,7 @@ def test_a_door_that_declines_is_an_error_with_its_words(tmp_path: Path, words: 
 
     with pytest.raises(GitError, match="pre-receive hook declined") as declined:
         advance(tip, edit)
-    assert f"remote: {words}" in declined.value.stderr
+    assert all(f"remote: {words}" in declined.value.stderr for words in said.splitlines())
     assert asked == [first]
     hook.unlink()
     assert advance(tip, edit) == tip.look() != first

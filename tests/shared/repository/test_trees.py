@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -47,6 +46,17 @@ def git(tmp_path: Path) -> Git:
     return bare_repository(tmp_path / "r")
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Git:
+    """For tests that only add to it."""
+    return bare_repository(tmp_path_factory.mktemp("shared") / "r")
+
+
+@pytest.fixture(scope="module")
+def mixed(shared: Git) -> str:
+    return commit(shared, MIXED, branch="mixed")
+
+
 def test_a_file_is_read_from_its_commit(git: Git) -> None:
     """By name, also below directories; what is not a file is not there."""
     at = commit(git, MIXED)
@@ -85,9 +95,9 @@ def test_any_bytes_survive_a_read_and_a_write_back(git: Git, content: bytes) -> 
 @pytest.mark.parametrize(
     "path", ["COMMS.md", "run", "deep/run", "deep/er/file", "new", "new/er/file", "deep/new", "caf\udce9"]
 )
-def test_an_edit_touches_one_file(git: Git, path: str) -> None:
+def test_an_edit_touches_one_file(shared: Git, mixed: str, path: str) -> None:
     """The others keep content, kind and mode; the file its own mode; one commit on what was seen."""
-    at = commit(git, MIXED)
+    git, at = shared, mixed
     before = listing(git, at)
     new = edit_file(git, path, lambda text: text + "+", "why\n")(at)
     assert new
@@ -100,9 +110,9 @@ def test_an_edit_touches_one_file(git: Git, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["link", "module", "deep", "link/file", "COMMS.md/file"])
-def test_what_is_in_the_way_of_a_file_is_replaced(git: Git, path: str) -> None:
+def test_what_is_in_the_way_of_a_file_is_replaced(shared: Git, mixed: str, path: str) -> None:
     """A link is not followed and a directory does not keep a page from being written."""
-    at = commit(git, MIXED)
+    git, at = shared, mixed
     new = edit_file(git, path, lambda text: text + "new", "m")(at)
     assert new
     assert listing(git, new)[path][0] == FILE
@@ -127,9 +137,10 @@ def test_a_page_that_cannot_be_read_is_not_taken_for_an_empty_one(git: Git) -> N
     """A damaged object is an error: an edit on "nothing" would wipe out the page."""
     at = commit(git, {"COMMS.md": "page\n"})
     assert read_file(git, at, "COMMS.md") == "page\n"
+    [pack] = Path(git.directory, "objects/pack").glob("*.pack")
+    git("unpack-objects", "-q", stdin=pack.rename(f"{git.directory}/pack").read_bytes())
     for name in (f"{at}:COMMS.md", f"{at}^{{tree}}"):
         id = plain(git.directory, "rev-parse", name).stdout.strip()
-        plain(git.directory, "unpack-objects")
         loose = Path(git.directory, "objects", id[:2], id[2:])
         assert loose.exists()
         os.rename(loose, f"{git.directory}/aside")
@@ -170,9 +181,9 @@ def test_paths_are_set_and_removed(git: Git) -> None:
 
 
 @pytest.mark.parametrize("message", ["subject\n\nbody\n", "", "a\0b", "\ud800 \udcff", "-m x", "#hash", "é" * 5000])
-def test_any_words_can_be_a_message(git: Git, message: str) -> None:
+def test_any_words_can_be_a_message(shared: Git, mixed: str, message: str) -> None:
     """Titles hold the model's words; a commit is never refused for them."""
-    at = commit(git, MIXED)
+    git, at = shared, mixed
     new = commit_tree(git, f"{at}^{{tree}}", (at,), message)
     written = message.replace("\0", "?").encode(errors="replace")
     assert git.raw("cat-file", "commit", new).split(b"\n\n", 1)[1] == written
@@ -276,15 +287,11 @@ def test_a_conflict_names_the_files_and_makes_nothing(git: Git) -> None:
     assert plain(git.directory, "rev-parse", "main").stdout.strip() == seen
 
 
-def by_merge(git: Git, base: str, seen: str, theirs: str) -> str:
-    return merged(git, seen, theirs)
+@pytest.fixture(scope="module")
+def base(shared: Git) -> str:
+    return commit(shared, {"COMMS.md": "base", "a": "1"}, branch="base")
 
 
-def by_rollback(git: Git, base: str, seen: str, theirs: str) -> str:
-    return rolled(git, seen, theirs)
-
-
-@pytest.mark.parametrize("way", [by_merge, by_rollback])
 @pytest.mark.parametrize(
     ("main", "theirs"),
     [
@@ -303,19 +310,19 @@ def by_rollback(git: Git, base: str, seen: str, theirs: str) -> str:
     ],
 )
 def test_the_page_is_main_s_whatever_it_was_there(
-    git: Git, main: dict[str, Content], theirs: dict[str, Content], way: Callable[[Git, str, str, str], str]
+    shared: Git, base: str, main: dict[str, Content], theirs: dict[str, Content]
 ) -> None:
     """Changed, deleted, moved, made a link or a directory: the page of a branch, or of what is rolled back to, never
     counts; main's stays, with its own mode, or there is none."""
-    base = commit(git, {"COMMS.md": "base", "a": "1"})
+    git = shared
     other = commit(git, {**theirs, "a": "2"}, base, branch="b")
     seen = commit(git, {**main, "a": "1"}, base)
-    found, before = listing(git, new := way(git, base, seen, other)), listing(git, seen)
-    assert {path: entry for path, entry in found.items() if path.startswith("COMMS.md")} == {
-        path: entry for path, entry in before.items() if path == "COMMS.md"
-    }
-    assert contents(git, new)["a"] == "2"
-    assert found.keys() - {"COMMS.md", "a"} == theirs.keys() & {"moved.md"}
+    there = listing(git, other)
+    expected = {path: entry for path, entry in listing(git, seen).items() if path == "COMMS.md"}
+    expected |= {path: entry for path, entry in there.items() if path in ("a", "moved.md")}
+    for new in (merge_commit(git, seen, other, "m"), rollback_commit(git, seen, other, "m")):
+        assert new
+        assert listing(git, new) == expected
 
 
 def test_a_page_that_is_a_directory_now_is_none_after_a_rollback(git: Git) -> None:
@@ -332,6 +339,12 @@ def test_histories_that_never_met_are_an_error(git: Git) -> None:
         merge_commit(git, one, other, "m")
     with pytest.raises(GitError):
         merge_commit(git, one, "0" * 40, "m")
+
+
+@pytest.fixture(scope="module")
+def page_and_more(shared: Git) -> str:
+    plain(shared.directory, "config", "diff.ignoreSubmodules", "all")
+    return commit(shared, {"COMMS.md": "0", "a": "1", "d/b": "1"}, branch="more")
 
 
 @pytest.mark.parametrize(
@@ -352,11 +365,12 @@ def test_histories_that_never_met_are_an_error(git: Git) -> None:
     ],
     ids=ascii,
 )
-def test_what_counts_as_a_change_beyond_the_page(git: Git, new: dict[str, Content], beyond: bool) -> None:
+def test_what_counts_as_a_change_beyond_the_page(
+    shared: Git, page_and_more: str, new: dict[str, Content], beyond: bool
+) -> None:
     """Any other file, its mode, a link to another repository, and a page that became a directory."""
-    base = commit(git, {"COMMS.md": "0", "a": "1", "d/b": "1"})
-    other = commit(git, new, base)
-    plain(git.directory, "config", "diff.ignoreSubmodules", "all")
+    git, base = shared, page_and_more
+    other = commit(git, new, base, branch="other")
     assert changes_beyond_page(git, base, other) is beyond
     assert changes_beyond_page(git, other, base) is beyond
     assert not changes_beyond_page(git, other, other)
