@@ -47,7 +47,7 @@ class Step(NamedTuple):
     facts: dict[str, Any]
 
 
-class Row(NamedTuple):
+class StepRow(NamedTuple):
     """A step of a run, for people."""
 
     id: str
@@ -214,7 +214,7 @@ def _run_lines(run: Run) -> Iterator[str]:
     yield from (f"    {one_line(text, 120)}" for text in run.directives)
 
 
-def row_of(step: Step) -> Row:
+def row_of(step: Step) -> StepRow:
     facts = step.facts
     took = f"{facts['duration_ms']} ms" if "duration_ms" in facts else ""
     result, is_bad = "", False
@@ -233,7 +233,7 @@ def row_of(step: Step) -> Row:
             result, is_bad = str(facts.get("failure", "")), bool(facts.get("failure"))
         case _:
             words = " ".join(f"{key}={value}" for key, value in facts.items() if isinstance(value, str | int | float))
-    return Row(str(facts.get("step_id", "")), step.kind, words, result, took, is_bad)
+    return StepRow(str(facts.get("step_id", "")), step.kind, words, result, took, is_bad)
 
 
 def step_line(step: Step) -> str:

@@ -14,7 +14,7 @@ from host.mind import mind_commit, why
 from host.repository import main_commit, open_repository, page_at
 from host.review import CONFLICT, FREE, NEEDS_WORD, NOT_EXAMINED, PASSED, review
 from host.running import known_state
-from host.runs import Row, last_runs, named, names_of, row_of, runs, steps_of
+from host.runs import StepRow, last_runs, named, names_of, row_of, runs, steps_of
 from host.screen import harmless
 from host.serve.agents import Agent
 from host.serve.calls import call
@@ -65,7 +65,7 @@ def _open_directives(agent: Agent) -> list[comms.Directive]:
         return []
 
 
-def last_steps(agent: Agent) -> list[Row]:
+def last_steps(agent: Agent) -> list[StepRow]:
     """Of the run that goes on."""
     name, branch = _last_run(agent)
     steps = _steps(agent, branch, name)[0] if name else []
@@ -77,7 +77,7 @@ def _last_run(agent: Agent) -> tuple[str, str]:
     return max(((name, branch) for branch, name in names_of(agent.home)), default=("", ""))
 
 
-def _has_ended(steps: list[Row]) -> bool:
+def _has_ended(steps: list[StepRow]) -> bool:
     return bool(steps) and steps[-1].kind == "ended"
 
 
@@ -224,7 +224,7 @@ def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _steps(agent: Agent, branch: str, name: str) -> tuple[list[Row], int]:
+def _steps(agent: Agent, branch: str, name: str) -> tuple[list[StepRow], int]:
     """The last of them, and how many there are."""
     rows = map(row_of, steps_of(agent.home, branch, name))
     found = [row for row in rows if row.words and row.kind in ("answered", "acted", "told", "ended")]
