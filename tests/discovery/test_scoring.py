@@ -23,15 +23,8 @@ TREE = {path: text for path, text in WORLD.files.items() if path != "/world/READ
 def event(
     command: str, stdout: str = "", stderr: str = "", exit_code: int = 0, latency_s: float = 0.1
 ) -> dict[str, Any]:
-    return {
-        "t": 1.0,
-        "plan": "",
-        "command": command,
-        "stdout": stdout,
-        "stderr": stderr,
-        "exit_code": exit_code,
-        "latency_s": latency_s,
-    }
+    said = {"stdout": stdout, "stderr": stderr, "exit_code": exit_code, "latency_s": latency_s}
+    return {"t": 1.0, "plan": "", "command": command, **said}
 
 
 def a_run(place: Path, *events: dict[str, Any], known: bool = False, answers: object = None, model: str = "m") -> Path:

@@ -116,22 +116,6 @@ class Attempts:
 
         return register
 
-    def call(
-        self,
-        line: str,
-        what: str,
-        *blocked: str,
-        name: str,
-        arguments: tuple[Any, ...],
-        free: tuple[str, ...] = ("ok",),
-    ) -> None:
-        """Add an attempt that is one system call."""
-        self.add(line, what, *blocked, free=free)(lambda world: _done(syscall(name, *arguments)))
-
-
-def _done(_: object) -> None:
-    return None
-
 
 def answer(attempt: Attempt, world: World) -> str:
     """What came of it."""
@@ -167,6 +151,13 @@ def in_child(act: Callable[[], str], seconds: int = 20) -> str:
         said = pipe.read().decode()
     _, status = os.waitpid(pid, 0)
     return signal.Signals(os.WTERMSIG(status)).name if os.WIFSIGNALED(status) else said
+
+
+def become(user: int) -> None:
+    """For ever, in this process."""
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
 
 
 def state(pid: int) -> str:

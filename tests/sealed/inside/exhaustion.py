@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from .calls import in_child
+from .calls import become, in_child
 
 AGENT = 1000
 STATE = "/run/minifram"  # a directory of the keep's own
@@ -117,9 +117,7 @@ def _goes_on() -> None:
 
 def _end_the_agent() -> None:
     def act() -> str:
-        os.setgroups([])
-        os.setresgid(AGENT, AGENT, AGENT)
-        os.setresuid(AGENT, AGENT, AGENT)
+        become(AGENT)
         os.kill(-1, signal.SIGKILL)
         return "ended"
 

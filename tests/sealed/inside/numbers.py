@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import sys
 from functools import partial
 
-from .calls import in_child, numbered
+from .calls import become, in_child, numbered
 
 NOBODY = 4242
 
@@ -24,9 +23,7 @@ def _answer(number: int) -> str:
 
 
 def main() -> None:
-    os.setgroups([])
-    os.setresgid(NOBODY, NOBODY, NOBODY)
-    os.setresuid(NOBODY, NOBODY, NOBODY)
+    become(NOBODY)
     numbers = json.load(sys.stdin)
     json.dump({name: in_child(partial(_answer, number)) for name, number in numbers.items()}, sys.stdout)
 

@@ -8,7 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from .calls import Attempts, World, state
+from .calls import Attempts, World, become, state
 
 ATTEMPTS = Attempts()
 _refused = "EPERM"
@@ -51,9 +51,7 @@ def setuid_programs() -> list[str]:
 @ATTEMPTS.add("S05", "run every setuid and setgid program (su, passwd, mount, ...)", "no gain", free=("gain",))
 def _setuid(world: World) -> str:
     if world.open:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
+        become(NOBODY)
     mine = {os.getuid(), os.getgid()}
     return "no gain" if all(_ids_of(path) <= mine for path in setuid_programs()) else "gain"
 

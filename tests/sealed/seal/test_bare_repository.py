@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -23,15 +22,6 @@ def remote(tmp_path: Path) -> Path:
     for key, value in (*SETTINGS, (MARKER, "agent")):
         subprocess.run(["git", "-C", path, "config", key, value], check=True)
     return path
-
-
-def a_socket(path: Path) -> None:
-    here = os.open(path.parent, os.O_RDONLY)
-    try:
-        with socket.socket(socket.AF_UNIX) as made:
-            made.bind(f"/proc/self/fd/{here}/{path.name}")
-    finally:
-        os.close(here)
 
 
 def a_link(path: Path) -> None:
@@ -56,7 +46,6 @@ PLANTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link for a branch": (lambda at: (at / "refs/heads/x").symlink_to("/x"), "refs/heads/x"),
     "a link for a folder": (lambda at: (at / "refs/heads/d").symlink_to("/"), "refs/heads/d"),
     "a FIFO": (lambda at: os.mkfifo(at / "refs/heads/fifo"), "refs/heads/fifo"),
-    "a socket": (lambda at: a_socket(at / "refs/heads/socket"), "refs/heads/socket"),
 }
 
 
