@@ -291,17 +291,14 @@ def test_the_cell_goes_nowhere(walled: Nets, who: str) -> None:
     assert nets.arrived() == []
 
 
-def test_loopback_stays_the_cell_s(walled: Nets) -> None:
-    """Its own servers and the keep's; from there and to there."""
-    assert walled.try_as("keep", "listen", key="door", port=7004) == REACHED
-    for to in ("127.0.0.1", "127.9.9.9"):
-        assert walled.try_as("agent", "hold", key=to, to=to, port=7004) == REACHED
-    assert walled.try_as("agent", "hold", key="other", to="10.0.2.100", port=7004) in WALLED
-
-
 def test_the_web_door_and_the_keep_go_out(walled: Nets) -> None:
-    """By names as well, to public addresses by TCP alone, and not to the git daemon."""
+    """Loopback stays the cell's. The others go out by names as well, to public addresses by TCP alone, and not to the
+    git daemon."""
     nets = walled
+    assert nets.try_as("keep", "listen", key="door", port=7004) == REACHED
+    for to in ("127.0.0.1", "127.9.9.9"):
+        assert nets.try_as("agent", "hold", key=to, to=to, port=7004) == REACHED
+    assert nets.try_as("agent", "hold", key="other", to="10.0.2.100", port=7004) in WALLED
     for who in ("web", "keep"):
         assert nets.try_as(who, "named", name="index.example", port=443) == REACHED
         assert nets.try_as(who, "tcp", to=PUBLIC6, port=443) == REACHED

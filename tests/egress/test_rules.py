@@ -28,10 +28,6 @@ from tests.keep.supervision.test_boot_files import boot_of
 EXITS = Exits(990, 970, ("10.0.2.3", "fd00::3"))
 
 
-def test_what_there_is_none_of_is_an_empty_set() -> None:
-    assert "define upstream6 = {  }\n" in prelude(Exits(990, 970, ("1.1.1.1",)))
-
-
 @pytest.mark.parametrize(
     "exits",
     [

@@ -61,7 +61,7 @@ def test_no_screen_has_a_fault_that_axe_finds(browser: Browser, served: Served, 
 
 @pytest.mark.parametrize("name", ["now", "review"])
 def test_a_screen_reader_is_told(browser: Browser, served: Served, name: str) -> None:
-    """The outline of two screens, as it was agreed: `snapshots/`."""
+    """The outline of two screens: what stands where, and by which name (`snapshots/`)."""
     context = opened(browser, served)
     page = context.new_page()
     page.goto({"now": "/a/agent/now", "review": "/a/agent/review/improve"}[name])
