@@ -61,12 +61,12 @@ def fill(path: Path) -> Path:
 class Ext4:
     """An ext4 in a file, on a loop device: what a power cut leaves on it is what the kernel had given to the disk."""
 
-    def __init__(self, directory: Path, megabytes: int = 96) -> None:
+    def __init__(self, directory: Path) -> None:
         self.path = directory / "disk"
         self._image = directory / "image"
         self.path.mkdir()
         with self._image.open("wb") as image:
-            image.truncate(megabytes << 20)
+            image.truncate(160 << 20)
         subprocess.run(["mkfs.ext4", "-q", "-F", str(self._image)], check=True)
 
     def mount(self) -> None:

@@ -58,20 +58,6 @@ def behave(agent: Agent, behaviour: str) -> str:
     return lead(agent, behaviour.splitlines()[0][:50])
 
 
-def serves_at(agent: Agent, name: str, commit: str = "", seconds: float = 40.0) -> State:
-    """The state once this level serves."""
-
-    def look() -> State | None:
-        state = agent.state()
-        return (
-            state
-            if (state.phase, state.active.level) == ("running", name) and commit in ("", state.active.commit)
-            else None
-        )
-
-    return within(seconds, look, f"{name} serving; now {agent.state()}")
-
-
 def shown(agent: Agent) -> Status:
     """What `minifram status` says."""
     data = str(agent.directory)

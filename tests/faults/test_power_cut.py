@@ -1,4 +1,5 @@
-"""The power is cut: an ext4 that stops in the middle of what is under way, and is mounted again."""
+"""The power is cut, as an ext4 that stops: in the middle of what is under way; and as soon as somebody was answered,
+where nothing is synced but by who did it, and who asks for it lies on another disk."""
 
 from __future__ import annotations
 
@@ -6,37 +7,28 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
 import pytest
+import structlog
 
+from infra.keep.git_door import rollback
+from infra.keep.repository import bare_tip
 from infra.keep.repository.bare_tip import RETRY_REF
-from infra.keep.watcher_file import State
+from infra.keep.supervision.main import SharedMain
+from infra.keep.watcher_file import Report, State, Version
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.faults.disks import Ext4
 from tests.faults.grown import grown
 from tests.faults.stopping_watcher import PROGRAM, STOPS_AT
+from tests.host.desk import Desk
+from tests.keep.git_door.world import Clone, Server, World
 from tests.keep.supervision.agents import Agent, within
-from tests.keep.supervision.test_killed_watcher import runners
 
 pytestmark = pytest.mark.heavy
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Ext4]:
-    made = Ext4(tmp_path)
-    made.mount()
-    yield made
-    made.unmount()
-
-
-def empty_run(agent: Agent) -> None:
-    """What lies there never lives through a power cut."""
-    for path in Path(agent.run).iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _serves(agent: Agent, known: set[str]) -> State | None:
@@ -182,11 +174,12 @@ def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: P
         unsynced.unlink(missing_ok=True)
         for hold in Path(agent.places.bot).glob("hold-*"):
             hold.unlink()
-        empty_run(agent)
+        for path in Path(agent.run).iterdir():  # what lies there never lives through a power cut
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         agent.start(PROGRAM, before=["env", f"{STOPS_AT}={following}:{armed}"])
         state = within(60.0, lambda seen={*known, reached.active.boot_id}: _serves(agent, seen), f"a boot after {step}")  # type: ignore[misc]
         assert state.active.branch == STEPS[step], step
-        assert [process.pid for process in runners(agent)] == [state.active.pid], step
+        assert agent.runners() == [state.active.pid], step
         assert not os.path.exists(f"{agent.places.watcher_state}.unreadable"), step
         assert state.request is None, step
         _forgiven(agent, state)
@@ -198,3 +191,152 @@ def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: P
         if state.active.branch != "main":
             agent.ask(SignalName.BOOTSTRAP, "main")
     agent.stop()
+
+
+BRANCHES = ("main", "new", "a/b/c")
+
+
+def cut(disk: Ext4) -> None:
+    """And mount again what is left."""
+    disk.cut_power()
+    disk.mount()
+
+
+@pytest.fixture
+def desk(disk: Ext4, tmp_path: Path) -> Desk:
+    """A PM whose agents lie on the disk; the project and the PM's clones do not."""
+    (tmp_path / "d").mkdir()
+    desk = Desk(tmp_path / "d")
+    desk.write_project()
+    desk.environ |= {f"XDG_{name}_HOME": f"{disk.path}/new/{name}" for name in ("DATA", "STATE", "CONFIG")}
+    return desk
+
+
+@pytest.fixture
+def agent(desk: Desk) -> Desk:
+    """The same with an agent that is on the disk."""
+    desk.done("init", "--sandbox", "process")
+    os.sync()
+    return desk
+
+
+def test_an_agent_that_was_made_is_there(desk: Desk, disk: Ext4) -> None:
+    """Fault: the power is cut when init has answered; expected: the agent and the directories above are there, nothing
+    needs mending, and it starts."""
+    desk.done("init", "--sandbox", "process")
+    cut(disk)
+    found = desk.run("doctor", "--json").json["findings"]
+    assert [each for each in found if each["check"] != "disk"] == []
+    assert desk.git()("fsck", "--strict", "--no-dangling") == ""
+    assert desk.call("up").code == 0
+    assert desk.call("down").code == 0
+
+
+def test_an_agent_that_began_with_a_backup_is_there(agent: Desk, disk: Ext4) -> None:
+    """Fault: the power is cut when backup, and then init, have answered; expected: archive and agent are there and
+    whole."""
+    archive = str(disk.path / "agent.tar")
+    agent.done("backup", archive)
+    cut(disk)
+    agent.done("init", "--sandbox", "process", "--agent", "b", "--from", archive)
+    cut(disk)
+    assert agent.main("b") == agent.main()
+    assert agent.git("b")("fsck", "--strict") == ""
+    assert os.path.getsize(agent.home("b").settings)
+
+
+def pushed_by_path(desk: Desk, branch: str) -> str:
+    """By the PM, from a clone on another disk; gives the commit."""
+    config = desk.root / "pm.gitconfig"
+    config.write_text("[user]\n\tname = PM\n\temail = pm@example.invalid\n")
+    clone = Clone(desk.root / "clone", str(config))
+    clone.path.mkdir()
+    clone.git("clone", "--quiet", desk.home().remote, ".")
+    return clone.commit({}, to=f"HEAD:refs/heads/{branch}")
+
+
+def _at(git: Git, ref: str) -> str:
+    return git("for-each-ref", "--format=%(objectname)", ref)
+
+
+@pytest.mark.fault("F32")
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_by_path_is_there(agent: Desk, disk: Ext4, branch: str) -> None:
+    """Fault: the power is cut when a push by path was answered; expected: it is there, also on a branch of
+    new directories."""
+    pushed = pushed_by_path(agent, branch)
+    cut(disk)
+    assert _at(agent.git(), f"refs/heads/{branch}") == pushed
+    assert agent.git()("fsck", "--strict", "--no-dangling") == ""
+
+
+@pytest.mark.fault("F32")
+def test_without_the_hook_a_push_is_lost(agent: Desk, disk: Ext4) -> None:
+    """Fault: the same without the hook; expected: the push is lost, the control of what is above."""
+    os.unlink(f"{agent.home().remote}/hooks/{bare_tip.HOOK}")
+    os.sync()
+    pushed = pushed_by_path(agent, "main")
+    assert _at(agent.git(), "refs/heads/main") == pushed
+    cut(disk)
+    assert _at(agent.git(), "refs/heads/main") not in ("", pushed)
+
+
+@pytest.fixture(params=["git:// door", "door by path"])
+def world(disk: Ext4, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    """Of the agent and its door, only the repository lies on the disk."""
+    server = Server(tmp_path / "world") if request.param == "git:// door" else None
+    world = server.world if server else World(tmp_path / "world")
+    shutil.move(world.places.remote, disk.path / "remote.git")
+    os.symlink(disk.path / "remote.git", world.places.remote)
+    os.sync()
+    yield world
+    if server:
+        server.end()
+
+
+@pytest.mark.fault("F32")
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_a_push_through_the_door_is_there(world: World, disk: Ext4, branch: str) -> None:
+    """Fault: the power is cut when a push through the git door was answered; expected: it is there."""
+    pushed = world.agent.commit({"src/b.py": "b = 1\n"})
+    world.agent.push(f"HEAD:refs/heads/{branch}")
+    cut(disk)
+    assert world.ref(f"refs/heads/{branch}") == pushed
+
+
+def _keep(desk: Desk) -> None:
+    main = SharedMain(desk.home().places.remote, structlog.get_logger())
+    main.look()
+    main.settle((Version(desk.main(), "0123456789abcdef"),))
+
+
+def _report(desk: Desk) -> None:
+    rollback.report(desk.home().places, Report(id="1", at="2026-01-31T10:42:12.345Z", title="t", text="seen"))
+
+
+ACTS: dict[str, Callable[[Desk], object]] = {
+    "tell": lambda desk: desk.done("tell", "do this"),
+    "merge": lambda desk: desk.done("merge", "improve@TIP", "--unexamined"),
+    "reject": lambda desk: desk.done("reject", "improve"),
+    "rollback": lambda desk: desk.done("rollback", "main~1"),
+    "a report of the watcher's": _report,
+    "a version that is known as good": _keep,
+}
+
+
+@pytest.mark.fault("F32")
+@pytest.mark.parametrize("act", ACTS)
+def test_what_the_commands_and_the_watcher_did_is_there(agent: Desk, disk: Ext4, act: str) -> None:
+    """Fault: the power is cut when a command or the watcher has moved refs; expected: every ref is as it was
+    when they had answered, and what it leads to is whole."""
+    agent.branch("later", {"src/l.py": "1\n"})
+    agent.git()("update-ref", "refs/heads/main", "refs/heads/later")
+    agent.branch("improve", {"src/a.py": "1\n"})
+    os.sync()
+    before = agent.git()("for-each-ref")
+    ACTS[act](agent)
+    answered = agent.git()("for-each-ref")
+    assert answered != before
+    cut(disk)
+    assert agent.git()("for-each-ref") == answered
+    assert agent.git()("fsck", "--strict", "--no-dangling") == ""

@@ -8,7 +8,8 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,10 @@ from infra.shared.signals import SignalName
 from tests.faults.disks import fill, read_only, small_disk
 from tests.faults.grown import MakeAgent, grown, kill_runner
 from tests.keep.git_door.world import Server, World
-from tests.keep.supervision.agents import Agent, within
+from tests.keep.supervision.agents import within
 
 pytestmark = pytest.mark.heavy
+Spoilt = Callable[[str], AbstractContextManager[None]]
 
 
 def fsck(repository: str) -> None:
@@ -103,42 +105,37 @@ def test_a_push_is_killed(server: Server, pushes: int) -> None:
     assert world.main == world.agent.head
 
 
-def _refused(agent: Agent) -> None:
-    """A signal that ends nobody, and of which the PM is to read."""
-    Path(agent.places.signals, "bootstrap").write_text("-b\n")
+@contextmanager
+def without_objects(remote: str) -> Iterator[None]:
+    objects = Path(remote, "objects")
+    away = objects.rename(objects.with_name("away"))
+    yield
+    away.rename(objects)
 
 
-@pytest.mark.fault("F42")
-def test_the_repository_is_read_only(make_agent: MakeAgent) -> None:
-    """Fault: the repository's disk turns read-only while a runner serves, and a signal is refused; expected: the runner
-    goes on, the watcher lives and keeps what is to be told, and tells it when it can write again."""
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        pytest.param(read_only, marks=pytest.mark.fault("F42")),
+        pytest.param(without_objects, marks=pytest.mark.fault("F37")),
+    ],
+)
+def test_the_repository_is_spoilt_while_a_runner_serves(make_agent: MakeAgent, spoilt: Spoilt) -> None:
+    """Fault: its disk turns read-only, or all its objects are gone, and a signal is refused; expected: the runner goes
+    on, the watcher lives and keeps what is to be told, and tells it, and carries out what is asked for, afterwards."""
     agent, _ = grown(make_agent)
+    agent.branch("better", "serve()")
     first = agent.serving()
-    with read_only(agent.places.remote):
-        _refused(agent)
+    with spoilt(agent.places.remote):
+        Path(agent.places.signals, "bootstrap").write_text("-b\n")
         within(30.0, lambda: "report.failed" in agent.log(), "a failed report")
         assert agent.watcher
         assert agent.watcher.poll() is None
         assert is_alive(first.active.pid)
         assert agent.state().active.boot_id == first.active.boot_id
     agent.told("a signal was refused")
-
-
-@pytest.mark.fault("F46")
-def test_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
-    """Fault: the PM deletes the branch that is active; expected: its runner goes on, and when it dies main serves."""
-    agent, _ = grown(make_agent)
-    commit = agent.branch("better", "serve()")
     agent.ask(SignalName.BOOTSTRAP, "better")
-    better = agent.serving("better")
-    assert better.active.commit == commit
-    Git(agent.places.remote)("branch", "-D", "better")
-    agent.ask(SignalName.BOOTSTRAP, "nowhere")
-    agent.told("a signal was refused")  # so the watcher has looked around since
-    assert agent.state().active.boot_id == better.active.boot_id
-    os.kill(better.active.pid, signal.SIGKILL)
-    state = agent.serving("main", but=better.active.boot_id)
-    assert (state.active.level, state.pins) == ("main", ())
+    agent.serving("better")
 
 
 REFS = {"empty": "", "zeroes": "\0" * 41, "garbage": "not a commit\n", "half": "0123456789abcdef"}
@@ -163,27 +160,6 @@ def test_branches_have_damaged_refs(make_agent: MakeAgent) -> None:
     agent.serving("better")
 
 
-@pytest.mark.fault("F37")
-def test_the_objects_are_gone_while_a_runner_serves(make_agent: MakeAgent) -> None:
-    """Fault: all objects of the shared repository are removed while a runner serves; expected: it goes on, the watcher
-    lives, and once they are back a branch that is asked for serves."""
-    agent, _ = grown(make_agent)
-    agent.branch("better", "serve()")
-    first = agent.serving()
-    objects = Path(agent.places.remote, "objects")
-    objects.rename(objects.with_name("away"))
-    _refused(agent)
-    within(30.0, lambda: "report.failed" in agent.log(), "a failed report")
-    assert agent.watcher
-    assert agent.watcher.poll() is None
-    assert is_alive(first.active.pid)
-    assert agent.state().active.boot_id == first.active.boot_id
-    objects.with_name("away").rename(objects)
-    agent.told("a signal was refused")
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.serving("better")
-
-
 def _another_bit(pack: Path) -> None:
     whole = pack.read_bytes()
     middle = len(whole) // 2
@@ -199,10 +175,11 @@ def _half_of_the_index(pack: Path) -> None:
 PACKS = {"one": _another_bit, "two": _half_of_the_index}
 
 
-@pytest.mark.fault("F36")
-def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent) -> None:
+@pytest.mark.fault("F36", "F46")
+def test_a_branch_s_pack_is_damaged_and_the_branch_that_runs_is_deleted(make_agent: MakeAgent) -> None:
     """Fault: a bit of the pack in a branch's clone is another, or the pack's index is cut, when it is asked for;
-    expected: the one is led, as its code comes from elsewhere; git finds no commit in the other, which is refused."""
+    expected: the one is led, as its code comes from elsewhere; git finds no commit in the other, which is refused.
+    Then the PM deletes the one: its runner goes on, and when it dies main serves."""
     agent, _ = grown(make_agent)
     for name, damage in PACKS.items():
         agent.branch(name, f"serve()  # {name}")
@@ -212,7 +189,14 @@ def test_a_branch_s_pack_is_damaged(make_agent: MakeAgent) -> None:
         pack.chmod(0o600)
         damage(pack)
     agent.ask(SignalName.BOOTSTRAP, "one")
-    agent.serving("one")
+    one = agent.serving("one")
+    Git(agent.places.remote)("branch", "-D", "one")
+    agent.ask(SignalName.BOOTSTRAP, "nowhere")
+    agent.told("a signal was refused")  # so the watcher has looked around since
+    assert agent.state().active.boot_id == one.active.boot_id
+    os.kill(one.active.pid, signal.SIGKILL)
+    state = agent.serving("main", but=one.active.boot_id)
+    assert (state.active.level, state.pins) == ("main", ())
     agent.ask(SignalName.BOOTSTRAP, "two")
     assert "git cannot read the clone of two" in agent.told("two failed, main is active again")
     agent.serving("main")

@@ -302,7 +302,7 @@ MUTATIONS = (
         "infra/keep/supervision/wake.py",
         "        for number in (signal.SIGTERM, signal.SIGINT):\n",
         "        for number in (signal.SIGINT,):\n",
-        ("tests/keep/supervision/test_killed_watcher.py::test_a_stop_at_any_moment_of_the_start_is_orderly",),
+        ("tests/keep/supervision/test_watcher.py::test_a_stop_at_any_moment_of_the_start_is_orderly",),
     ),
     # Files of the cell
     Mutation(

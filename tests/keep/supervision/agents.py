@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
+
 from infra.keep import arguments, watcher_file
 from infra.keep.git_door.tips import read_tip
 from infra.keep.programs import keep_command, keep_environment
@@ -184,18 +186,25 @@ class Agent:
         except (FileNotFoundError, ValueError):
             return State()
 
-    def serving(self, branch: str = "main", but: str = "", seconds: float = 30.0) -> State:
-        """The state once `branch` has said SUCCESS in a boot other than `but`."""
+    def serving(self, branch: str = "main", but: str = "", seconds: float = 40.0, **runner: str) -> State:
+        """The state once `branch` has said SUCCESS in a boot other than `but`, and its runner is as it is told here."""
+        wanted = {"branch": branch} | runner
 
         def look() -> State | None:
             state = self.state()
-            return (
-                state
-                if (state.phase, state.active.branch) == ("running", branch) and state.active.boot_id != but
-                else None
-            )
+            is_it = all(getattr(state.active, name) == value for name, value in wanted.items())
+            return state if state.phase == "running" and is_it and state.active.boot_id != but else None
 
-        return within(seconds, look, f"{branch} running; now {self.state()}")
+        return within(seconds, look, f"{wanted} running; now {self.state()}")
+
+    def runners(self) -> list[int]:
+        """Living processes that were started within a boot of this agent."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if self.places.bot in process.environ().get("MINIFRAM_BOOT", ""):
+                    found.append(process.pid)
+        return found
 
     def comms(self) -> str:
         return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""

@@ -16,7 +16,8 @@ from infra.keep.cut_logs import MOST_KEPT
 from infra.keep.git_door.setup import write_door_files
 from infra.keep.services import children
 from infra.keep.settings.schema import Settings
-from infra.shared.boot import FAILED, Boot, BootLine, Limits
+from infra.shared.boot import BOOTSTRAPPING, FAILED, SUCCESS, Boot, BootLine, Limits, format_line
+from infra.shared.clock import timestamp
 from infra.shared.identity import Identity
 from infra.shared.paths import Paths
 from infra.shared.people import AGENT
@@ -52,6 +53,38 @@ def test_whatever_stands_in_the_way_of_a_boot_is_moved_aside(places: Paths, make
     make(Path(places.cell_git_config))
     write_door_files(places, Settings())
     assert "user" in Path(places.cell_git_config).read_text()
+
+
+BOOT, COMMIT = "b" * 32, "c" * 40
+
+
+def said(*words: str, boot_id: str = BOOT) -> str:
+    return "".join(format_line(BootLine(timestamp(0.0), word, "main", COMMIT, boot_id, {})) for word in words)
+
+
+GOOD = said(BOOTSTRAPPING, SUCCESS)
+NOT_GOOD = {
+    "missing": "rm $1",
+    "a FIFO": "rm $1; mkfifo $1",
+    "a link to /dev/zero": "ln -sf /dev/zero $1",
+    "no SUCCESS": f"echo '{said(BOOTSTRAPPING)}' >$1",
+    "SUCCESS first": f"echo '{said(SUCCESS, BOOTSTRAPPING)}' >$1",
+    "of another boot": f"echo '{said(BOOTSTRAPPING, SUCCESS, boot_id='d' * 32)}' >$1",
+    "cut in its last line": "truncate -s -1 $1",
+    "of ten gigabytes": "truncate -s 10G $1",
+}
+
+
+@pytest.mark.fault("F27", "F28")
+@pytest.mark.parametrize("damage", NOT_GOOD.values(), ids=NOT_GOOD)
+def test_a_boot_log_that_is_not_good(places: Paths, damage: str) -> None:
+    """Of a log that is missing, of another kind, endless, or does not say what it has to no SUCCESS is read, and at
+    once; the control: a good one behind as much else as that is read."""
+    log, bot = Path(places.main_checkout, "logs/bootstrap.log"), Below(places.bot)
+    log.write_text("x" * 1000 + "\n" + GOOD)
+    assert SUCCESS in boot_files.boot_words(bot, "main/minifram", BOOT, "main", COMMIT)
+    subprocess.run(["sh", "-c", damage, "sh", str(log)], check=True)
+    assert SUCCESS not in boot_files.boot_words(bot, "main/minifram", BOOT, "main", COMMIT)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")

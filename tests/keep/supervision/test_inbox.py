@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import select
+import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,31 @@ def test_a_signal_rings_and_nothing_else_does(tmp_path: Path) -> None:
     assert not rings(wake, 0.2)
     write_signal(str(tmp_path), Signal(SignalName.BOOTSTRAP, "main"))
     assert rings(wake, 30.0)
+
+
+KINDS: dict[str, Callable[[Path], object]] = {
+    "FIFO": os.mkfifo,
+    "socket": lambda path: os.mknod(path, stat.S_IFSOCK),
+    "directory": Path.mkdir,
+    "link to itself": lambda path: path.symlink_to(path),
+    "link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
+    "a terabyte of nothing": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+}
+
+
+@pytest.mark.fault("F23")
+@pytest.mark.attack("S18")
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_small_plain_file_is_refused_at_once(tmp_path: Path, kind: str) -> None:
+    """One refusal, nobody waits, and the next signal counts."""
+    box, path = Inbox(str(tmp_path)), tmp_path / "bootstrap"
+    KINDS[kind](path)
+    [claimed] = box.take(0.0, 0.0)
+    assert (claimed.request, bool(claimed.refusal), box.forget(claimed)) == (None, True, True)
+    path.write_text("better\n")
+    [claimed] = box.take(0.0, 2.0)
+    assert claimed.request
+    assert claimed.request.target == "better"
 
 
 @pytest.mark.fault("F26")
@@ -94,3 +121,11 @@ def test_two_signals_within_a_tick_of_the_clock_are_two(tmp_path: Path) -> None:
             taken.append(claimed.request.target)
             assert box.forget(claimed)
     assert taken == ["better", "best"]
+
+
+def test_what_stands_in_the_place_of_the_directory_is_moved_aside(tmp_path: Path) -> None:
+    path = tmp_path / ".signal"
+    path.symlink_to("/nonexistent")
+    Inbox(str(path)).make()
+    assert path.is_dir()
+    assert not path.is_symlink()

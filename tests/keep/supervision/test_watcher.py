@@ -7,7 +7,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -37,13 +36,15 @@ pytestmark = pytest.mark.heavy
 MakeAgent = Callable[..., Agent]
 
 
-@pytest.mark.fault("F16", "F59")
+@pytest.mark.fault("F10", "F16", "F59")
 def test_main_is_launched_with_what_the_pm_set_and_ended_with_its_watcher(make_agent: MakeAgent) -> None:
-    """Its output is in its error log, the policy in the value that starts it, and when memory is short it goes first,
-    with all that it started; the control: the watcher and its doors do not."""
+    """Its output is in its error log, the policy in the value that starts it. It has its three standard descriptors and
+    its heart, and when memory is short it goes first, with all that it started; the control: the watcher has more
+    descriptors, and neither that nor its doors go first."""
     behaviour = (
         'print("to stdout", flush=True); print("to stderr", file=sys.stderr, flush=True)\n'
         'open("logs/given", "w").write(json.dumps(BOOT))\n'
+        'open("logs/open", "w").write(" ".join(os.listdir("/proc/self/fd")))\n'
         'open("logs/child", "w").write(str(subprocess.Popen(["sleep", "1000"]).pid))\n'
         "serve()"
     )
@@ -58,6 +59,10 @@ def test_main_is_launched_with_what_the_pm_set_and_ended_with_its_watcher(make_a
     given = msgspec.convert(json.loads((logs / "given").read_text())["policy"], Policy)
     assert given == Policy("ask", rules=(Rule("deny", commands=("rm *",)),))
 
+    # One more for looking, and one for what is written.
+    found = (logs / "open").read_text().split()
+    assert {"0", "1", "2"} < set(found)
+    assert len(found) == 6 < len(os.listdir(f"/proc/{watcher.pid}/fd"))
     doors = [each.pid for each in psutil.Process(watcher.pid).children() if each.pid != state.active.pid]
     assert [_score(pid) for pid in (state.active.pid, int((logs / "child").read_text()))] == [1000, 1000]
     assert doors
@@ -102,19 +107,6 @@ def test_a_hop_leads_to_the_branch_and_leaves_a_snapshot_of_the_mind(make_agent:
     assert (os.listdir(agent.places.signals), state.troubles) == ([], ())
     made = [each for each in snapshots(remote) if each.kind == PRE_MODIFICATION]
     assert [(each.commit, each.reason) for each in made] == [(commit, "pre-modification: better")]
-
-
-def test_bootstrap_signal_ends_a_runner_that_does_not_leave(served: Agent) -> None:
-    """Only one runner at a time: one that signals but stays is ended after the grace, then the branch starts. What
-    stands in the place of the directory of signals is moved aside."""
-    first, signals = served.state(), Path(served.places.signals)
-    shutil.rmtree(signals)
-    signals.symlink_to("/nonexistent")
-    within(30.0, lambda: not signals.is_symlink(), "signals")
-    served.ask(SignalName.BOOTSTRAP, "better")
-    second = served.serving("better")
-    assert not is_alive(first.active.pid)
-    assert second.boots[-2].outcome == "left"
 
 
 FAILURES = {
@@ -200,10 +192,10 @@ def test_a_later_bootstrap_takes_the_place_of_a_preparation(make_agent: MakeAgen
     within(30.0, lambda: not os.path.exists(place), "its leftovers to go")
 
 
-@pytest.mark.fault("F20")
+@pytest.mark.fault("F20", "F65")
 def test_a_rollback_makes_a_new_commit_with_the_old_tree(make_agent: MakeAgent) -> None:
     """History only grows, COMMS.md stays, main runs the old tree, the file is gone. A bootstrap that is asked for at
-    the same time is dropped."""
+    the same time is dropped. Nothing of it needs a HOME or a directory for temporary files."""
     agent = make_agent()
     agent.branch("better", "serve()")
     old = agent.git("rev-parse", "main")
@@ -211,7 +203,7 @@ def test_a_rollback_makes_a_new_commit_with_the_old_tree(make_agent: MakeAgent) 
     (agent.clone / "COMMS.md").write_text("# COMMS\n\n## Directives\n\n- [ ] keep me\n\n## Reports\n")
     agent.commit("serve() # later")
     agent.git("push", "-q", "origin", "main")
-    agent.start()
+    agent.start(before=["env", "-u", "HOME", "TMPDIR=/nonexistent"])
     first = agent.serving()
     agent.ask(SignalName.ROLLBACK, old[:12])
     agent.ask(SignalName.BOOTSTRAP, "better")
@@ -327,15 +319,12 @@ def test_a_signal_in_the_making_is_not_acted_on(served: Agent) -> None:
 
 
 @pytest.mark.fault("F80")
-@pytest.mark.parametrize("door", ["git", "model"])
-def test_a_door_without_its_socket_is_opened_anew(served: Agent, door: str) -> None:
+def test_a_door_without_its_socket_is_opened_anew(served: Agent) -> None:
     """Whoever removes a socket shuts the door for a moment only; the runner goes on."""
-    first = served.state()
-    socket = getattr(served.places, f"{door}_socket")
+    first, socket = served.state(), served.places.git_socket
     within(30.0, lambda: os.path.exists(socket), "the door open")
-    words = f"-looks-since-{door}-opened"
-    Path(served.places.signals, "rollback").write_text(f"{words}\n")
-    within(30.0, lambda: words in served.log(), "so the watcher has looked around since the door opened")
+    Path(served.places.signals, "rollback").write_text("-looks-since\n")
+    within(30.0, lambda: "-looks-since" in served.log(), "so the watcher has looked around since the door opened")
     os.unlink(socket)
     within(30.0, lambda: os.path.exists(socket), "the door open again")
     assert f"its socket {socket} was removed" in served.log()
@@ -411,3 +400,47 @@ def test_a_spoiled_identity_is_met_by_safe_mode(make_agent: MakeAgent) -> None:
 
     within(20, lambda: agent.state().active.level is Level.SAFE, "safe mode")
     agent.told("boot/identity.md is not as the PM wrote it")
+
+
+@pytest.mark.fault("F54", "F62")
+def test_a_long_life_leaks_nothing(make_agent: MakeAgent) -> None:
+    """After 50 more boots the watcher has the same open files, threads and children, and hardly more memory."""
+    agent = make_agent('say("BOOTSTRAPPING"); say("SUCCESS"); ask("bootstrap", "main")')
+    watcher = psutil.Process(agent.start().pid)
+
+    def after(boots: int) -> tuple[int, int, int, int]:
+        def look() -> bool:
+            log = Path(agent.places.watcher_log)
+            return log.exists() and log.read_text().count("runner.launched") >= boots
+
+        within(60.0, look, f"{boots} boots")
+        watcher.suspend()
+        children = [child for child in watcher.children() if child.status() == psutil.STATUS_ZOMBIE]
+        counts = watcher.num_fds(), watcher.num_threads(), len(children), watcher.memory_info().rss
+        watcher.resume()
+        return counts
+
+    before, then = after(15), after(65)
+    assert abs(then[0] - before[0]) <= 4, "a boot under way may hold a few"
+    assert then[1] == before[1]
+    assert then[2] <= 2
+    assert then[3] - before[3] < 4 * 1024 * 1024
+    assert len(agent.state().boots) <= 20
+
+
+@pytest.mark.fault("F12")
+def test_a_stop_at_any_moment_of_the_start_is_orderly(make_agent: MakeAgent) -> None:
+    """SIGTERM while the watcher begins, launches or waits for SUCCESS: it leaves with 0 and leaves nobody behind."""
+    agent = make_agent('say("BOOTSTRAPPING"); time.sleep(60)')
+    for number in range(5):
+        agent.start()
+        within(30.0, lambda number=number: _begun(agent) > number, "a start")  # type: ignore[misc]
+        time.sleep(number * 0.05)  # the moment is the test
+        assert agent.stop() == 0
+        assert agent.runners() == []
+        assert agent.state().phase == "stopped"
+
+
+def _begun(agent: Agent) -> int:
+    path = Path(agent.places.watcher_log)
+    return path.read_text().count("watcher.started") if path.exists() else 0
