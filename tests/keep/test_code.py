@@ -88,19 +88,15 @@ def test_the_same_content_is_copied_once(git: Git) -> None:
     assert os.listdir(os.path.dirname(copy)) == [os.path.basename(other)]
 
 
-def _link(git: Git) -> str:
-    return changed(git, f"120000 {git('hash-object', '-w', '--stdin', stdin=b'/etc/passwd')}\tinfra/cell/link")
-
-
-def _submodule(git: Git) -> str:
-    return changed(git, f"160000 {git('rev-parse', 'HEAD')}\tinfra/cell/other")
+def _with(entry: str, content: bytes = b"x") -> Callable[[Git], str]:
+    """A commit with this entry more, as `update-index` reads it, of a file with this content."""
+    return lambda git: changed(git, entry.format(git("hash-object", "-w", "--stdin", stdin=content)))
 
 
 def _outside(git: Git) -> str:
     blob = git("hash-object", "-w", "--stdin", stdin=b"x")
     inner = git("mktree", stdin=f"100644 blob {blob}\t..\n".encode())
-    tree = git("mktree", stdin=f"040000 tree {inner}\tinfra\n".encode())
-    return git("commit-tree", tree, "-m", "x")
+    return git("commit-tree", git("mktree", stdin=f"040000 tree {inner}\tinfra\n".encode()), "-m", "x")
 
 
 def _nothing(git: Git) -> str:
@@ -109,21 +105,8 @@ def _nothing(git: Git) -> str:
     return "HEAD"
 
 
-def _large(git: Git) -> str:
-    return changed(git, f"100644 {git('hash-object', '-w', '--stdin', stdin=bytes(code.MOST_BYTES))}\tinfra/zeros")
-
-
-def _many(git: Git) -> str:
-    blob = git("hash-object", "-w", "--stdin", stdin=b"x")
-    return changed(git, *(f"100644 {blob}\tinfra/{number}" for number in range(code.MOST_FILES)))
-
-
-def _long(git: Git) -> str:
-    return changed(git, f"100644 {git('hash-object', '-w', '--stdin', stdin=b'x')}\tinfra/{'x' * 300}")
-
-
 def _lost(git: Git) -> str:
-    changed(git, f"100644 {git('hash-object', '-w', '--stdin', stdin=b'lost')}\tinfra/lost")
+    _with("100644 {}\tinfra/lost", b"lost")(git)
     blob = git("rev-parse", "HEAD:infra/lost")
     os.unlink(f"{git.directory}/.git/objects/{blob[:2]}/{blob[2:]}")
     return "HEAD"
@@ -133,13 +116,13 @@ def _lost(git: Git) -> str:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (_link, "'infra/cell/link'"),
-        (_submodule, "'infra/cell/other'"),
+        (_with("120000 {}\tinfra/cell/link", b"/etc/passwd"), "'infra/cell/link'"),
+        (lambda git: changed(git, f"160000 {git('rev-parse', 'HEAD')}\tinfra/cell/other"), "'infra/cell/other'"),
         (_outside, "no plain file"),
         (_nothing, "no directory infra"),
-        (_large, "make it smaller"),
-        (_many, "at most 1000"),
-        (_long, "no plain file with a path of at most 250 bytes"),
+        (_with("100644 {}\tinfra/zeros", bytes(code.MOST_BYTES)), "make it smaller"),
+        (_with("\n".join(f"100644 {{0}}\tinfra/{number}" for number in range(code.MOST_FILES))), "at most 1000"),
+        (_with(f"100644 {{}}\tinfra/{'x' * 300}"), "no plain file with a path of at most 250 bytes"),
         (_lost, "has lost 'infra/lost'"),
     ],
 )

@@ -62,18 +62,14 @@ def test_it_is_alone_at_its_socket_and_ends_cleanly(world: World, door: DoorProc
 
 
 def test_what_is_no_request_and_damage_of_the_repository(world: World) -> None:
-    """The one is refused in words, the other is for later; and another request is answered after each."""
+    """The one is refused in words, the other is for later."""
     with connect(world.places.git_socket, SECONDS) as wire:
         wire.sendall(b'{"do":"examine","branch":"../x","commit":"%s"}\n' % (b"a" * 40))
         assert wire.recv(1 << 16).startswith(b'{"failure":{"type":"refused"')
-    main = Path(f"{world.places.remote}/refs/heads/main")
-    before = main.read_text()
-    main.write_text("garbage")
+    Path(f"{world.places.remote}/refs/heads/main").write_text("garbage")
     found = ask(world.places.git_socket, Tips(), Where, SECONDS)
     assert isinstance(found, Failure)
     assert found.retriable
-    main.write_text(before)
-    assert ask(world.places.git_socket, Tips(), Where, SECONDS) == Where(before.strip())
 
 
 @pytest.mark.attack("S63", "S65")
@@ -177,10 +173,6 @@ def a_commit(world: World) -> str:
     return world.bare("commit-tree", "main^{tree}", "-m", "x")
 
 
-def ref_is_written_by_hand(world: World) -> None:
-    Path(f"{world.places.remote}/refs/heads/main").write_text(a_commit(world) + "\n")
-
-
 def ref_moves_in_packed_refs(world: World) -> None:
     packed = Path(f"{world.places.remote}/packed-refs")
     text = packed.read_text().replace(str(world.main), a_commit(world))
@@ -188,21 +180,21 @@ def ref_moves_in_packed_refs(world: World) -> None:
     os.rename(packed.with_name("packed-refs.lock"), packed)
 
 
-def mind_is_born(world: World) -> None:
-    world.bare("update-ref", "refs/heads/mind", a_commit(world))
-
-
-def main_goes(world: World) -> None:
-    world.bare("update-ref", "-d", "refs/heads/main")
-
-
 def where(world: World) -> Where:
     return Where(world.ref("refs/heads/main") or "", world.ref("refs/heads/mind") or "")
 
 
+MOVES: dict[str, Callable[[World], object]] = {
+    "by hand": lambda world: Path(f"{world.places.remote}/refs/heads/main").write_text(a_commit(world) + "\n"),
+    "in packed-refs": ref_moves_in_packed_refs,
+    "the mind is born": lambda world: world.bare("update-ref", "refs/heads/mind", a_commit(world)),
+    "main goes": lambda world: world.bare("update-ref", "-d", "refs/heads/main"),
+}
+
+
 @pytest.mark.fault("F22")
-@pytest.mark.parametrize("move", [ref_is_written_by_hand, ref_moves_in_packed_refs, mind_is_born, main_goes])
-def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], None]) -> None:
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+def test_whoever_moves_it_is_noticed(world: World, move: Callable[[World], object]) -> None:
     """Git in the bare repository, and files under its hands."""
     before = where(world)
 

@@ -92,13 +92,6 @@ def test_git_directories_in_disguise(world: World, name: str) -> None:
             world.agent.push(f"{fine}:refs/heads/{entry.split()[1]}")
 
 
-@pytest.mark.fault("F48")
-def test_submodules_that_run_something(world: World) -> None:
-    """What git knows to make a recursive clone run a program is refused."""
-    world.agent.commit({".gitmodules": '[submodule "a"]\n\tpath = a\n\turl = -u./payload\n'})
-    assert "gitmodulesUrl" in world.agent.refused("main:work")
-
-
 @pytest.mark.attack("S26")
 def test_a_tree_of_ten_thousand_levels(world: World) -> None:
     """No git that is asked about it needs more than its bounds, and it does not land."""

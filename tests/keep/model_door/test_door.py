@@ -223,7 +223,7 @@ def test_what_is_no_file_gives_no_key(tmp_path: Path) -> None:
     assert read_key(str(tmp_path / "real")).value == KEY
     for name in ("anthropic_api_key", "openai_api_key"):
         assert f"; set {name.upper()} and" in (read_key(str(tmp_path / name)).problem or "")
-    for path in (tmp_path / "link", tmp_path / "pipe", tmp_path):
+    for path in (tmp_path / "link", tmp_path / "pipe"):
         assert "not a regular file" in (read_key(str(path)).problem or "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -44,7 +45,7 @@ KINDS: dict[str, Callable[[Path], object]] = {
     "directory": Path.mkdir,
     "link to itself": lambda path: path.symlink_to(path),
     "link to /dev/zero": lambda path: path.symlink_to("/dev/zero"),
-    "a terabyte of nothing": lambda path: (path.touch(), os.truncate(path, 1 << 40)),
+    "a terabyte of nothing": lambda path: subprocess.run(["truncate", "--size=1T", path], check=True),
 }
 
 

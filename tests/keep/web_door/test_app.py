@@ -92,7 +92,7 @@ def test_each_failure_has_its_type_and_its_line(tmp_path: Path) -> None:
             assert (failure.type, line.error_code, line.status) == (kind, kind, status)
             assert line.policy_flags == flags or kind == "execution_error"
             assert KEY not in f"{failure} {line}"
-            assert not (failure.retriable and kind == "policy_denied")
+            assert failure.retriable is (kind in ("tool_timeout", "execution_error"))
         assert len(door.lines()) == len(cases)
         assert line.uid == 7
         assert await door.ask(Health()) == Healthy()
@@ -116,7 +116,7 @@ def test_what_was_served_is_on_record(tmp_path: Path) -> None:
         assert (first.status, first.run_id, first.step_id, first.origin, first.url) == (
             *("ok", "a", "3", here, f"{here}/picture"),
         )
-        assert first.policy_flags == ("rule 1", "not_read")
+        assert (first.policy_flags, first.size) == (("rule 1", "not_read"), 0)
         assert first.args_hash == second.args_hash != search.args_hash
         assert (search.tool_name, search.artifacts[0][:7]) == ("web_search", "sha256:")
         assert (await door.ask(Search(f"what is {KEY}"))).type == "policy_denied"

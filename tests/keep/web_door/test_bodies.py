@@ -21,6 +21,7 @@ from infra.keep.web_door.text import MOST_LINKS, Content, Link, decoded, kind_of
 from infra.keep.web_door.worker import SECONDS, Readers, normalised
 from infra.shared.paths import ROOT
 from infra.shared.web import MOST_CHARS
+from tests.cell.loop.waiting import gone
 from tests.keep.supervision.agents import within
 from tests.keep.web_door.came import came, content_of, pdf
 from tests.shared.rows import each_row
@@ -191,7 +192,7 @@ def test_each_page_has_a_worker_of_its_own() -> None:
             assert await text_of(readers, b"<p>%d" % number) == str(number)
             pids.add(readers.start().pid)
         assert len(pids) == 4
-        assert all(_is_gone(pid) for pid in pids - {readers.start().pid})
+        assert all(gone(pid) for pid in pids - {readers.start().pid})
         texts = await asyncio.gather(*(text_of(readers, b"<p>%d" % number) for number in range(5)))
         assert texts == [str(number) for number in range(5)]
         with pytest.raises(WebRefusal, match="it is damaged") as refused:
@@ -231,7 +232,7 @@ def test_a_worker_that_is_late_or_not_waited_for_is_killed() -> None:
             reading.cancel()
         with pytest.raises(asyncio.CancelledError if is_left else WebRefusal):
             await reading
-        assert _is_gone(pid)
+        assert gone(pid)
 
     with_readers(partial(act, is_left=False), seconds=0.2)
     with_readers(partial(act, is_left=True))
@@ -305,7 +306,7 @@ def test_a_worker_holds_nothing_but_its_pipes() -> None:
     )
     env = {"PYTHONPATH": ROOT, "PATH": os.environ["PATH"]}
     ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    within(10.0, lambda: _is_gone(int(ran.stdout)) or None, "the worker's end")
+    within(10.0, lambda: gone(int(ran.stdout)) or None, "the worker's end")
 
 
 def test_the_worker_s_word_counts_no_more_than_the_page_s() -> None:
@@ -318,10 +319,3 @@ def test_the_worker_s_word_counts_no_more_than_the_page_s() -> None:
     assert len(found.links) <= MOST_LINKS
     assert len(found.notes) == 10
     assert found.notes[0] == "n m"
-
-
-def _is_gone(pid: int) -> bool:
-    try:
-        return "State:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True

@@ -180,21 +180,16 @@ EVIL = "https://evil.example"
 KEY = "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx"
 
 
-def refusal_of(ask: Callable[[], None]) -> WebRefusal | None:
+def is_let(ask: Callable[[], None]) -> bool:
     try:
         ask()
     except WebRefusal as refusal:
-        return refusal
-    return None
-
-
-def is_let(ask: Callable[[], None]) -> bool:
-    refusal = refusal_of(ask)
-    if refusal:
-        error = refusal.error
-        assert (error.type, error.retriable, refusal.flags) == ("policy_denied", False, ("outgoing",))
-        assert KEY not in error.message
-    return refusal is None
+        error, flags = refusal.error, refusal.flags
+    else:
+        return True
+    assert (error.type, error.retriable, flags) == ("policy_denied", False, ("outgoing",))
+    assert KEY not in error.message
+    return False
 
 
 def let(out: Outgoing, *urls: str, now: float = 0.0, is_named: bool = False) -> list[bool]:
