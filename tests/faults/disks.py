@@ -104,20 +104,11 @@ class Ext4:
         return [process for process in psutil.process_iter() if process.pid != os.getpid() and self._is_used(process)]
 
     def _is_used(self, process: psutil.Process) -> bool:
-        here = str(self.path)
-        links = [f"/proc/{process.pid}/cwd"]
         try:
-            links += [entry.path for entry in os.scandir(f"/proc/{process.pid}/fd")]
-            return any(_leads_below(link, here) for link in links)
-        except OSError:  # it is gone by now
+            open_ = (process.cwd(), *(file.path for file in process.open_files()))
+        except psutil.Error:  # it is gone by now
             return False
-
-
-def _leads_below(link: str, directory: str) -> bool:
-    try:
-        return f"{os.readlink(link)}/".startswith(f"{directory}/")
-    except FileNotFoundError:  # it was closed by now
-        return False
+        return any(f"{path}/".startswith(f"{self.path}/") for path in open_)
 
 
 def _or_skip(done: subprocess.CompletedProcess[str]) -> None:

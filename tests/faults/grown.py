@@ -41,21 +41,19 @@ def grown(make_agent: MakeAgent, settings: str = SHORT, body: bool = False) -> t
     return agent, within(30.0, lambda: agent.state().goods, "a good version")[0].commit
 
 
-def lead(agent: Agent, what: str) -> str:
-    """Push what is changed in the PM's clone to main, and have main lead; gives its commit."""
-    agent.git("add", "-A")
-    agent.git("commit", "-q", "-m", what)
-    commit = agent.push_main()
-    agent.ask(SignalName.BOOTSTRAP, "main")
-    return commit
+def change(agent: Agent, behaviour: str) -> str:
+    """Push a main that behaves so; a version of its own, since its runner's file differs. Gives its commit."""
+    with (agent.clone / "infra/runner.py").open("a") as runner:
+        runner.write(f"# {time.time_ns()}\n")
+    agent.commit(behaviour)
+    return agent.push_main()
 
 
 def behave(agent: Agent, behaviour: str) -> str:
-    """Have a main lead that does so; a version of its own, since its runner's file differs."""
-    (agent.clone / "behaviour").write_text(behaviour)
-    with (agent.clone / "infra/runner.py").open("a") as runner:
-        runner.write(f"# {time.time_ns()}\n")
-    return lead(agent, behaviour.splitlines()[0][:50])
+    """And have it lead."""
+    commit = change(agent, behaviour)
+    agent.ask(SignalName.BOOTSTRAP, "main")
+    return commit
 
 
 def shown(agent: Agent) -> Status:

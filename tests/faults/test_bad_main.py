@@ -14,7 +14,7 @@ from infra.keep.services.processes import is_alive
 from infra.keep.watcher_file import Outcome, Strikes
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
-from tests.faults.grown import REAL, MakeAgent, behave, grown, kill_runner, lead, shown
+from tests.faults.grown import REAL, MakeAgent, behave, change, grown, kill_runner, shown
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
@@ -77,19 +77,24 @@ def test_main_without_its_prompt(make_agent: MakeAgent) -> None:
     that the prompt is what is wrong."""
     agent, good = grown(make_agent, REAL, body=True)
     (agent.clone / "SYSTEM.md").unlink()
-    lead(agent, "spoiled prompt")
+    behave(agent, "serve()")
     agent.serving(level="last good", commit=good)
     assert "SYSTEM.md" in agent.told("is pinned, last good is active")
     assert "SYSTEM.md" in shown(agent).pins[0].why
 
 
-@pytest.mark.fault("F83")
+@pytest.mark.fault("F55", "F83")
 def test_mains_clone_is_damaged(make_agent: MakeAgent) -> None:
-    """Fault: the objects of main's clone are corrupt; expected: main serves from one made anew; no version is blamed,
-    and what was there is kept. Other damages: `test_clones`."""
+    """Fault: main's clone has another runner, and then corrupt objects; expected: main serves, as what runs is its
+    commit, from that clone, and then from one made anew; no version is blamed, and what was there is kept. Other
+    damages: `test_repositories`."""
     agent, _ = grown(make_agent)
     clone = Path(agent.places.main_checkout)
     (clone / "unfinished").write_text("half a thought")
+    (clone / "infra/runner.py").write_text("raise SystemExit(9)")
+    first = kill_runner(agent)
+    agent.serving(but=first.active.boot_id)
+    assert (clone / "unfinished").exists()
     for path in (clone / ".git/objects").rglob("*"):
         if path.is_file():
             path.chmod(0o600)
@@ -137,14 +142,6 @@ def test_main_is_damaged_in_the_shared_repository(make_agent: MakeAgent) -> None
 SETTINGS = "timing: {rehearse: false, quick: true, grace_seconds: 1, boot_seconds: 1.5, probation_seconds: 0.5}\n"
 
 
-def push(agent: Agent, words: str, behaviour: str) -> str:
-    """Another version of main, by the PM; gives its commit."""
-    (agent.clone / "infra/cell").mkdir(exist_ok=True)
-    (agent.clone / "infra/cell/version").write_text(words)
-    agent.commit(behaviour)
-    return agent.push_main()
-
-
 @pytest.mark.fault("F01", "F03", "F12")
 def test_a_main_that_has_lived_is_not_pinned_for_being_killed(make_agent: MakeAgent) -> None:
     """Whatever signal ends it from outside, also one that has no name, it is started again each time, and nothing else
@@ -172,7 +169,7 @@ def test_a_main_of_the_pm_s_leads_at_once_and_one_that_was_reverted_no_more(make
     agent.start()
     first = agent.serving()
     good = within(30.0, lambda: agent.state().goods, "a good version")[0]
-    unwanted = push(agent, "two", "serve()")
+    unwanted = change(agent, "serve()")
     state = agent.serving(but=first.active.boot_id)
     assert state.active.version == version_of(agent.git, unwanted).id
     assert (state.strikes, state.boots[0].outcome, state.make_way_by) == ((), Outcome.LEFT, None)
@@ -181,7 +178,7 @@ def test_a_main_of_the_pm_s_leads_at_once_and_one_that_was_reverted_no_more(make
     agent.git("revert", "--no-edit", unwanted)
     agent.push_main()
     within(30.0, lambda: agent.state().goods == (good,), "the one that was taken back gone")
-    push(agent, "three", "import no_such_module")
+    change(agent, "import no_such_module")
     assert agent.serving(level="last good").active.version == good.id
     assert Git(agent.places.remote)("for-each-ref", "--format=%(objectname)", "refs/minifram/good") == good.commit
 

@@ -17,7 +17,7 @@ import pytest
 from infra.keep.services.processes import is_alive
 from infra.shared.signals import SignalName
 from tests.faults.disks import fill, read_only, small_disk
-from tests.faults.grown import SHORT, MakeAgent, behave, grown, kill_runner
+from tests.faults.grown import MakeAgent, behave, grown, kill_runner
 from tests.keep.supervision.agents import Agent, within
 
 pytestmark = pytest.mark.heavy
@@ -25,38 +25,26 @@ SPINNERS, HURRY = 4, -10
 BEATS = 'say("BOOTSTRAPPING"); say("SUCCESS")\nwhile True:\n    beat(3.0)\n    time.sleep(0.5)'
 
 
-@pytest.mark.fault("F60")
-def test_the_watcher_is_stopped_while_a_runner_serves(make_agent: MakeAgent) -> None:
-    """Fault: watcher and runner are stopped for longer than the runner had promised to be silent, as by a pause of the
-    container; expected: nobody is ended by the looks that come after."""
+@pytest.mark.fault("F05", "F60", "F83")
+def test_runner_and_watcher_are_stopped(make_agent: MakeAgent) -> None:
+    """Fault: SIGSTOP for a runner, for less than it had promised to be silent; then for runner and watcher for longer,
+    as by a pause of the container; then for the runner alone; expected: neither of the first two costs anything, in the
+    looks that come after either, and after the last another one serves in its place, and the PM reads why."""
     agent = make_agent(BEATS)
-    agent.start()
+    watcher = agent.start()
     first = agent.serving()
     runner = psutil.Process(first.active.pid)
-    runner.suspend()
-    _pause(agent, 6.0)
-    runner.resume()
-    with pytest.raises(psutil.TimeoutExpired):
-        runner.wait(4.0)
-    assert agent.serving().active.boot_id == first.active.boot_id
-    assert agent.state().failures == 0
-
-
-@pytest.mark.fault("F05", "F83")
-def test_a_runner_is_stopped(make_agent: MakeAgent) -> None:
-    """Fault: SIGSTOP for a runner; expected: for less than it had promised it costs nothing, and for longer another one
-    serves in its place, and the PM reads why."""
-    agent = make_agent(BEATS)
-    agent.start()
-    first = agent.serving()
-    runner = psutil.Process(first.active.pid)
-    runner.suspend()
-    with pytest.raises(psutil.TimeoutExpired):
-        runner.wait(1.0)
-    runner.resume()
-    with pytest.raises(psutil.TimeoutExpired):
-        runner.wait(4.0)
-    assert agent.serving().active.boot_id == first.active.boot_id
+    for seconds, stopped in ((1.0, [runner]), (6.0, [runner, psutil.Process(watcher.pid)])):
+        for each in stopped:
+            each.suspend()
+        with pytest.raises(subprocess.TimeoutExpired):
+            watcher.wait(seconds)
+        for each in stopped:
+            each.resume()
+        with pytest.raises(psutil.TimeoutExpired):
+            runner.wait(4.0)
+        assert agent.serving().active.boot_id == first.active.boot_id
+        assert agent.state().failures == 0
     runner.suspend()
     agent.serving(but=first.active.boot_id)
     told = agent.told("main failed (1 in a row)")
@@ -103,15 +91,6 @@ def test_the_machine_is_busy(make_agent: MakeAgent) -> None:
     assert [boot.outcome for boot in second.boots] == ["died", "success"]
 
 
-def _pause(agent: Agent, seconds: float) -> None:
-    """Stop the watcher alone."""
-    assert agent.watcher
-    agent.watcher.send_signal(signal.SIGSTOP)
-    with pytest.raises(subprocess.TimeoutExpired):
-        agent.watcher.wait(seconds)
-    agent.watcher.send_signal(signal.SIGCONT)
-
-
 FORKS = "fork,vfork,clone,clone3"
 """System calls, for `strace`."""
 
@@ -147,6 +126,7 @@ def injecting(pid: int, calls: str, fault: str) -> Iterator[None]:
         tracer.communicate()
 
 
+NO_INOTIFY = ("inotify_init,inotify_init1", "error=EMFILE")
 ERRORS = {"EAGAIN": "Resource temporarily unavailable", "ENOMEM": "Cannot allocate memory"}
 
 
@@ -167,77 +147,61 @@ def test_the_watcher_cannot_start_a_process(make_agent: MakeAgent) -> None:
         assert words in agent.log()
 
 
-@pytest.mark.fault("F22")
-@pytest.mark.attack("S29")
-def test_the_watcher_gets_no_file_events(make_agent: MakeAgent) -> None:
-    """Fault: inotify_init fails with EMFILE, as where all instances of the user are taken; expected: one warning, and a
-    signal is found by the poll."""
-    agent = make_agent()
-    agent.branch("better", "serve()")
-    agent.start(before=injected("inotify_init,inotify_init1", "error=EMFILE"))
-    agent.serving()
-    agent.ask(SignalName.BOOTSTRAP, "better")
-    agent.serving("better")
-    assert agent.log().count("watch.unavailable") == 1
-
-
-@pytest.mark.fault("F63")
-@pytest.mark.parametrize("delay", ["500ms", pytest.param("2s", marks=pytest.mark.long)])
-def test_the_disk_is_slow(make_agent: MakeAgent, delay: str) -> None:
-    """Fault: each fsync of watcher, doors, git and runner takes that long; expected: main serves at the first attempt,
-    so does the branch that is asked for, and nothing is held against either."""
+@pytest.mark.parametrize(
+    ("calls", "fault"),
+    [
+        pytest.param(*NO_INOTIFY, marks=[pytest.mark.fault("F22"), pytest.mark.attack("S29")]),
+        pytest.param("fsync,fdatasync", "delay_enter=500ms", marks=pytest.mark.fault("F63")),
+        pytest.param("fsync,fdatasync", "delay_enter=2s", marks=pytest.mark.long),
+    ],
+)
+def test_calls_fail_or_are_slow_all_the_time(make_agent: MakeAgent, calls: str, fault: str) -> None:
+    """Fault: all instances of inotify are taken; or each fsync of watcher, doors, git and runner takes long; expected:
+    main serves at the first attempt, a signal is found by the poll, with one warning, the branch that is asked for
+    serves, and nothing is held against either."""
     agent = make_agent(settings="timing: {rehearse: false, grace_seconds: 5}\n")
     agent.branch("better", "serve()")
-    agent.start(before=injected("fsync,fdatasync", f"delay_enter={delay}"))
+    agent.start(before=injected(calls, fault))
     agent.serving(seconds=90.0)
     agent.ask(SignalName.BOOTSTRAP, "better")
     state = agent.serving("better", seconds=90.0)
     assert [boot.outcome for boot in state.boots] == ["left", "success"]
     assert (state.pins, state.strikes, state.troubles) == ((), (), ())
-
-
-@pytest.fixture
-def cramped(tmp_path: Path) -> Iterator[MakeAgent]:
-    """Makes an agent whose keep's state and whose own tree are each on a small disk."""
-    with ExitStack() as disks:
-        made: list[Agent] = []
-
-        def make(settings: str = SHORT) -> Agent:
-            directory = tmp_path / "agent"
-            directory.mkdir()
-            made.append(Agent(directory, settings=settings))
-            disks.enter_context(small_disk(directory / "var", "8m"))
-            disks.enter_context(small_disk(directory / "bot", "24m"))
-            return made[0]
-
-        yield make
-        for agent in made:
-            agent.close()
+    assert agent.log().count("watch.unavailable") == ("inotify" in calls)
 
 
 @pytest.mark.fault("F40")
-def test_disks_fill_up(cramped: MakeAgent) -> None:
+def test_disks_fill_up(make_agent: MakeAgent) -> None:
     """Fault: the agent's disk is full to the last byte when a runner dies, and then the keep's as well; expected: main
     serves again at once, as what runs is the keep's copy; and then the watcher lives and tries, no version is pinned
     for it, and main serves and the page tells when there is room."""
-    agent, _ = grown(cramped)
-    begun = agent.serving()
-    fillers = [fill(Path(agent.directory, "bot"))]
-    os.kill(begun.active.pid, signal.SIGKILL)
-    first = agent.serving(but=begun.active.boot_id)
-    assert (first.active.level, first.active.version, first.pins) == ("main", begun.active.version, ())
-    fillers.append(fill(Path(agent.directory, "var")))
-    os.kill(first.active.pid, signal.SIGKILL)
-    agent.told("main failed (2 in a row)")
-    assert agent.watcher
-    assert agent.watcher.poll() is None
-    for filler in fillers:
-        filler.unlink()
-    second = agent.serving(but=first.active.boot_id, seconds=60.0)
-    assert (second.active.level, second.active.version) == ("main", first.active.version)
-    assert (second.pins, second.strikes) == ((), ())
-    behave(agent, "serve()  # another")
-    agent.serving(but=second.active.boot_id)
+    with ExitStack() as disks:
+
+        def cramped(settings: str) -> Agent:
+            made = make_agent(settings=settings)
+            for name, size in (("var", "8m"), ("bot", "24m")):
+                disks.enter_context(small_disk(made.directory / name, size))
+            return made
+
+        agent, _ = grown(cramped)
+        begun = agent.serving()
+        fillers = [fill(Path(agent.directory, "bot"))]
+        os.kill(begun.active.pid, signal.SIGKILL)
+        first = agent.serving(but=begun.active.boot_id)
+        assert (first.active.level, first.active.version, first.pins) == ("main", begun.active.version, ())
+        fillers.append(fill(Path(agent.directory, "var")))
+        os.kill(first.active.pid, signal.SIGKILL)
+        agent.told("main failed (2 in a row)")
+        assert agent.watcher
+        assert agent.watcher.poll() is None
+        for filler in fillers:
+            filler.unlink()
+        second = agent.serving(but=first.active.boot_id, seconds=60.0)
+        assert (second.active.level, second.active.version) == ("main", first.active.version)
+        assert (second.pins, second.strikes) == ((), ())
+        behave(agent, "serve()  # another")
+        agent.serving(but=second.active.boot_id)
+        agent.close()
 
 
 @pytest.mark.fault("F42")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from infra.keep.watcher_file import Report, State, Version
 from infra.shared.repository.git import Git
 from infra.shared.signals import SignalName
 from tests.faults.disks import Ext4
-from tests.faults.grown import grown
+from tests.faults.grown import change, grown
 from tests.faults.stopping_watcher import PROGRAM, STOPS_AT
 from tests.host.desk import Desk
 from tests.keep.git_door.world import Clone, Server, World
@@ -132,10 +131,7 @@ def _reach(agent: Agent, step: str) -> None:
             agent.serving("better")
         case "known as good":
             known = state().goods
-            with (agent.clone / "infra/runner.py").open("a") as runner:
-                runner.write(f"# {time.time_ns()}\n")
-            agent.commit("serve()")
-            agent.push_main()
+            change(agent, "serve()")
             os.sync()
             send(agent, "main\n")
             within(30.0, lambda: state().goods != known, step)

@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -17,8 +19,20 @@ import infra
 from infra.keep.rehearsal import candidate, verdict
 from infra.keep.rehearsal.verdict import TRANSCRIPT_CHARS, WHY_CHARS, RehearsalVerdict, read_verdict
 from infra.shared.text import plain
-from tests.keep.rehearsal.candidates import BROKEN, ENOUGH_SECONDS, LIVE, SLOW, Bench
+from tests.keep.rehearsal.candidates import BROKEN, ENOUGH_SECONDS, LIVE, SLOW, Bench, make_template
 from tests.keep.supervision.agents import within
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return make_template(str(tmp_path_factory.mktemp("rehearsal")))
+
+
+@pytest.fixture
+def bench(template: str, tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(template, str(tmp_path))
+    yield made
+    made.close()
 
 
 def test_this_version_is_fit(bench: Bench) -> None:

@@ -91,6 +91,16 @@ def within(seconds: float, look: Callable[[], T | None], what: str) -> T:
         time.sleep(min(max(0.01, 4 * (now - looked)), 0.3))  # the processors are for whom it waits for
 
 
+def living(variable: str, words: str) -> list[psutil.Process]:
+    """Processes that are no zombies, and whose environment has these words in that variable."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            if words in process.environ().get(variable, "") and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
 @functools.cache
 def _born(behaviour: str) -> Path:
     """The repository and the PM's clone of an agent with this behaviour, to be copied: making them takes twelve
@@ -199,12 +209,7 @@ class Agent:
 
     def runners(self) -> list[int]:
         """Living processes that were started within a boot of this agent."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if self.places.bot in process.environ().get("MINIFRAM_BOOT", ""):
-                    found.append(process.pid)
-        return found
+        return [process.pid for process in living("MINIFRAM_BOOT", self.places.bot)]
 
     def comms(self) -> str:
         return read_file(Git(self.places.remote), "refs/heads/main", "COMMS.md") or ""
@@ -224,7 +229,8 @@ class Agent:
         return within(30.0, look, f"{words!r} in COMMS.md")
 
     def log(self) -> str:
-        return Path(self.places.watcher_log).read_text()
+        path = Path(self.places.watcher_log)
+        return path.read_text() if path.exists() else ""
 
     def close(self) -> None:
         """End everything that the test started, by its pid."""
