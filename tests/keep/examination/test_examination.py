@@ -256,10 +256,7 @@ def test_the_known_limit_code_within_pytest_can_forge_its_tests(scene: Scene) ->
 @pytest.mark.attack("S49")
 @pytest.mark.parametrize(
     "code",
-    [
-        "import os\nos._exit(0)\n",
-        "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n",
-    ],
+    ["import os\nos._exit(0)\n", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\n"],
     ids=["leaves at once", "kills the examiner"],
 )
 def test_code_that_ends_the_examination_does_not_pass(scene: Scene, code: str) -> None:

@@ -28,8 +28,8 @@ from infra.shared.door import Failure, ask, connect
 from infra.shared.exit_codes import Exit
 from infra.shared.files import write_whole
 from infra.shared.requests import Ask, Done, Record, Recorded, Report, Tips, Where
-from tests.keep.door_process import SECONDS, DoorProcess
 from tests.keep.git_door.world import PAGE, World
+from tests.keep.model_door.doors import SECONDS, KeepDoor
 
 
 def note(world: World, pid: int) -> None:
@@ -38,19 +38,17 @@ def note(world: World, pid: int) -> None:
 
 
 @pytest.fixture
-def door(world: World) -> Iterator[DoorProcess]:
+def door(world: World) -> Iterator[KeepDoor]:
     """It takes this very process for the runner."""
     world.close_door()
     note(world, os.getpid())
-    made = DoorProcess("git_door", world.places.git_socket, world.places, world.root, "")
-    made.start()
-    yield made
-    made.stop()
+    with KeepDoor("git_door", world.places.git_socket, world.places, world.root, "") as made:
+        yield made
 
 
-def test_it_is_alone_at_its_socket_and_ends_cleanly(world: World, door: DoorProcess) -> None:
+def test_it_is_alone_at_its_socket_and_ends_cleanly(world: World, door: KeepDoor) -> None:
     """A second one ends. Asked to end, it hangs up on who waits for news and exits with 0."""
-    second = DoorProcess("git_door", world.places.git_socket, world.places, world.root / "second", "")
+    second = KeepDoor("git_door", world.places.git_socket, world.places, world.root / "second", "")
     assert second.launch().wait(SECONDS) == Exit.CONFLICT
     assert "is in use by another program" in second.reason
     with contextlib.closing(connect(world.places.git_socket, SECONDS)) as waits:
@@ -73,7 +71,7 @@ def test_what_is_no_request_and_damage_of_the_repository(world: World) -> None:
 
 
 @pytest.mark.attack("S63", "S65")
-def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: DoorProcess) -> None:
+def test_it_asks_for_the_agent_and_records_what_it_saw(world: World, door: KeepDoor) -> None:
     """A question with an id of the keep's, and the record under the report of a run's end; whoever is not the process
     that the watcher launched says nothing in the agent's name."""
     keep, commit = Keep(world.places.git_socket), world.main or ""

@@ -286,8 +286,13 @@ def test_without_a_part_nothing_lands(server: Server) -> None:
     world.agent.push("HEAD:refs/heads/work")
 
 
-def test_what_serves_a_push_is_bounded(server: Server) -> None:
-    """Each connection's process has little memory and time."""
+def test_it_listens_on_loopback_alone_and_what_serves_a_push_is_bounded(server: Server) -> None:
+    """Each connection's process has little memory and time. Clones, which reach it by git://, need to call nothing of
+    the keep's."""
+    found = psutil.Process(server.process.pid).net_connections()
+    assert [each.laddr for each in found if each.status == psutil.CONN_LISTEN] == [("127.0.0.1", server.port)]
+    assert "receivepack" not in Path(server.world.places.cell_git_config).read_text()
+    assert not os.path.exists(f"{server.world.places.var}/door/receive-pack")
     with server.connect(b"git-receive-pack /remote.git\0host=x\0") as wire:
         assert wire.recv(10)
         children = psutil.Process(server.process.pid).children(recursive=True)
@@ -297,14 +302,6 @@ def test_what_serves_a_push_is_bounded(server: Server) -> None:
             most = setup.at_most(memory_bytes(BLOB_BYTES), resource.RLIMIT_AS)
             assert child.rlimit(resource.RLIMIT_AS)[0] == most
             assert child.rlimit(resource.RLIMIT_CPU)[0] == 300
-
-
-def test_it_listens_on_loopback_alone(server: Server) -> None:
-    """One listening socket, at 127.0.0.1; clones, which reach it by git://, need to call nothing of the keep's."""
-    found = psutil.Process(server.process.pid).net_connections()
-    assert [each.laddr for each in found if each.status == psutil.CONN_LISTEN] == [("127.0.0.1", server.port)]
-    assert "receivepack" not in Path(server.world.places.cell_git_config).read_text()
-    assert not os.path.exists(f"{server.world.places.var}/door/receive-pack")
 
 
 @pytest.mark.attack("S15")

@@ -42,7 +42,7 @@ def verdict(git: Git, commit: str, passed: bool = True, why: str = "", word: tup
 
 @pytest.mark.attack("S49")
 def test_the_agent_itself_changes_only_after_an_examination(world: World) -> None:
-    """Whatever a version is made of (each path: examination/test_selection) is refused with words on what to do; what
+    """Whatever a version is made of (each path: examination/test_trials) is refused with words on what to do; what
     nothing of the agent reads lands."""
     body(world)
     for tip in world.agent.commits({path: "x = 1\n"} for path in ("infra/new.py", "tests/cell/test_a.py")):

@@ -62,10 +62,7 @@ ROWS: dict[str, Row] = {
     ),
     "too many": ({f"tools/{at}": "" for at in range(MOST_FILES)}, {"": f"over the limit of {MOST_FILES:,}"}),
     "a third of the beliefs": ({"memory/beliefs.md": facts(1, 2, 3, 4)}, {}),
-    "more of them": (
-        {"memory/beliefs.md": facts(1, 2, 3)},
-        {"memory/beliefs.md": "3 of 6 entries in memory"},
-    ),
+    "more of them": ({"memory/beliefs.md": facts(1, 2, 3)}, {"memory/beliefs.md": "3 of 6 entries in memory"}),
     "headings alone": ({"memory/beliefs.md": facts(*range(7), text="")}, {"memory/beliefs.md": "6 of 6 entries"}),
     "the file": ({"memory/long_term.md": GONE}, {"memory/long_term.md": "3 of 3 entries"}),
     "one skill": ({"skills/learned/s0/SKILL.md": GONE}, {}),

@@ -73,11 +73,6 @@ class Dialect:
         """The body of an answer that is no 200."""
         return json.dumps({"error": {"message": message, "type": "some_error", "param": None, "code": None}}).encode()
 
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        """What a request says, in order: ("system"|"user"|"said", text), ("call", id, name, input), ("result"|"failed",
-        id, text), ("tool", name)."""
-        raise NotImplementedError
-
 
 class Anthropic(Dialect):
     provider, content_type, path = "anthropic", "text/event-stream", "/v1/messages"
@@ -103,20 +98,6 @@ class Anthropic(Dialect):
     def refusal(self, message: str) -> bytes:
         return json.dumps(wire.error(message, "some_error")).encode()
 
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        made: list[tuple[str, ...]] = [("system", block["text"]) for block in body.get("system", [])]
-        for message in body["messages"]:
-            for block in message["content"]:
-                match block["type"]:
-                    case "text":
-                        made.append(("said" if message["role"] == "assistant" else "user", block["text"]))
-                    case "tool_use":
-                        made.append(("call", block["id"], block["name"], json.dumps(block["input"])))
-                    case "tool_result":
-                        kind = "failed" if block.get("is_error") else "result"
-                        made.append((kind, block["tool_use_id"], block["content"]))
-        return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
-
 
 class Responses(Dialect):
     """OpenAI's Responses API: a response is announced, its items grow one by one, and its end tells all of it."""
@@ -127,12 +108,7 @@ class Responses(Dialect):
     alive = b": keep-alive\n\n"
 
     def reply(
-        self,
-        texts: Texts,
-        calls: Calls = (),
-        reason: str = "",
-        counted: Counts | None = COUNTED,
-        reasoning: Texts = (),
+        self, texts: Texts, calls: Calls = (), reason: str = "", counted: Counts | None = COUNTED, reasoning: Texts = ()
     ) -> Pieces:
         """`reasoning`: the encrypted content of items of it, at the beginning."""
         made = [("response.created", {"response": self._response("in_progress", [])})]
@@ -181,20 +157,6 @@ class Responses(Dialect):
     def error(self, message: str) -> bytes:
         return wire.sse("error", {"code": "server_error", "message": message, "param": None, "sequence_number": 9})
 
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        made: list[tuple[str, ...]] = [("system", body["instructions"])] if "instructions" in body else []
-        for item in body["input"]:
-            match item["type"]:
-                case "message" if item["role"] == "assistant":
-                    made.append(("said", item["content"]))
-                case "message":
-                    made += [("user", part["text"]) for part in item["content"] if part["type"] == "input_text"]
-                case "function_call":
-                    made.append(("call", item["call_id"], item["name"], json.dumps(json.loads(item["arguments"]))))
-                case "function_call_output":
-                    made.append(_result(item["call_id"], item["output"]))
-        return [*made, *(("tool", tool["name"]) for tool in body.get("tools", []))]
-
 
 class Chat(Dialect):
     """OpenAI's Chat Completions."""
@@ -224,21 +186,6 @@ class Chat(Dialect):
     def error(self, message: str) -> bytes:
         return b"data: " + json.dumps({"error": {"message": message, "type": "server_error"}}).encode() + b"\n\n"
 
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        made: list[tuple[str, ...]] = []
-        for message in body["messages"]:
-            content = message["content"] or []
-            texts = [content] if isinstance(content, str) else [part["text"] for part in content]
-            if message["role"] == "tool":
-                made.append(_result(message["tool_call_id"], "".join(texts)))
-                continue
-            kind = "said" if message["role"] == "assistant" else message["role"]
-            made += [(kind, text) for text in texts]
-            for call in message.get("tool_calls", []):
-                function = call["function"]
-                made.append(("call", call["id"], function["name"], json.dumps(json.loads(function["arguments"]))))
-        return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
-
 
 class Ollama(Dialect):
     provider, content_type, path = "ollama", "application/x-ndjson", "/api/chat"
@@ -266,28 +213,12 @@ class Ollama(Dialect):
     def refusal(self, message: str) -> bytes:
         return json.dumps({"error": message}).encode()
 
-    def sent(self, body: dict[str, Any]) -> list[tuple[str, ...]]:
-        made: list[tuple[str, ...]] = []
-        for message in body["messages"]:
-            if message["role"] == "tool":
-                made.append(_result(message["tool_call_id"], message["content"]))
-                continue
-            kind = "said" if message["role"] == "assistant" else message["role"]
-            made += [(kind, message["content"])] if message["content"] else []
-            for call in message.get("tool_calls", []):
-                made.append(("call", call["id"], call["function"]["name"], json.dumps(call["function"]["arguments"])))
-        return [*made, *(("tool", tool["function"]["name"]) for tool in body.get("tools", []))]
-
 
 def _usage(counted: Counts, prompt: str, completion: str) -> dict[str, Any]:
     """As OpenAI tells it."""
     details = {"cached_tokens": counted.cache_read, "cache_write_tokens": counted.cache_write}
     counts = {f"{prompt}_tokens": counted.input + sum(details.values()), f"{completion}_tokens": counted.output}
     return counts | {f"{prompt}_tokens_details": details, "total_tokens": 1}
-
-
-def _result(id: str, text: str) -> tuple[str, ...]:
-    return ("failed", id, text.removeprefix("ERROR: ")) if text.startswith("ERROR: ") else ("result", id, text)
 
 
 DIALECTS: tuple[Dialect, ...] = (Anthropic(), Responses(), Chat(), Ollama())

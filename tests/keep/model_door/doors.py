@@ -1,20 +1,91 @@
-"""Real model door processes for the tests, each in a directory of its own."""
+"""Doors of the keep as processes of their own, started as the watcher does; model doors in directories of their own."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from infra.cell.doors import Model
+from infra.keep import arguments
 from infra.shared.conversation import FIRST_MESSAGE, Completion, Message, ModelHealth, Request, Text, ToolSpec
-from infra.shared.door import Health, ask
-from infra.shared.paths import Paths
-from tests.keep import door_process
-from tests.keep.door_process import SECONDS
+from infra.shared.door import Health, ask, connect
+from infra.shared.paths import ROOT, Paths
+from tests.cell.loop.waiting import wait_for
+
+SECONDS = 30.0
+"""For anything that it does."""
+
+
+class KeepDoor:
+    """From its start to its end, and perhaps another; with the PM's settings, as text. `with` starts it."""
+
+    def __init__(self, module: str, socket: str, places: Paths, folder: Path, settings: str) -> None:
+        self.places, self._socket = places, socket
+        self._log, file = folder / "door.log", folder / "minifram.yaml"
+        folder.mkdir(parents=True, exist_ok=True)
+        file.write_text(settings)
+        self._words = [sys.executable, "-s", "-P", "-m", f"infra.{module}", *arguments.words(str(file), places)]
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        """It may not answer yet, or never."""
+        env = {name: text for name, text in os.environ.items() if name.startswith("COVERAGE_PROCESS_")}
+        env |= {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "PYTHONPATH": ROOT}
+        with open(self._log, "wb") as log:
+            self.process = subprocess.Popen(
+                self._words, cwd="/", env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        return self.process
+
+    def start(self) -> None:
+        """It serves when this returns."""
+        process = self.launch()
+        wait_for(lambda: "door.opened" in self.log or process.poll() is not None, "a door", SECONDS)
+        assert process.poll() is None, self.log
+        self.say(b'{"do":"health"}')
+
+    def signal(self, number: int) -> int:
+        """The exit status that follows."""
+        assert self.process
+        self.process.send_signal(number)
+        return self.process.wait(SECONDS)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        if self.process and self.process.poll() is None:
+            self.signal(signal.SIGKILL)
+
+    def say(self, line: bytes) -> dict[str, Any]:
+        """One line, as it is, and what comes back."""
+        with connect(self._socket, SECONDS) as door:
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                door.sendall(line + b"\n")
+            told: dict[str, Any] = json.loads(door.makefile("rb").readline())
+        return told
+
+    @property
+    def log(self) -> str:
+        """Of the last start."""
+        return self._log.read_text()
+
+    @property
+    def reason(self) -> str:
+        """In the last line of the log."""
+        return str(json.loads(self.log.splitlines()[-1])["reason"])
+
 
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
 BASH = ToolSpec("bash", "Run a command.", {"type": "object", "properties": {"command": {"type": "string"}}})
@@ -27,8 +98,8 @@ def a_request(directive: str = "do something", run: str = "run-1", messages: tup
     return Request(("You are an agent.", comms), (first, *messages), (BASH,), run)
 
 
-class DoorProcess(door_process.DoorProcess):
-    """`with` starts it; `openai_key`: is there when it starts."""
+class DoorProcess(KeepDoor):
+    """`openai_key`: is there when it starts."""
 
     def __init__(self, directory: Path, settings: dict[str, Any], openai_key: str = "") -> None:
         self._run = tempfile.TemporaryDirectory(prefix="door-")  # a socket's path must be short
@@ -40,15 +111,6 @@ class DoorProcess(door_process.DoorProcess):
             path = Path(places.secrets, "openai_api_key")
             path.touch(0o600)
             path.write_text(openai_key)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     def stop(self) -> None:
         super().stop()

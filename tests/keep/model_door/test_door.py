@@ -26,9 +26,8 @@ from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Message, M
 from infra.shared.exit_codes import Exit
 from infra.shared.secret_shapes import redacted
 from tests.cell.loop.waiting import wait_for
-from tests.keep.door_process import SECONDS
 from tests.keep.model_door.dialects import Chat, Ollama
-from tests.keep.model_door.doors import KEY, DoorProcess, a_request
+from tests.keep.model_door.doors import KEY, SECONDS, DoorProcess, a_request
 from tests.keep.model_door.peer import Answer, Peer
 from tests.shared.rows import each_row
 
