@@ -15,11 +15,7 @@ from tests.shared.rows import each_row
 @each_row(
     "pattern, protected, free",
     [
-        (
-            "SYSTEM.md",
-            ["SYSTEM.md", "system.MD", "SYSTEM.md/x"],
-            ["src/SYSTEM.md", "SYSTEM.md.bak", "SYSTEM"],
-        ),
+        ("SYSTEM.md", ["SYSTEM.md", "system.MD", "SYSTEM.md/x"], ["src/SYSTEM.md", "SYSTEM.md.bak", "SYSTEM"]),
         ("infra/", ["infra", "infra/x", "infra/a/b", "INFRA/x"], ["infrared", "src/infra", "src/infra/x"]),
         ("infra", ["infra", "infra/x", "infra/a/b"], ["infrared", "infra.py"]),
         ("spec/SPEC_*.md", ["spec/SPEC_A.md", "spec/SPEC_a/b.md", "spec/SPEC_.md"], ["spec/A.md", "spec/SPEC_A.txt"]),

@@ -58,12 +58,6 @@ def test_a_variable_wins_over_the_file_and_is_named_when_it_is_wrong() -> None:
     assert parse_settings("", environ=wrong) == Settings()
 
 
-def test_settings_are_values() -> None:
-    """Nobody changes them after they were read."""
-    with pytest.raises(AttributeError, match="immutable"):
-        Settings().autonomy = "frozen"  # type: ignore[misc]
-
-
 @each_row(
     "text, words",
     [
@@ -120,10 +114,8 @@ budget: 3
     [
         ("[]", "the file must be a mapping of keys to values, found []"),
         ("limits", "the file must be a mapping of keys to values, found 'limits'"),
-        ("limits: 3", "limits must be a mapping of keys to values, found '3'"),
         ("model: {prices: {m: }}", "model.prices.m.input is missing"),
         ("model: {prices: [1]}", "model.prices is ['1']; expected `object`, got `array`"),
-        ("model: {prices: {m: {input: 1}}}", "model.prices.m.output is missing"),
         ("web: {allowed_domains: ['https://a.org']}", "web.allowed_domains.1: 'https://a.org' is an address"),
         ("egress: {mode: closed}", "egress.mode is 'closed'; expected one of open, door"),
         ("web: {package_hosts: ['*.pypi.org']}", "web.package_hosts.1: '*.pypi.org' begins with a wildcard"),
@@ -208,14 +200,6 @@ def test_a_trap_of_yaml_is_refused_not_misread(text: str, words: str) -> None:
         parse_settings(text, "my.yaml")
     assert str(refused.value).startswith("my.yaml")
     assert words in str(refused.value)
-
-
-def test_a_bomb_of_aliases_costs_nothing() -> None:
-    """Nine levels of nine would be four hundred million values."""
-    levels = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    levels += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    with pytest.raises(SettingsError, match="anchors"):
-        parse_settings("\n".join(levels))
 
 
 def test_every_scalar_is_a_word() -> None:

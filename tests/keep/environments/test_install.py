@@ -11,7 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from infra.keep.environments import choose
@@ -19,8 +18,8 @@ from infra.keep.environments.install import KEPT, NotInstalled, install, is_away
 from infra.keep.supervision.preparation import _installed
 from infra.shared.exit_codes import Exit
 from infra.shared.safe_files import Below
-from tests.keep.environments.wheelwright import Index, make_wheel, serving
-from tests.keep.supervision.agents import within
+from tests.keep.environments.wheelwright import Index, serving
+from tests.keep.supervision.agents import living, within
 
 ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.heavy
@@ -36,9 +35,9 @@ class Cell:
             each.mkdir()
         self.environments = self.bot / ".environments"
         self.index = Index(directory / "index")
-        make_wheel(self.index.directory, "alpha", "1.0")
-        make_wheel(self.index.directory, "beta", "2.0", requires=("alpha",))
-        make_wheel(self.index.directory, "clash", "1.0", requires=("alpha>2",))
+        self.index.has("alpha", "1.0")
+        self.index.has("beta", "2.0", requires=("alpha",))
+        self.index.has("clash", "1.0", requires=("alpha>2",))
 
     def ask(self, requirements: str) -> None:
         (self.copy / "requirements.txt").write_text(requirements)
@@ -134,24 +133,12 @@ def test_an_index_that_cannot_be_asked_is_an_outage(cell: Cell) -> None:
     assert not is_away("no address"), "that is the file's fault"
 
 
-def running(cell: Cell) -> list[psutil.Process]:
-    """Processes that were started for this cell."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("HOME") == str(cell.bot):
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
 def test_an_install_that_takes_too_long_is_ended(cell: Cell) -> None:
     """At its limit pip and all of it are ended, nothing is left on the disk, and it counts as an outage."""
     cell.index.stall.set()
     with serving(cell.index):
         why, is_fault, _ = cell.install("alpha", seconds=1.5)
-        within(30.0, lambda: not running(cell), "its processes end")
+        within(30.0, lambda: not living("HOME", str(cell.bot)), "its processes end")
     assert "longer than it may" in why
     assert not is_fault
     assert cell.left() == []
@@ -169,9 +156,9 @@ def test_an_install_that_is_ended_is_never_used(cell: Cell, number: signal.Signa
             assert len(cell.left()) == 1
             process.send_signal(number)
             stdout, _ = process.communicate()
-        for orphan in running(cell) if number == signal.SIGKILL else ():
+        for orphan in living("HOME", str(cell.bot)) if number == signal.SIGKILL else ():
             orphan.kill()
-        within(30.0, lambda: not running(cell), "its processes end")
+        within(30.0, lambda: not living("HOME", str(cell.bot)), "its processes end")
     assert not _installed(stdout, process.returncode)[1]
     assert len(cell.left()) == (number == signal.SIGKILL)
     assert cell.chosen() is None

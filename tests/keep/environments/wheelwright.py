@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import importlib.metadata
 import re
 import threading
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 
@@ -51,11 +52,10 @@ def sha256(file: Path) -> str:
 
 
 class Index:
-    """What an index has, and what it was asked for."""
+    """What an index has, a folder of wheels for each package, and what it was asked for."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        directory.mkdir(parents=True, exist_ok=True)
         self.asked: list[str] = []
         self.stall = threading.Event()
         """While set, no question is answered."""
@@ -65,31 +65,31 @@ class Index:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/simple/"
+        return f"http://127.0.0.1:{self.port}/"
+
+    def has(self, name: str, version: str, requires: tuple[str, ...] = ()) -> None:
+        make_wheel(self.directory / name, name, version, requires=requires)
 
 
 @contextlib.contextmanager
 def serving(index: Index) -> Iterator[Index]:
     """The index in reach for as long as the block lasts; at the same port each time."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(SimpleHTTPRequestHandler):
         def do_GET(self) -> None:
             index.asked.append(self.path)
             if index.stall.is_set():
                 index.go_on.wait(30)
-                return
-            body = _body(index, self.path) if index.status == 200 else b""
-            self.send_response(index.status if body is not None else 404)
-            kind = "text/html" if self.path.endswith("/") else "application/octet-stream"
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body or b"")))
-            self.end_headers()
-            self.wfile.write(body or b"")
+            elif index.status != 200:
+                self.send_error(index.status)
+            else:
+                super().do_GET()
 
         def log_message(self, format: str, *args: object) -> None:
             return
 
-    server = ThreadingHTTPServer(("127.0.0.1", index.port), Handler)
+    handler = functools.partial(Handler, directory=str(index.directory))
+    server = ThreadingHTTPServer(("127.0.0.1", index.port), handler)
     index.port = server.server_address[1]
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
@@ -100,15 +100,3 @@ def serving(index: Index) -> Iterator[Index]:
         server.shutdown()
         server.server_close()
         thread.join()
-
-
-def _body(index: Index, path: str) -> bytes | None:
-    wheels = sorted(index.directory.glob("*.whl"))
-    if path.startswith("/simple/"):
-        package = path.split("/")[2].replace("-", "_")
-        found = [wheel for wheel in wheels if wheel.name.split("-")[0].lower() == package]
-        if not found:
-            return None
-        return "".join(f'<a href="/files/{wheel.name}">{wheel.name}</a>\n' for wheel in found).encode()
-    found = [wheel for wheel in wheels if path == f"/files/{wheel.name}"]
-    return found[0].read_bytes() if found else None

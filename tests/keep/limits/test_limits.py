@@ -256,8 +256,10 @@ def test_in_a_container_its_own_count_is_taken(places: Paths, tmp_path: Path) ->
     assert sample(places, CELL, str(group)).cores == len(os.sched_getaffinity(0))
 
 
-def test_the_ledger_is_weighed(places: Paths) -> None:
-    """None is as long as nothing."""
+def test_the_ledger_is_weighed_and_one_disk_is_looked_at_once(places: Paths) -> None:
+    """No ledger is as long as nothing; the agent's directory and the keep's lie on the same disk."""
+    (volume,) = sample(places).volumes
+    assert (volume.path, volume.free > 0) == (places.bot, True)
     assert sample(places).ledger_bytes == 0
     Path(places.ledger).write_text("{}\n")
     assert sample(places).ledger_bytes == 3
@@ -295,12 +297,6 @@ def test_there_is_an_end_to_looking(places: Paths) -> None:
     for number in range(MOST_LOGS + 5):
         Path(places.main_checkout, f"logs/{number}.log").touch()
     assert len(sample(places).logs) == MOST_LOGS
-
-
-def test_one_disk_is_looked_at_once(places: Paths) -> None:
-    """When the agent's directory and the keep's lie on the same."""
-    (volume,) = sample(places).volumes
-    assert (volume.path, volume.free > 0) == (places.bot, True)
 
 
 # The limits at work: what is done about a real agent's logs and processes, and what the PM reads of it.

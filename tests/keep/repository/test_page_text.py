@@ -65,21 +65,15 @@ def test_a_long_report_is_cut_at_the_end_of_a_line() -> None:
     assert lines[-1].strip() in whole
 
 
-@each_row("text", ["x" * 5000, "word " * 1000, '{"a": "' + "b" * 9000, "\n" * 3 + "z" * 4000])
-def test_a_line_that_is_too_long_by_itself_is_cut(text: str) -> None:
-    """At the end of a word where there is one."""
+@each_row("text", ["x" * 5000, "word " * 1000, '{"a": "' + "b" * 9000, "\n" * 3 + "z" * 4000, "....\n" * 200])
+def test_a_line_that_is_too_long_by_itself_and_too_many_lines_are_cut(text: str) -> None:
+    """At the end of a word where there is one. Dots of a test run, one line each, fill no page."""
     found = cut(text)
     assert found is not None
     assert 0 < len(found) <= REPORT_CHARS
+    assert len(found.splitlines()) <= REPORT_LINES
     assert text.strip().startswith(found)
     assert "word" not in text or found.endswith("word")
-
-
-def test_many_short_lines_are_cut() -> None:
-    """Dots of a test run, one line each, fill no page."""
-    found = cut("....\n" * 200)
-    assert found is not None
-    assert len(found.splitlines()) == REPORT_LINES
 
 
 @each_row("text", ["a\n   ```\n```", "```\nx\n        ```", "- a\n  ```\n  x\n  ```", "```\nx"])

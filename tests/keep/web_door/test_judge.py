@@ -12,14 +12,7 @@ import pytest
 
 from infra.keep.allowance import Allowance
 from infra.keep.web_door.judge import Judge, Tool
-from infra.keep.web_door.outgoing import (
-    FREE_CHARS,
-    MOST_IN_TEXT,
-    SECONDS_A_CHAR,
-    Outgoing,
-    addresses_in,
-    let_words,
-)
+from infra.keep.web_door.outgoing import FREE_CHARS, MOST_IN_TEXT, SECONDS_A_CHAR, Outgoing, addresses_in, let_words
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.target import target_of
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule

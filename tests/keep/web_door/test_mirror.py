@@ -77,12 +77,7 @@ def body(said: bytes) -> bytes:
         whole, rest = whole + rest[: int(size, 16)], rest[int(size, 16) + 2 :]
 
 
-def played(
-    folder: Path,
-    act: Callable[[World], Awaitable[None]],
-    policy: Policy = POLICY,
-    **pages: Act,
-) -> None:
+def played(folder: Path, act: Callable[[World], Awaitable[None]], policy: Policy = POLICY, **pages: Act) -> None:
     async def play() -> None:
         async with World(folder, {f"/{name}": each for name, each in pages.items()}, policy).running() as world:
             async with asyncio.timeout(20):
@@ -188,12 +183,7 @@ def test_what_is_not_whole_does_not_look_whole(tmp_path: Path) -> None:
         for name in ("broken", "long"):
             assert not (await world.get(f"/{HOST}/{name}")).endswith(b"0\r\n\r\n")
 
-    played(
-        tmp_path,
-        act,
-        broken=words(head + b"content-length: 100\r\n\r\n<a>"),
-        long=page(b"a" * (LINE_BYTES + 1)),
-    )
+    played(tmp_path, act, broken=words(head + b"content-length: 100\r\n\r\n<a>"), long=page(b"a" * (LINE_BYTES + 1)))
 
 
 PIP = (sys.executable, "-m", "pip", "--no-cache-dir", "--disable-pip-version-check", "install", "--retries=0")
