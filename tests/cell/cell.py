@@ -3,7 +3,6 @@ as real child processes: this project's own, from a directory of code as the kee
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
@@ -28,15 +27,17 @@ from infra.shared.conversation import Completion, Request
 from infra.shared.paths import ARCHIVE, BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.people import Person
 from infra.shared.repository.git import Git
+from infra.shared.repository.merge import merge_commit
 from infra.shared.repository.tip import read_file
 from tests.cell.doors import POLL_SECONDS, GitDoor, ModelDoor
 from tests.cell.loop.waiting import wait_for
+from tests.shared.repository.history import bare_repository, commit
 
 PROJECT = str(Path(__file__).parents[2])
 PM = Person("PM", "pm@example.invalid")
 DEADLINE_SECONDS = 20.0
 TEMPLATES_REMOTE = "/the/remote/of/the/template"
-"""Where the template's clones have their remote; each copy of them has its own."""
+"""Where the template's clone has its remote; each copy of it has its own."""
 
 FILES = {
     "SYSTEM.md": "You are an agent.\n",
@@ -64,21 +65,9 @@ def limits(**other: Any) -> Limits:
 
 
 def make_template(root: str) -> None:
-    """A bare repository, the PM's clone, the agent's clone and the code, to be copied for each test."""
+    """A bare repository, the agent's clone and the code, to be copied for each test."""
     git = Git(root, PM)
-    git("init", "--quiet", "--template=", "--bare", "remote.git")
-    git("init", "--quiet", "--template=", "pm")
-    Git(f"{root}/remote.git")("config", "receive.autogc", "false")
-    pm = Git(f"{root}/pm", PM)
-    for path, content in FILES.items():
-        write(f"{root}/pm/{path}", content)
-    pm("add", "--all")
-    pm("commit", "--quiet", "--message", "birth")
-    pm("remote", "add", "origin", f"{root}/remote.git")
-    pm("push", "--quiet", "origin", "main")
-    pm("remote", "set-url", "origin", TEMPLATES_REMOTE)
-    for repository in ("remote.git", "pm"):  # few files, because they are copied often
-        Git(f"{root}/{repository}")("repack", "-a", "-d", "--quiet")
+    commit(bare_repository(Path(root, "remote.git")), {**FILES})
     os.makedirs(f"{root}/bot/main")
     git("clone", "--quiet", "--template=", "--no-hardlinks", "remote.git", "bot/main/minifram")
     Git(f"{root}/bot/main/minifram")("remote", "set-url", "origin", TEMPLATES_REMOTE)
@@ -88,8 +77,6 @@ def make_template(root: str) -> None:
 
 def write(path: str, content: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)  # it may be a link to this project's own
     with open(path, "w", encoding="utf-8") as file:
         file.write(content)
 
@@ -152,11 +139,9 @@ class Cell:
         self.checkout = self.places.main_checkout
         self.code = f"{root}/code"
         write(self.places.cell_git_config, "[user]\n\tname = an agent\n\temail = agent@example.invalid\n")
-        self.bare = Git(self.places.remote)
-        self.pm = Git(f"{root}/pm", PM)
-        for clone in (self.pm.directory, self.checkout):
-            settings = f"{clone}/.git/config"
-            write(settings, read(settings).replace(TEMPLATES_REMOTE, self.places.remote))
+        self.bare = Git(self.places.remote, PM)
+        settings = f"{self.checkout}/.git/config"
+        write(settings, read(settings).replace(TEMPLATES_REMOTE, self.places.remote))
         self._model: ModelDoor | None = None
         self._git_door: GitDoor | None = None
         self._runners: list[Runner] = []
@@ -198,16 +183,6 @@ class Cell:
         remote, code = self.places.remote, self.code
         value = Boot(boot_id, branch, commit, "start", remote, "merge", self.places, limits(), code=code)
         return msgspec.structs.replace(value, **other)
-
-    def changes_code(self, path: str, old: str, new: str) -> None:
-        """What runs is from now on this project's own with these words exchanged."""
-        infra = f"{self.code}/infra"
-        if os.path.islink(infra):
-            os.unlink(infra)
-            shutil.copytree(f"{PROJECT}/infra", infra, copy_function=os.symlink)
-        text = read(f"{self.code}/{path}")
-        assert old in text, f"{path} has no {old!r}"
-        write(f"{self.code}/{path}", text.replace(old, new))
 
     def start(self, value: Boot, text: str | None = None, heart: Heartbeat | None = None) -> Runner:
         """Start a runner as the watcher would; `text` is what it is told instead of `value`: with nothing, by hand."""
@@ -284,6 +259,10 @@ class Cell:
         words = ("-c", "fastimport.unpackLimit=1", "fast-import", "--quiet", "--date-format=now")
         return self.bare(*words, stdin=f"{stream}get-mark :1\n".encode())
 
+    def pm_merges(self, branch: str) -> None:
+        taken = merge_commit(self.bare, self.main(), self.bare("rev-parse", f"refs/heads/{branch}"), "taken")
+        self.bare("update-ref", "refs/heads/main", str(taken))
+
     def main(self) -> str:
         try:
             return read(f"{self.places.remote}/refs/heads/main").strip()
@@ -291,18 +270,6 @@ class Cell:
             return self.bare("rev-parse", "main")
 
     # The agent's side.
-
-    def git_of_mind(self) -> Git:
-        """The branch `mind`, at its birth, with its clone."""
-        git = Git(self.places.bot, PM)
-        git("init", "--quiet", "--template=", "--initial-branch=mind", self.places.mind)
-        git = Git(self.places.mind, PM)
-        git("remote", "add", "origin", self.places.remote)
-        write(f"{self.places.mind}/.gitignore", "logs/events\nscratch/\n")
-        git("add", "--all")
-        git("commit", "--quiet", "--message", "birth")
-        git("push", "--quiet", "origin", "mind")
-        return git
 
     def branch(self, name: str, files: dict[str, str]) -> Git:
         """A pushed branch with a clone of its own that changes these files."""

@@ -20,7 +20,7 @@ from infra.keep.repository.page_text import USUAL
 from infra.shared import comms
 from infra.shared.branches import version
 from infra.shared.repository.git import Git, GitError
-from tests.cell.cell import PROJECT, Cell, read, write
+from tests.cell.cell import PM, PROJECT, Cell, read, write
 
 
 def kept(cell: Cell) -> list[dict[str, Any]]:
@@ -187,20 +187,22 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
     rounds = USUAL.keep_reports + 5
     start = threading.Barrier(2)
     failures: list[BaseException] = []
+    clone = Git(f"{cell.places.var}/pm", PM)
+    cell.bare("clone", "--quiet", cell.places.remote, clone.directory)
 
     def tell(text: str) -> None:
         """As a person does it: when somebody else was faster, pull --rebase and push again."""
-        cell.pm("pull", "--quiet", "--rebase", "origin", "main")
-        write(page := f"{cell.pm.directory}/COMMS.md", comms.add_directive(read(page), text))
-        cell.pm("commit", "--quiet", "--all", "--message", f"tell: {text}")
+        clone("pull", "--quiet", "--rebase", "origin", "main")
+        write(page := f"{clone.directory}/COMMS.md", comms.add_directive(read(page), text))
+        clone("commit", "--quiet", "--all", "--message", f"tell: {text}")
         while True:
             try:
-                cell.pm("push", "--quiet", "origin", "HEAD:main")
+                clone("push", "--quiet", "origin", "HEAD:main")
                 return
             except GitError as error:
                 if "rejected]" not in error.stderr:
                     raise
-                cell.pm("pull", "--quiet", "--rebase", "origin", "main")
+                clone("pull", "--quiet", "--rebase", "origin", "main")
 
     def pm() -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from infra.shared import boot as boot_values
 from infra.shared.boot import parse_line
 from infra.shared.exit_codes import Exit
 from infra.shared.policy import Policy, Rule
-from tests.cell.cell import Cell, limits, read, write
+from tests.cell.cell import PROJECT, Cell, limits, read, write
 
 
 @pytest.mark.heavy
@@ -125,7 +126,12 @@ def test_a_mistake_on_the_way_up_is_told_with_its_traceback(
     cell: Cell, path: str, old: str, new: str, words: list[str], mistake: str
 ) -> None:
     """BOOTSTRAPPING without SUCCESS: what the watcher falls back on, also where it cannot even be imported."""
-    cell.changes_code(path, old, new)
+    code, text = Path(cell.code), Path(PROJECT, path).read_text()
+    assert old in text
+    (code / "infra").unlink()
+    shutil.copytree(f"{PROJECT}/infra", code / "infra", copy_function=os.symlink)
+    (code / path).unlink()
+    (code / path).write_text(text.replace(old, new))
 
     run = cell.start(cell.boot())
 

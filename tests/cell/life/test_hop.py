@@ -200,9 +200,7 @@ def test_main_that_moves_while_judging_is_judged_again(cell: Cell) -> None:
 def test_what_main_already_holds_is_not_merged_again(cell: Cell) -> None:
     """It is validated, and there is nothing to do."""
     change(cell)
-    cell.pm("fetch", "--quiet", "origin")
-    cell.pm("merge", "--quiet", "--no-edit", "origin/improve")
-    cell.pm("push", "--quiet", "origin", "HEAD:main")
+    cell.pm_merges("improve")
     context = at_home(cell, "improve")
 
     title, text = hop.prove(context)

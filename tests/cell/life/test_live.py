@@ -21,6 +21,7 @@ from tests.cell.doors import Refusal
 from tests.cell.life.days import AGAIN, TICK, Story, lives, one_day, one_run
 from tests.cell.loop.replies import bash, calls, results, says, texts
 from tests.cell.mind.test_skills import PATH, SKILL
+from tests.cell.minds import PmMind
 
 NO = says("No.", REFUSAL)
 SHORT = limits(work_seconds=0.05)
@@ -228,9 +229,7 @@ def test_work_that_waits_for_a_review_stays_open_until_it_is_decided(cell: Cell,
     lives(cell, other_pushes(), autonomy="propose")
     assert cell.open() == ["improve yourself"]
     if decided == "merged":
-        cell.pm("fetch", "--quiet", "origin")
-        cell.pm("merge", "--quiet", "--no-edit", "origin/main", "origin/improve")
-        cell.pm("push", "--quiet", "origin", "HEAD:main")
+        cell.pm_merges("improve")
         Git(cell.checkout)("pull", "--quiet")
     else:
         cell.bare("update-ref", "-d", "refs/heads/improve")
@@ -316,14 +315,9 @@ def test_nothing_in_the_agents_own_state_ends_its_runners(cell: Cell, wrong: str
 @pytest.mark.heavy
 def test_a_candidate_is_tried_in_idle_time_by_the_runners_own_tools(cell: Cell) -> None:
     """The self-test and the regression check by bash, behind the policy; the review by one call of the model."""
-    git = cell.git_of_mind()
-    for path in ("boot/identity.md", "boot/invariants.md", "boot/operating_principles.md"):
-        write(f"{git.directory}/{path}", f"This is {path}.\n")
+    boot = ("boot/identity.md", "boot/invariants.md", "boot/operating_principles.md")
     text = SKILL.replace("dependencies:\n  - core/files@1.0.0\n", "").replace("core/", "see core/")
-    write(f"{git.directory}/{PATH}", text)
-    git("add", "--all")
-    git("commit", "--quiet", "--message", "a candidate")
-    git("push", "--quiet", "origin", "mind")
+    PmMind(cell, {path: f"This is {path}.\n" for path in boot} | {PATH: text})
     cell.model.replies.append(says('{"verdict": "reject", "reasons": ["it sums nothing"]}'))
     one_day(cell, exploration_usd=1.0)
     (request,) = cell.model.requests

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.heavy
 def test_a_note_by_a_shell_is_a_note_of_the_run(cell: Cell) -> None:
     """As by the tool; what an earlier run left is nobody's, and what is no note is refused. So is one whose check
     the PM would be asked about: no model would be told of the answer."""
-    cell.git_of_mind()
+    PmMind(cell)
+    cell.bare("clone", "--quiet", "--branch=mind", cell.places.remote, cell.places.mind)
     cell.tell("Find the port.")
     left = left_notes.LEFT
     left_notes.leave(cell.places.mind, "note", {"subject": "spy", "statement": "it is left over"})
