@@ -158,14 +158,15 @@ def _asked(whole: bytes) -> tuple[Target, bytes, int]:
 async def _pump(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, errand: Errand, way: Way, most: int = _ENDLESS
 ) -> None:
-    """Until the end, or so much. Raises WebRefusal when the errand's bytes are used up, OSError."""
-    while most > 0:
+    """Until the end; what comes beyond so much is not passed on. Raises WebRefusal when the errand's bytes are used up,
+    OSError."""
+    while True:
         async with asyncio.timeout(IDLE_SECONDS):
-            piece = await reader.read(min(PIECE, most))
-        most -= len(piece)
+            piece = await reader.read(PIECE)
         errand.take(way, len(piece))
         if not piece:
             writer.write_eof()
             return
-        writer.write(piece)
+        writer.write(piece[:most])
+        most = max(0, most - len(piece))
         await writer.drain()

@@ -23,6 +23,9 @@ NAMED = Policy(
 )
 
 
+SMALL = 4096
+
+
 class Came(NamedTuple):
     answer: bytes
     errand: Errand
@@ -30,7 +33,9 @@ class Came(NamedTuple):
     """What the site was sent on each connection."""
 
 
-def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: Errand | None = None) -> Came:
+def through(
+    *requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: Errand | None = None, size: int = 1000
+) -> Came:
     """Each of `requests` on a connection of its own, with PORT as the site's. Each look-up gives one of `found`."""
     heads, given, addresses = list[bytearray](), errand or Errand("site.example"), iter(found)
     serving_one = list[asyncio.Task[None] | None]()
@@ -39,7 +44,7 @@ def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: E
         """It answers once, and reads on for as long as anything comes."""
         serving_one.append(asyncio.current_task())
         heads.append(seen := bytearray(await reader.read(1 << 20)))
-        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b"b" * 1000)
+        writer.write(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n" + b"b" * size)
         with contextlib.suppress(OSError):
             await writer.drain()
             writer.write_eof()
@@ -53,12 +58,16 @@ def through(*requests: bytes, found: tuple[str, ...] = ("127.0.0.1",), errand: E
     async def run() -> bytes:
         answer = b""
         proxy, listening = Proxy(Judge(NAMED), lookup), socket.create_server(("127.0.0.1", 0))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SMALL)
         proxy.errand = given
         serving = asyncio.create_task(proxy.serve(listening))
         async with await asyncio.start_server(site, "127.0.0.1", 0) as there:
             port = str(there.sockets[0].getsockname()[1]).encode()
             for request in requests:
-                reader, writer = await asyncio.open_connection(*listening.getsockname())
+                with socket.socket() as wire:
+                    wire.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL)
+                    wire.connect(listening.getsockname())
+                    reader, writer = await asyncio.open_connection(sock=wire.dup())
                 writer.write(request.replace(b"PORT", port))
                 answer += await reader.read()
                 writer.close()
@@ -80,6 +89,11 @@ def test_a_plain_request_names_the_host_that_was_judged() -> None:
     assert b"other.example" not in came.heads[0]
     assert b"Proxy" not in came.heads[0]
     assert came.errand.loaded > 1000
+
+
+def test_an_answer_comes_whole() -> None:
+    """Also to a browser that is slower than the site."""
+    assert through(GET, size=60_000).answer.endswith(b"\r\n\r\n" + b"b" * 60_000)
 
 
 @pytest.mark.parametrize(
