@@ -23,7 +23,7 @@ import msgspec
 
 from infra.keep.eye import messages
 from infra.keep.eye.blocked import CHALLENGES, MARKS, SHELLS
-from infra.keep.eye.messages import HEAD, MOST_HTML_CHARS, Failed, Frame, Look, Seen, packed
+from infra.keep.eye.messages import HEAD, MOST_HTML_CHARS, Frame, Look, Seen, packed
 from infra.shared.conversation import MOST_IMAGE_BYTES
 from infra.shared.web import MOST_FRAME_BYTES
 
@@ -150,19 +150,19 @@ class Looking:
         self._end = time.monotonic() + SPARE_SECONDS
         self._ask("Target.disposeBrowserContext", browserContextId=self._context)
 
-    def run(self, look: Look) -> Seen | Failed:
+    def run(self, look: Look) -> Seen:
         self._look, self._end = look, time.monotonic() + look.seconds
         try:
             self._navigate()
             self._settle()
             why = messages.FILE if self._is_file else self._why_none
-            return Failed(why) if why else self._seen()
+            return Seen(why=why) if why else self._seen()
         except Refused as error:
             # Of what it says, nothing but one of its own names for what went wrong.
             found = re.search(r"net::ERR_[A-Z_]{1,40}", str(error))
-            return Failed(found[0] if found else messages.REFUSED)
+            return Seen(why=found[0] if found else messages.REFUSED)
         except TimeoutError:
-            return Failed(messages.LATE)
+            return Seen(why=messages.LATE)
 
     def _navigate(self) -> None:
         look = self._look

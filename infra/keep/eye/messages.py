@@ -38,24 +38,21 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True, tag="seen"):
-    """What the page became."""
+    """What the page became; with `why`, there is none."""
 
-    url: Annotated[str, Meta(max_length=8192)]
+    url: Annotated[str, Meta(max_length=8192)] = ""
     """The final address, as the browser says."""
-    status: Annotated[int, Meta(ge=0, le=999)]
-    headers: dict[str, str]
+    status: Annotated[int, Meta(ge=0, le=999)] = 0
+    headers: dict[str, str] = {}
     """Of the final answer, in small letters; a few that tell a challenge."""
     html: Annotated[str, Meta(max_length=MOST_HTML_CHARS)] = ""
     image: Annotated[bytes, Meta(max_length=MOST_IMAGE_BYTES)] = b""
     signals: Signals = Signals()
     notes: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=10)] = ()
     """What was refused or left out."""
-
-
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """There is no page."""
-
-    why: Annotated[str, Meta(pattern=rf"\A(net::ERR_[A-Z_]{{1,40}}|{CRASHED}|{LATE}|{NOWHERE}|{REFUSED}|{FILE})\Z")]
+    why: Annotated[
+        str, Meta(pattern=rf"\A(|net::ERR_[A-Z_]{{1,40}}|{CRASHED}|{LATE}|{NOWHERE}|{REFUSED}|{FILE})\Z")
+    ] = ""
     """No other words: they are shown outside of any frame."""
 
 
@@ -65,7 +62,7 @@ class Frame(msgspec.Struct, frozen=True, tag="frame"):
     jpeg: Annotated[bytes, Meta(max_length=MOST_FRAME_BYTES)]
 
 
-Said = Seen | Failed | Frame
+Said = Seen | Frame
 SAID: msgspec.msgpack.Decoder[Said] = msgspec.msgpack.Decoder(Said)
 
 

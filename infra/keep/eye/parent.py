@@ -36,19 +36,14 @@ WORDS = (
     # There is no network but the proxy of each page's context: what it asks for by itself is not worth a try.
     "--proxy-server=http://127.0.0.1:9",
     "--proxy-bypass-list=<-loopback>",
-    "--disable-background-networking",
-    "--disable-component-update",
     # The first: else its maker is asked, in the page's name, about each form that the page has.
-    "--disable-features=AutofillServerCommunication,"
-    "MediaRouter,OptimizationHints,Translate,SpareRendererForSitePerProcess",
+    "--disable-features=AutofillServerCommunication,SpareRendererForSitePerProcess",
     "--no-startup-window",
     # Nobody sits in front of it.
     "--deny-permission-prompts",
-    "--mute-audio",
     "--hide-scrollbars",
     "--disable-gpu",
     "--disable-dev-shm-usage",
-    "--disk-cache-size=1",
     "--renderer-process-limit=6",
     "--js-flags=--max-old-space-size=256",
 )

@@ -158,8 +158,6 @@ class WebDoor:
                 flags = await self._fetcher.admit(target, tool)
                 if stream.enabled:
                     look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
-                    line = begun_line("watch", b"", target.url, time.time(), 0.0, None)
-                    await self._record(replace(line, run_id=in_line(request.run), origin=in_line(target.origin)))
                 seen = await self._pool.look(look, errand, self._on_frame)
         except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from infra.keep.eye import messages, parent
-from infra.keep.eye.messages import HEAD, SAID, Failed, Frame, Look, Seen, packed
+from infra.keep.eye.messages import HEAD, SAID, Frame, Look, Seen, packed
 from infra.keep.programs import keep_command, keep_environment
 from infra.keep.web_door.proxy import Errand, Proxy
 from infra.keep.web_door.refusal import failed, late, unavailable
@@ -47,7 +47,7 @@ class Instance:
         with contextlib.suppress(OSError), self.driver:
             self.driver.kill()
 
-    async def told(self, asked: Look, on_frame: OnFrame) -> Seen | Failed:
+    async def told(self, asked: Look, on_frame: OnFrame) -> Seen:
         """Raises GONE."""
         self.looks += 1
         self.writer.write(packed(asked))
@@ -72,7 +72,7 @@ class Pool:
     async def look(self, asked: Look, errand: Errand, on_frame: OnFrame = lambda jpeg: None) -> Seen:
         """Raises WebRefusal."""
         async with self._places:
-            said: Seen | Failed | None = None
+            said: Seen | None = None
             while said is None:
                 try:
                     instance = self._warm.pop() if self._warm else await self._started()
@@ -80,12 +80,12 @@ class Pool:
                     words = f"there is no browser ({error.strerror or 'it does not start'})"
                     raise unavailable(words, HINT) from None
                 said = await self._told(instance, asked, errand, on_frame)
-        if isinstance(said, Failed):
+        if said.why:
             refusal = (late if said.why == messages.LATE else failed)(f"the page was not shown ({said.why})", HINT)
             raise errand.refused or refusal
         return said
 
-    async def _told(self, instance: Instance, asked: Look, errand: Errand, on_frame: OnFrame) -> Seen | Failed | None:
+    async def _told(self, instance: Instance, asked: Look, errand: Errand, on_frame: OnFrame) -> Seen | None:
         """None: it had ended, or fallen silent, before this. Raises WebRefusal."""
         with contextlib.ExitStack() as given_up:
             given_up.callback(instance.close)
@@ -101,7 +101,7 @@ class Pool:
                 if isinstance(error, TimeoutError):
                     raise late("the browser does not answer", "try again, or use another source") from None
                 raise failed("the browser has ended over this page", "use another source", retriable=True) from None
-            if (isinstance(said, Seen) or said.why not in messages.BROKEN) and instance.looks < MOST_LOOKS:
+            if said.why not in messages.BROKEN and instance.looks < MOST_LOOKS:
                 given_up.pop_all()
                 instance.proxy.over()
                 instance.used = time.monotonic()

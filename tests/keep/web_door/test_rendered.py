@@ -133,13 +133,10 @@ def test_ghost_is_the_pm_s_to_allow(tmp_path: Path) -> None:
     assert line["status"] == "denied"
 
 
-def test_what_may_be_watched_is_on_record_before_the_first_frame(tmp_path: Path) -> None:
+def test_what_it_shows_meanwhile_is_given_on_where_the_pm_says_so(tmp_path: Path) -> None:
     frames: list[bytes] = []
-
-    def written(jpeg: bytes) -> None:
-        frames.append(jpeg)
-        assert "watch" in (tmp_path / "trace").read_text()
-
-    _, lines = asked(tmp_path, Shown(FILLED), Fetch(HERE, mode="rendered", run="r1"), web=STREAMED, on_frame=written)
+    shown = Shown(FILLED)
+    asked(tmp_path, shown, Fetch(HERE, mode="rendered"), web=STREAMED, on_frame=frames.append)
     assert frames == [JPEG]
-    assert [(line["tool_name"], line["status"]) for line in lines] == [("watch", "ok"), ("fetch_page", "ok")]
+    asked(tmp_path, shown, Fetch(HERE, mode="rendered"))
+    assert [look.stream_quality for look in shown.looks] == [25, 0]
