@@ -143,7 +143,7 @@ class Looking:
         self._target = made["targetId"]
         self._session = self._ask("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         for domain in ("Page.enable", "Network.enable", "Inspector.enable"):
-            self._devtools.tell(domain, self._session)
+            self._on(domain)  # waited for: what is told of the empty page is not taken for the next one's
 
     def close(self) -> None:
         """With all that the page opened. Raises Refused."""
