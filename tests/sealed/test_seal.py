@@ -415,10 +415,14 @@ def _behind_doors(agent: SealedAgent, world: Peer) -> None:
     assert arrived(world) == {53, 80, 443}, "the control: these did arrive"
 
     connect = "socket.create_connection((sys.argv[1], 443), 5)"
-    for plainly in (connect, "urllib.request.urlopen('http://' + sys.argv[1])"):
-        for where in (PUBLIC4, "secret.of.a.name.example"):
-            said = alone(f'python3.11 -c "import socket, sys, urllib.request; {plainly}" {where}')
-            assert "No route to host" in said or "name resolution" in said, said
+    tried = agent.answers(
+        *(
+            f'python3.11 -c "import socket, sys, urllib.request; {plainly}" {where}'
+            for plainly in (connect, "urllib.request.urlopen('http://' + sys.argv[1])")
+            for where in (PUBLIC4, "secret.of.a.name.example")
+        )
+    )
+    assert [said for said in tried.values() if "No route to host" not in said and "name resolution" not in said] == []
     assert arrived(world) == set()
     trace = [json.loads(line) for line in agent.read(f"{agent.home.state}/web.jsonl").splitlines()]
     seen = [(line["status"], line["origin"]) for line in trace]
