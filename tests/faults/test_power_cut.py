@@ -141,7 +141,7 @@ def _reach(agent: Agent, step: str) -> None:
             within(30.0, lambda: is_taken(agent), step)
 
 
-@pytest.mark.fault("F31", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")
+@pytest.mark.fault("F11", "F31", "P1", "P2", "P3", "P4", "P5", "P6", "P7", "P8", "P9")
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("rounds", [1, pytest.param(10, marks=pytest.mark.long)])
 def test_the_power_is_cut_after_each_step(steady: Agent, disk: Ext4, tmp_path: Path, rounds: int) -> None:
