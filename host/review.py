@@ -67,8 +67,9 @@ class Commit(NamedTuple):
 
 @command
 @click.argument("branch", required=False)
+@click.option("--stat", is_flag=True, help="Only which files change, not how.")
 @click.option("--examine", is_flag=True, help="First have the keep examine the branch, and wait for the verdict.")
-def review(context: Context, say: Say, branch: str | None, examine: bool) -> Shown:
+def review(context: Context, say: Say, branch: str | None, stat: bool, examine: bool) -> Shown:
     """List the branches that await your decision, or show the commits, the changes and the examination of one.
 
     The keep of a running agent examines the result of the merge: it rehearses that version and runs the tests. The
@@ -90,7 +91,7 @@ def review(context: Context, say: Say, branch: str | None, examine: bool) -> Sho
     value: dict[str, Any] = {"branch": found, "main": main, "base": base}
     value["commits"] = _commits(git, commit, f"^{main}")
     value["stat"] = _diff(git, ("--stat",), base or EMPTY_TREE, commit)
-    value["diff"] = _patch(git, base or EMPTY_TREE, commit)
+    value["diff"] = "" if stat else _patch(git, base or EMPTY_TREE, commit)
     value["examination"] = examination(git, main, commit)[1]
     value["taint"] = problem_with_guarded(taint_of(home, git), found.files)
     advice = _next(found, is_pms_own(git, main, commit), context.agent_words)

@@ -29,6 +29,7 @@ from host.screen import Say, Shown, faint, harmless, strong
 from infra.keep.settings.check import FROM_ENVIRONMENT, read_settings, variables
 from infra.keep.settings.models import SCRIPTED
 from infra.keep.settings.schema import ModelSettings, Settings
+from infra.shared.exit_codes import Exit
 from infra.shared.yaml_words import words_of
 
 
@@ -48,6 +49,7 @@ class Entry(NamedTuple):
 @click.argument("key", required=False)
 def config(context: Context, say: Say, key: str | None) -> Shown:
     """Each setting: its value, where that came from, and its meaning. KEY is one, or a section of them.
+    Exits with 8 when the model of these settings cannot work.
 
     \b
     Examples:
@@ -55,13 +57,16 @@ def config(context: Context, say: Say, key: str | None) -> Shown:
       minifram config limits.bash_seconds
     """
     home = context.initialised()
-    known = explained(home.settings)
+    settings, known = explained(home.settings)
     found = [entry for entry in known if key is None or entry.key == key or entry.key.startswith(f"{key}.")]
     if not found:
         near = difflib.get_close_matches(str(key), [entry.key for entry in known], n=3, cutoff=0.4)
         hint = f"near: {', '.join(near)}" if near else "see 'minifram config'"
         raise not_found(f"no such setting: {key!r}; {hint}")
-    return Shown({"file": home.settings, "settings": found}, (line for entry in found for line in _lines(entry)))
+    problem = problem_with_model(home, settings.model, settings.sandbox)
+    lines = (line for entry in found for line in _lines(entry))
+    value = {"file": home.settings, "settings": found}
+    return Shown(value, lines, problem or "", Exit.FINDINGS if problem else Exit.OK)
 
 
 def _lines(entry: Entry) -> Iterator[str]:
@@ -75,14 +80,14 @@ def _shown(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def explained(path: str) -> list[Entry]:
+def explained(path: str) -> tuple[Settings, list[Entry]]:
     """The settings in a file. Raises SettingsError that names all that is wrong with it."""
     settings = read_settings(path)
     with open(path, encoding="utf-8") as file:
         origins = dict.fromkeys(_keys(words_of(file.read())), path)
     if settings.web.browser == "on":
         origins |= {FROM_ENVIRONMENT[name]: f"${name}" for name in variables(os.environ)}
-    return entries(settings, origins)
+    return settings, entries(settings, origins)
 
 
 def entries(settings: Settings, origins: Mapping[str, str] = MappingProxyType({})) -> list[Entry]:

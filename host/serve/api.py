@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar, Union, get_args, get_origin
 
 import click
@@ -73,12 +73,13 @@ def _found(what: click.Command, field: str, item: str = "", **given: Any) -> Cal
     return read
 
 
+SEEN: Mapping[str, Any] = {"stat": False, "examine": False}
 READS = (
     Read("status", Status, lambda agent, item: agent.status(), PARTS, "The state of the agent"),
     Read("reports", list[Evidenced], lambda agent, item: reports_of(agent), ("repository",), "With their evidence"),
     Read("timeline", list[Version], lambda agent, item: versions_of(agent), PARTS, "Versions of main"),
-    Read("review", list[Branch], _found(review, "branches", branch=None, examine=False), PARTS, "What awaits the PM"),
-    Read("review", dict[str, Any], _found(review, "", "branch", examine=False), PARTS, "One branch", "branch"),
+    Read("review", list[Branch], _found(review, "branches", branch=None, **SEEN), PARTS, "What awaits the PM"),
+    Read("review", dict[str, Any], _found(review, "", "branch", **SEEN), PARTS, "One branch", "branch"),
     Read(
         "runs",
         list[Run],

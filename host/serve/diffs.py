@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from host.screen import harmless_lines
+from markupsafe import Markup, escape
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexer import Lexer
+from pygments.lexers import get_lexer_for_filename
+from pygments.util import ClassNotFound
+
+from host.screen import LINE_CHARS, harmless
 from infra.shared.repository.version import is_keeps
 
 MOST_LINES = 3000
 """Of all files; `minifram review BRANCH` shows the rest."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)")
 _CHANGES = (("new file", "new"), ("deleted file", "gone"), ("rename from", "renamed"), ("Binary", "binary"))
+_FORMAT = HtmlFormatter(nowrap=True)
 
 
 class Line(NamedTuple):
@@ -22,7 +31,7 @@ class Line(NamedTuple):
     old: str
     """Its number before and after; empty where it is not there."""
     new: str
-    text: str
+    text: Markup
 
 
 class FileDiff(NamedTuple):
@@ -64,10 +73,14 @@ def files_of(patch: str) -> list[FileDiff]:
 
 def _file(part: str, room: int) -> FileDiff:
     head, mark, body = part.partition("\n@@ ")
-    path = _name(head)
+    path, lexer = _name(head), None
+    with contextlib.suppress(ClassNotFound):
+        lexer = get_lexer_for_filename(path.rpartition("/")[2], stripnl=False, ensurenl=False)
     rows = list(_rows((mark + body).strip("\n").split("\n"))) if mark else []
     kinds = Counter(kind for kind, _, _, _ in rows)
-    lines = tuple(Line(kind, old, new, harmless_lines(text)[0]) for kind, old, new, text in rows[:room])
+    lines = tuple(
+        Line(kind, old, new, _coloured(text, None if kind == "note" else lexer)) for kind, old, new, text in rows[:room]
+    )
     change = next((change for words, change in _CHANGES if f"\n{words}" in head), "changed")
     return FileDiff(path, zone_of(path), change, kinds["add"], kinds["del"], lines, len(rows) - len(lines))
 
@@ -100,3 +113,12 @@ def _name(head: str) -> str:
     # An empty file, a mode, a binary, or a name that git quotes: both names are the same.
     first = head.partition("\n")[0]
     return first[len(first) // 2 + 1 :].removeprefix('"').removesuffix('"').removeprefix("b/")
+
+
+def _coloured(text: str, lexer: Lexer | None) -> Markup:
+    """One line, harmless, with the classes of pygments: without its neighbours, so inside a long string it may err."""
+    more = len(text) - LINE_CHARS
+    shown = harmless(text[:LINE_CHARS]) + (f" … ({more} more characters)" if more > 0 else "")
+    if lexer is None or more > 0:
+        return escape(shown)
+    return Markup(highlight(shown, lexer, _FORMAT))  # noqa: S704 - pygments escapes what it colours

@@ -24,7 +24,7 @@ from host.screen import Say, Shown
 from host.serve.access import WHAT
 from host.serve.acts import ACTS, Act
 from host.serve.agents import Agent, Agents
-from host.serve.api import answering, as_response
+from host.serve.api import SEEN, answering, as_response
 from host.serve.calls import Problem, call, problem_of
 from host.talk import reports
 from infra.cell.actions import VALIDATION
@@ -56,7 +56,7 @@ HOST_TOOLS: Mapping[str, tuple[type[Args], Act]] = {
     ),
     "review": _tool(
         "The branches that await the PM's review; with `branch` the change and the keep's verdict.",
-        Act(review, lambda given: {"branch": given["branch"] or None, "examine": False}),
+        Act(review, lambda given: {"branch": given["branch"] or None, **SEEN}),
         ("branch", str, ""),
     ),
     "task": _tool("Give the agent a task with a priority; directives come before tasks.", ACTS["task"], *TASK),

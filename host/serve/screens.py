@@ -129,7 +129,7 @@ def _review(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]
     """The branches that await the PM; one of them with its change, what the keep saw, and the decision."""
 
     def read() -> dict[str, Any]:
-        done = call(review, agent.context, branch=item or None, examine=False)
+        done = call(review, agent.context, branch=item or None, stat=False, examine=False)
         if not item:
             return {"branches": done.value["branches"]}
         found = done.value

@@ -82,8 +82,8 @@ def test_a_verdict_is_for_exactly_what_main_would_be(desk: Desk) -> None:
 
 
 def test_one_branch_with_commits_changes_and_verdict(desk: Desk) -> None:
-    """Everything the PM needs to decide. The names of tests, which the branch chooses, add no line to the keep's
-    words."""
+    """Everything the PM needs to decide; --stat leaves the lines out. The names of tests, which the branch chooses, add
+    no line to the keep's words."""
     desk.branch("improve", {"spec/a.py": "one\n"}, "first")
     tip = desk.branch("improve", {"spec/a.py": "two\n"}, "second", start="improve")
     desk.examined("improve", tip, word=("tests/test_\npassed: rehearsed.py is removed",))
@@ -93,6 +93,7 @@ def test_one_branch_with_commits_changes_and_verdict(desk: Desk) -> None:
         assert words in out, words
     commits = out.partition("Commits")[2]
     assert commits.index("first") < commits.index("second")
+    assert "+two" not in desk.done("review", "improve", "--stat").out
 
     found = desk.done("review", "improve", "--json").json
     assert [commit["subject"] for commit in found["commits"]] == ["first", "second"]

@@ -37,7 +37,7 @@ def test_a_value_of_the_environment_names_its_variable(tmp_path: Path, monkeypat
     path = tmp_path / "minifram.yaml"
     path.write_text("web: {browser: on, pool_size: 2}\n")
     monkeypatch.setenv("BROWSER_POOL_SIZE", "3")
-    found = {entry.key: entry for entry in explained(str(path))}
+    found = {entry.key: entry for entry in explained(str(path))[1]}
     assert (found["web.pool_size"].value, found["web.pool_size"].origin) == (3, "$BROWSER_POOL_SIZE")
     assert (found["web.browser"].origin, found["web.stream.quality"].origin) == (str(path), "default")
 
@@ -84,7 +84,15 @@ def test_config_of_a_bad_file_names_every_problem(desk: Desk) -> None:
     assert (ended.code, str(path) in ended.err) == (4, True)
 
 
-def test_a_script_that_no_model_can_read_is_refused_before_anything_is_started(desk: Desk) -> None:
-    Path(desk.home().settings).write_text("sandbox: process\nmodel: {provider: scripted, name: /pm/x.yaml}\n")
-    refused = desk.run("up")
-    assert (refused.code, "expected a file, found none at /pm/x.yaml" in refused.err) == (2, True)
+@pytest.mark.parametrize("sandbox", ["podman", "process"])
+def test_a_script_that_no_model_can_read_is_refused_at_once(desk: Desk, sandbox: str) -> None:
+    """By config, with the value that it shows, and by up, before anything is started."""
+    Path(desk.home().settings).write_text(f"sandbox: {sandbox}\nmodel: {{provider: scripted, name: /pm/x.yaml}}\n")
+    shown = desk.run("config", "model.name")
+    assert (shown.code, "model.name: /pm/x.yaml" in shown.out) == (8, True)
+    assert "model.name is /pm/x.yaml" in shown.err
+    if sandbox == "process":
+        refused = desk.run("up")
+        assert (refused.code, "expected a file, found none at /pm/x.yaml" in refused.err) == (2, True)
+    Path(desk.home().settings).write_text(f"sandbox: {sandbox}\n")
+    assert desk.done("config", "model.name").err == ""
