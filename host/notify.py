@@ -52,8 +52,9 @@ class Fact(NamedTuple):
 
 
 @command
+@click.option("--once", is_flag=True, help="Look and tell once, as for cron.")
 @click.option("--test", is_flag=True, help="Send one letter as a test.")
-def notify(context: Context, say: Say, test: bool) -> Shown:
+def notify(context: Context, say: Say, once: bool, test: bool) -> Shown:
     """Send you what is new about an agent, by 'notify.command' of its settings. 'minifram up' starts this when that is
     set; it ends when the agent has not run for a minute.
 
@@ -74,7 +75,7 @@ def notify(context: Context, say: Say, test: bool) -> Shown:
     with open(f"{home.data}/notify.lock", "w", encoding="utf-8") as lock:
         if not lock_within(lock.fileno(), 0):
             raise conflict(f"another 'minifram notify' of agent {home.agent!r} runs")
-        follow(context, home, say)
+        look(context, home, settings, say) if once else follow(context, home, say)
     return Shown({"agent": home.agent})
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import stat
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,13 +17,11 @@ from host.cli import command
 from host.clones import with_clones
 from host.errors import conflict, failure, not_found
 from host.home import AgentPaths, Context
-from host.money import Money
 from host.screen import Say, Shown, bad, counted, duration, good, one_line, plain, seconds_of, strong
-from infra.keep.ledger.prices import NANO
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import TRANSCRIPTS
-from infra.shared.safe_files import Below, Entry
+from infra.shared.safe_files import Below, Entry, opened_file
 from infra.shared.text import cut, first_line
 
 if TYPE_CHECKING:
@@ -32,8 +31,8 @@ SUFFIX = ".jsonl"
 TAIL_BYTES = 64 << 10
 LINE_BYTES = 2 << 20
 """A longer line is passed over."""
-MOST_BYTES = 32 << 20
-"""Of the beginning of one run."""
+MOST_BYTES, LEDGER_BYTES = 32 << 20, 64 << 20
+"""Of the beginning of one run; of the ledger's end."""
 MOST_RUNS = 2000
 """Of one clone."""
 TEXT_CHARS, DIFFERENCE_CHARS = 400, 300
@@ -56,22 +55,6 @@ class StepRow(NamedTuple):
     result: str
     took: str
     is_bad: bool
-
-
-class Run(NamedTuple):
-    """By its transcript, which is the agent's word; what it cost is the ledger's."""
-
-    run: str
-    branch: str
-    directives: tuple[str, ...]
-    at: str
-    seconds: int
-    end: str
-    """Empty while it goes on, or when it was cut short."""
-    steps: int
-    failure: str
-    tokens: int
-    usd: float
 
 
 NO_STEP = Step("", "", {})
@@ -99,7 +82,7 @@ def runs(context: Context, say: Say, run: str | None, number: int, replays: bool
     if run is None:
         if replays:
             raise click.UsageError("--replay replays one run: name it")
-        found = last_runs(home, number, Money(home.places.ledger).read())
+        found = last_runs(home, number)
         advice = "" if found else "no run yet; 'minifram tell' gives a directive"
         yield Shown({"runs": found}, (line for each in found for line in _run_lines(each)), advice)
     elif replays:
@@ -140,13 +123,18 @@ def steps_of(home: AgentPaths, branch: str, name: str) -> Iterator[Step]:
                 yield step
 
 
-def last_runs(home: AgentPaths, number: int, money: Money) -> list[Run]:
-    """The last `number` runs, oldest first, by the first and the last lines of their transcripts. Raises OSError."""
+def last_runs(home: AgentPaths, number: int) -> list[dict[str, Any]]:
+    """The last `number` runs, oldest first, as --json shows them: by the first and the last lines of their transcripts,
+    which the agent wrote, and by the ledger. Raises OSError."""
+    tokens, nano_usd = _costs(home)
     newest = sorted(((name, branch) for branch, name in names_of(home)), reverse=True)[:number]
-    return [_run(home, branch, name, money) for name, branch in reversed(newest)]
+    return [
+        _run(home, branch, name) | {"tokens": tokens[name], "usd": round(nano_usd[name] / 1e9, 6)}
+        for name, branch in reversed(newest)
+    ]
 
 
-def _run(home: AgentPaths, branch: str, name: str, money: Money) -> Run:
+def _run(home: AgentPaths, branch: str, name: str) -> dict[str, Any]:
     tail = Below(home.places.bot).tail(_path_of(branch, name), TAIL_BYTES)
     steps = [step for step in map(_step, tail.splitlines()) if step]
     first, last = next(steps_of(home, branch, name), NO_STEP), steps[-1] if steps else NO_STEP
@@ -154,18 +142,16 @@ def _run(home: AgentPaths, branch: str, name: str, money: Money) -> Run:
     answered = [step.facts.get("step_id") for step in steps if step.kind == "answered"]
     done = str(ended.get("steps", answered[-1] if answered else 0))
     end = seconds_of(last.at) or 0.0
-    return Run(
-        run=name,
-        branch=branch,
-        directives=_directives(first),
-        at=last.at,
-        seconds=max(0, int(end - (seconds_of(first.at) or end))),
-        end=str(ended.get("end", "")),
-        steps=int(done) if done.isdecimal() and len(done) < 10 else 0,
-        failure=str(ended.get("failure", "")),
-        tokens=money.tokens[name],
-        usd=round(money.runs[name] / NANO, 6),
-    )
+    return {
+        "run": name,
+        "branch": branch,
+        "directives": _directives(first),
+        "at": last.at,
+        "seconds": max(0, int(end - (seconds_of(first.at) or end))),
+        "end": str(ended.get("end", "")),  # empty while it goes on, or when it was cut short
+        "steps": int(done) if done.isdecimal() and len(done) < 10 else 0,
+        "failure": str(ended.get("failure", "")),
+    }
 
 
 def _directives(opened: Step) -> tuple[str, ...]:
@@ -177,6 +163,20 @@ def _directives(opened: Step) -> tuple[str, ...]:
         with contextlib.suppress(comms.CommsError):
             texts |= {each.id: first_line(each.text) for each in comms.directives(str(page))}
     return tuple(texts.get(str(id), str(id)) for id in (ids[:10] if isinstance(ids, list) else []))
+
+
+def _costs(home: AgentPaths) -> tuple[Counter[str], Counter[str]]:
+    """Tokens and billionths of a dollar of each run. Raises OSError."""
+    from infra.keep.ledger.lines import Settled, line_of
+
+    tokens, nano_usd = Counter[str](), Counter[str]()
+    with contextlib.suppress(FileNotFoundError), opened_file(home.places.ledger) as file:
+        file.seek(max(0, file.seek(0, 2) - LEDGER_BYTES))
+        for line in map(line_of, file):
+            if isinstance(line, Settled) and line.run:
+                tokens[line.run] += sum(line.usage)
+                nano_usd[line.run] += line.nano_usd
+    return tokens, nano_usd
 
 
 def _path_of(branch: str, name: str) -> str:
@@ -206,12 +206,12 @@ def replayed(home: AgentPaths, run: str) -> tuple[str, Replay]:
         raise failure(f"the record of run {run!r} cannot be used: {error}") from None
 
 
-def _run_lines(run: Run) -> Iterator[str]:
-    end = one_line(f"{run.end or 'goes on, or was cut short'} {run.failure}".strip(), TEXT_CHARS)
-    took = f"{duration(run.seconds)}  {run.tokens:,} tokens  ${run.usd:.4f}"
-    name, branch = strong(one_line(run.run, 80)), one_line(run.branch, 60)
-    yield f"{name}  {branch}  {counted(run.steps, 'step')}  {took}  {end}"
-    yield from (f"    {one_line(text, 120)}" for text in run.directives)
+def _run_lines(run: dict[str, Any]) -> Iterator[str]:
+    end = one_line(f"{run['end'] or 'goes on, or was cut short'} {run['failure']}".strip(), TEXT_CHARS)
+    took = f"{duration(run['seconds'])}  {run['tokens']:,} tokens  ${run['usd']:.4f}"
+    name, branch = strong(one_line(run["run"], 80)), one_line(run["branch"], 60)
+    yield f"{name}  {branch}  {counted(run['steps'], 'step')}  {took}  {end}"
+    yield from (f"    {one_line(text, 120)}" for text in run["directives"])
 
 
 def row_of(step: Step) -> StepRow:

@@ -4,7 +4,7 @@ What a candidate lacks, its daily review says (an event of the duty `skill_revie
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final
 
 import click
 
@@ -42,15 +42,6 @@ PROMOTABLE: Final = (CANDIDATES, FAILED, DEPRECATED)
 IN_USE: Final = (LEARNED, CANDIDATES)
 
 
-class ListedSkill(NamedTuple):
-    name: str
-    state: str
-    version: str
-    description: str
-    confidence: float
-    successor: str
-
-
 @click.group("skills")
 def skills() -> None:
     """The agent's skills: state, version and confidence.
@@ -73,14 +64,14 @@ def listed(context: Context, say: Say) -> Shown:
     git, history = open_repository(home), history_of(home.places.events)
     read = read_skills(git, mind_commit(git))
     found = [
-        ListedSkill(
-            each.head.name,
-            each.state,
-            each.head.version,
-            each.head.description,
-            round(confidence(each, history), 2),
-            each.head.successor,
-        )
+        {
+            "name": each.head.name,
+            "state": each.state,
+            "version": each.head.version,
+            "description": each.head.description,
+            "confidence": round(confidence(each, history), 2),
+            "successor": each.head.successor,
+        }
         for each in read.of(*STATES)
     ]
     problems = all_problems(read)
@@ -89,9 +80,10 @@ def listed(context: Context, say: Say) -> Shown:
     return Shown({"skills": found, "problems": problems}, lines, "\n".join(one_line(each, 400) for each in problems))
 
 
-def _line(each: ListedSkill, width: int) -> str:
-    follows = f" · replaced by {one_line(each.successor, 80)}" if each.successor else ""
-    return f"{each.state:<10} {each.name:<{width}} {each.version:<8} confidence {each.confidence:.2f}{follows}"
+def _line(each: dict[str, Any], width: int) -> str:
+    follows = f" · replaced by {one_line(each['successor'], 80)}" if each["successor"] else ""
+    rating = f"confidence {each['confidence']:.2f}"
+    return f"{each['state']:<10} {each['name']:<{width}} {each['version']:<8} {rating}{follows}"
 
 
 @command

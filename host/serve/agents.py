@@ -17,10 +17,10 @@ from starlette.concurrency import run_in_threadpool
 
 from host.clones import with_clones
 from host.home import Context, known_agents, problem_with_agent_name
-from host.money import Money
 from host.running import holder
 from host.serve.bridge import Bridge
 from host.serve.calls import Problem
+from host.serve.money import Money
 from host.status import Status, read_status
 from infra.cell.actions import VALIDATION
 from infra.shared.paths import LIFE_FILE, TRANSCRIPTS
@@ -64,6 +64,11 @@ class Agent:
                 self._kept.popitem(last=False)
             found: T = kept[1]
             return found
+
+    def kept(self, name: Hashable, parts: tuple[Part, ...]) -> Any:
+        """The same, where it need not be read; None where it must be."""
+        kept = self._kept.get(name)
+        return kept[1] if kept is not None and kept[0] == self.stamp(parts) else None
 
     def money(self) -> Money:
         """What was paid up to now. For what `known` reads alone: it grows in place."""

@@ -17,13 +17,14 @@ from starlette.routing import Route
 
 from host.mind import WhyLink, why
 from host.review import Branch, review
-from host.runs import Run, Step, last_runs, named, steps_of
+from host.runs import Step, last_runs, named, steps_of
 from host.screen import plain
 from host.serve.acts import ACTS, Results
 from host.serve.agents import PARTS, Agent, Agents, Part
 from host.serve.calls import Problem, call, problem_of
-from host.serve.screens import Evidenced, Version, reports_of, versions_of
-from host.skills import ListedSkill, listed
+from host.serve.screens import Evidenced, reports_of
+from host.serve.timeline import Version, timeline_of
+from host.skills import listed
 from host.status import Status
 from host.tasks import ListedTask, tasks
 from infra.cell.actions import VALIDATION
@@ -32,6 +33,29 @@ ROOT = "/api/v1"
 JSON = "application/json"
 T = TypeVar("T")
 MOST = 100
+
+
+class Run(msgspec.Struct):
+    run: str
+    branch: str
+    directives: list[str]
+    at: str
+    seconds: int
+    end: str
+    """Empty while it goes on, or when it was cut short."""
+    steps: int
+    failure: str
+    tokens: int
+    usd: float
+
+
+class Skill(msgspec.Struct):
+    name: str
+    state: str
+    version: str
+    description: str
+    confidence: float
+    successor: str
 
 
 class ActDone(msgspec.Struct):
@@ -77,19 +101,13 @@ SEEN: Mapping[str, Any] = {"stat": False, "examine": False}
 READS = (
     Read("status", Status, lambda agent, item: agent.status(), PARTS, "The state of the agent"),
     Read("reports", list[Evidenced], lambda agent, item: reports_of(agent), ("repository",), "With their evidence"),
-    Read("timeline", list[Version], lambda agent, item: versions_of(agent), PARTS, "Versions of main"),
+    Read("timeline", list[Version], lambda agent, item: timeline_of(agent), PARTS, "Versions of main"),
     Read("review", list[Branch], _found(review, "branches", branch=None, **SEEN), PARTS, "What awaits the PM"),
     Read("review", dict[str, Any], _found(review, "", "branch", **SEEN), PARTS, "One branch", "branch"),
-    Read(
-        "runs",
-        list[Run],
-        lambda agent, item: last_runs(agent.home, MOST, agent.money()),
-        ("runs", "money"),
-        "The last runs",
-    ),
+    Read("runs", list[Run], lambda agent, item: last_runs(agent.home, MOST), ("runs", "money"), "The last runs"),
     Read("runs", list[Step], lambda agent, item: _steps(agent, item), ("runs",), "The steps of one run", "run"),
     Read("mind", list[WhyLink], _found(why, "links", "id"), ("repository", "mind"), "Why it holds that", "id"),
-    Read("skills", list[ListedSkill], _found(listed, "skills"), ("repository", "mind"), "Its skills"),
+    Read("skills", list[Skill], _found(listed, "skills"), ("repository", "mind"), "Its skills"),
     Read("tasks", list[ListedTask], _found(tasks, "tasks", number=MOST), ("repository", "mind"), "Its tasks"),
 )
 
@@ -118,9 +136,11 @@ def routes(agents: Agents, results: Results) -> list[Route]:
         async def read(request: Request) -> Response:
             agent, item = agents.get(request.path_params["agent"]), request.path_params.get("item", "")
             key = ("json", each.name, item)
-            content = await run_in_threadpool(
-                agent.known, key, each.parts, lambda: msgspec.json.encode(plain(each.read(agent, item)))
-            )
+            content = agent.kept(key, each.parts)
+            if content is None:
+                content = await run_in_threadpool(
+                    agent.known, key, each.parts, lambda: msgspec.json.encode(plain(each.read(agent, item)))
+                )
             return Response(content, media_type=JSON)
 
         return read

@@ -6,39 +6,30 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import msgspec
-
 from host.doctor import doctor
 from host.errors import CommandError
 from host.mind import mind_commit, why
 from host.repository import main_commit, open_repository, page_at
 from host.review import CONFLICT, FREE, NEEDS_WORD, NOT_EXAMINED, PASSED, review
-from host.running import known_state
 from host.runs import StepRow, last_runs, named, names_of, row_of, runs, steps_of
 from host.screen import harmless
 from host.serve.agents import Agent
 from host.serve.calls import call
 from host.serve.diffs import files_of
 from host.serve.stream import is_streamed
+from host.serve.timeline import timeline
 from host.skills import listed
 from host.status import lines_of
 from host.talk import Report, all_reports
 from host.tasks import tasks
 from infra.cell.mind.memory import PATHS, memory_of
-from infra.keep.ledger.prices import NANO
 from infra.keep.repository.page_text import RECORD
-from infra.keep.verdicts.refs import VERDICTS
-from infra.keep.verdicts.verdict import Verdict
-from infra.keep.watcher_file import BootRecord, Outcome, State
 from infra.shared import comms
-from infra.shared.clock import timestamp
 from infra.shared.comms import CommsError
 from infra.shared.conversation import TASK
-from infra.shared.paths import PAGES
-from infra.shared.repository.git import Git
 from infra.shared.repository.tip import read_file
 
-REPORTS_SHOWN, VERSIONS_SHOWN, FACTS_SHOWN, RUNS_SHOWN, STEPS_SHOWN, LAST_STEPS = 50, 60, 200, 50, 300, 5
+REPORTS_SHOWN, FACTS_SHOWN, RUNS_SHOWN, STEPS_SHOWN, LAST_STEPS = 50, 200, 50, 300, 5
 Screen = Callable[[Agent, str, Mapping[str, str]], dict[str, Any]]
 """`screen(agent, item, query)`: `item` is what the address says behind the screen's name."""
 
@@ -147,70 +138,14 @@ def _review(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]
     return agent.known(("review", item), ("repository", "settings", "watcher", "web"), read)
 
 
-class Version(NamedTuple):
-    """A commit of main that changes more than the pages."""
-
-    commit: str
-    at: str
-    subject: str
-    author: str
-    verdict: str
-    """What the keep said of it before it was main; empty when it was not asked."""
-    starts: tuple[BootRecord, ...]
-
-    @property
-    def fell(self) -> bool:
-        return any(each.outcome in (Outcome.FAILED, Outcome.DIED) for each in self.starts)
-
-
-def _timeline(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
-    """The versions of main: how each came, what the keep said, how it started and fell."""
-    return {"versions": agent.known("timeline", ("repository", "watcher"), lambda: versions_of(agent))}
-
-
-def versions_of(agent: Agent) -> list[Version]:
-    """The last versions of main, oldest first. Raises GitError."""
-    git, state = open_repository(agent.home), known_state(agent.home) or State()
-    but = [f":(exclude){page}" for page in PAGES]
-    words = ("log", "--first-parent", f"--max-count={VERSIONS_SHOWN}", "--format=%H%x00%ct%x00%an%x00%s%x00%P%x00")
-    fields = git(*words, main_commit(git), "--", ".", *but).split("\0")
-    rows = [fields[place : place + 5] for place in range(0, len(fields) - 4, 5)][::-1]
-    verdicts = _verdicts(git)
-    found = []
-    for sha, at, author, subject, parents in rows:
-        commit = sha.strip()
-        verdict = next((verdicts[each] for each in (commit, *parents.split()[1:]) if each in verdicts), "")
-        starts = tuple(boot for boot in state.boots if boot.commit == commit)
-        found.append(Version(commit, timestamp(float(at or 0)), subject, author, verdict, starts))
-    return found
-
-
-def _verdicts(git: Git) -> dict[str, str]:
-    """In words, by the commit of the branch that was examined."""
-    names = git("for-each-ref", "--format=%(objectname)", VERDICTS).split()
-    found = git("cat-file", "--batch=%(objectsize)", "--buffer", stdin="\n".join(names).encode()) if names else ""
-    said = {}
-    for line in found.splitlines():
-        try:
-            verdict = msgspec.json.decode(line, type=Verdict)
-        except (msgspec.MsgspecError, ValueError):
-            continue
-        said[verdict.commit] = f"{'passed' if verdict.passed else 'not passed'}: {verdict.words}"
-    return said
-
-
 def _runs(agent: Agent, item: str, query: Mapping[str, str]) -> dict[str, Any]:
     """The runs; one of them with its steps, the calls with arguments and results, its cost, and its replay; beside one
     that goes on, what the browser shows."""
     if not item:
-        return {
-            "runs": agent.known(
-                "runs", ("runs", "money"), lambda: last_runs(agent.home, RUNS_SHOWN, agent.money())[::-1]
-            )
-        }
+        return {"runs": agent.known("runs", ("runs", "money"), lambda: last_runs(agent.home, RUNS_SHOWN)[::-1])}
     branch, name = named(agent.home, item)
     steps, total = agent.known(("run", name), ("runs",), lambda: _steps(agent, branch, name))
-    usd = agent.known(("paid", name), ("money",), lambda: agent.money().runs[name] / NANO)
+    usd = agent.known(("paid", name), ("money",), lambda: agent.money().of_run(name))
     goes_on = agent.status().life and not _has_ended(steps) and _last_run(agent) == (name, branch)
     return {
         "template": "run.html",
@@ -276,7 +211,7 @@ SCREENS: Mapping[str, Screen] = {
     "now": _now,
     "reports": _reports,
     "review": _review,
-    "timeline": _timeline,
+    "timeline": timeline,
     "runs": _runs,
     "mind": _mind,
     "status": _status,

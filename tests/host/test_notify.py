@@ -75,24 +75,18 @@ def test_what_holds_is_told_once_and_again_when_it_was_not_taken(desk: Desk) -> 
     out, gate = desk.root / "out", desk.root / "gate"
     home = configure(desk, command=f"test -e {gate} && cat >>{out}", on=["done"])
     desk.report(f"{VERSION} done: before")
-    said = list[str]()
-
-    def looks() -> None:
-        look(desk.context(), home, read_settings(home.settings), said.append)
-
-    looks()
+    desk.done("notify", "--once")
     desk.report(f"{VERSION} done: one")
     desk.report(f"{VERSION} stopped (max_steps): three")
-    looks()
-    assert "tried again at the next look" in said.pop()
+    assert "tried again at the next look" in desk.done("notify", "--once").err
     gate.touch()
     desk.report(f"{VERSION} done: two")
     for _ in range(2):
-        looks()
+        desk.done("notify", "--once")
     assert told(out) == [[f"{VERSION} done: one", f"{VERSION} done: two"]]
     configure(desk, command=f"cat >>{out}")
-    looks()
-    assert (len(told(out)), said) == (1, [])
+    look(desk.context(), home, read_settings(home.settings), print)
+    assert len(told(out)) == 1
 
 
 def test_a_letter_is_one_line_without_keys(tmp_path: Path) -> None:

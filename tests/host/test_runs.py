@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from host.errors import CommandError
-from host.money import Money
 from host.runs import last_runs, replayed, step_line, steps_of
 from host.screen import as_json
 from infra.cell.actions import ToolCall, ToolResult
@@ -171,8 +170,8 @@ def test_no_line_makes_it_fail(desk: Desk, facts: object, kind: str) -> None:
     """Whatever JSON an agent writes there."""
     line = {**facts, "kind": kind} if isinstance(facts, dict) else facts
     (place(desk) / "odd.jsonl").write_text(json.dumps(line) + "\n")
-    [run] = last_runs(desk.home(), 5, Money("/nowhere"))
-    assert run.steps >= 0
+    [run] = last_runs(desk.home(), 5)
+    assert run["steps"] >= 0
     for step in steps_of(desk.home(), "main", "odd"):
         assert "\n" not in step_line(step)
         assert as_json("run-step", step)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from host.money import Money
 from host.serve.agents import Agent
 from host.serve.diffs import files_of, zone_of
+from host.serve.money import Money
 from host.serve.screens import SCREENS, evidenced, last_steps
 from host.talk import Report
 from infra.cell.loop.record import Told
-from infra.keep.ledger.prices import NANO
 from tests.host.desk import Desk
 from tests.host.serve.served import RECORD, REPORT, Served, furnish, key_in, serving
 from tests.host.test_hostile import HARMFUL, ORDERS, STEERING
@@ -60,7 +59,7 @@ def test_each_screen_is_there_and_small(served: Served) -> None:
             "/a/agent/review/improve",
             ("infra/cell/b.py", "cell · new · +3", "12 passed, 0 failed", "1 changed: tests/test_b.py"),
         ),
-        ("/a/agent/timeline", ("main now", "init agent agent")),
+        ("/a/agent/timeline", ("main now", "improve")),
         ("/a/agent/mind", ("B-000001", "The port of the test server is 8080.")),
         ("/a/agent/mind/B-000001", ("it names no evidence",)),
         ("/a/agent/status", ("Money by day", "process sandbox")),
@@ -232,7 +231,7 @@ def test_what_cannot_be_looked_at_is_looked_at_again(desk: Desk) -> None:
     assert agent.stamp(("watcher",)) == there
 
 
-def test_money_is_counted_once(desk: Desk) -> None:
+def test_money_is_counted_once_and_between_times(desk: Desk) -> None:
     path = desk.root / "ledger.jsonl"
     line = (
         '{{"event":"settled","time":"2026-01-31T0{0}:00:00.000Z","day":"2026-01-31","id":"{0}","provider":"p","model":"m",'
@@ -244,7 +243,8 @@ def test_money_is_counted_once(desk: Desk) -> None:
     assert money.read().rows()["day"][0].usd == 1
     path.write_text(line.format(1) + line.format(2) + line.format(4))
     money.read()
-    assert (money.rows()["day"][0].usd, money.runs["r2"], money.tokens["r2"]) == (7, 2 * NANO, 2)
+    assert (money.rows()["day"][0].usd, money.of_run("r2"), money.rows()["run"][0].name) == (7, 2, "r4")
+    assert money.between("2026-01-31T01:00:00.000Z", "2026-01-31T03:00:00.000Z") == 2
     (desk.root / "restored").write_text(line.format(3) * 3)
     (desk.root / "restored").rename(path)  # another file of the same length
     assert money.read().rows()["day"][0].usd == 9

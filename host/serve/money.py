@@ -1,7 +1,9 @@
-"""What the calls of the model cost, by day, run and label. The ledger only grows, so each line of it is read once."""
+"""What the calls of the model cost: by day, run and label, and between two times. The ledger only grows, so each line
+of it is read once."""
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 from collections import Counter
@@ -12,7 +14,7 @@ from infra.keep.ledger.prices import NANO
 from infra.shared.conversation import TASK
 from infra.shared.safe_files import opened_file
 
-DAYS_SHOWN = 14
+DAYS_SHOWN, RUNS_SHOWN = 14, 20
 
 
 class Row(NamedTuple):
@@ -29,9 +31,10 @@ class Money:
 
     def _begin(self) -> None:
         self._file, self._read = 0, 0
-        self.runs, self.tokens = Counter[str](), Counter[str]()
-        """By the name of a run: billionths of a dollar, and tokens."""
-        self._days, self._labels = Counter[str](), Counter[str]()
+        self._times: list[str] = []
+        self._sums: list[int] = []
+        """Billionths of a dollar of all calls up to the one that ended then."""
+        self._days, self._runs, self._labels = Counter[str](), Counter[str](), Counter[str]()
 
     def read(self) -> Money:
         """Take what was added since. Raises OSError."""
@@ -50,13 +53,25 @@ class Money:
         return self
 
     def _take(self, call: Settled) -> None:
+        self._times.append(max(call.time, self._times[-1] if self._times else ""))
+        self._sums.append(call.nano_usd + (self._sums[-1] if self._sums else 0))
         self._days[call.day] += call.nano_usd
-        self.runs[call.run] += call.nano_usd
-        self.tokens[call.run] += sum(call.usage)
+        self._runs[call.run or "no run"] += call.nano_usd
         self._labels["directives" if call.label == TASK else call.label] += call.nano_usd
 
+    def between(self, begin: str, end: str) -> float:
+        """Dollars of the calls that ended after `begin` and up to `end`, as the ledger writes times."""
+        return (self._until(end) - self._until(begin)) / NANO
+
+    def _until(self, time: str) -> int:
+        place = bisect.bisect_right(self._times, time)
+        return self._sums[place - 1] if place else 0
+
+    def of_run(self, run: str) -> float:
+        return self._runs[run] / NANO
+
     def rows(self) -> dict[str, list[Row]]:
-        """By day, the newest first; by label, the dearest first. What a run cost stands with the runs."""
+        """By day, the newest first; by run and by label, the dearest first."""
         days = sorted(self._days.items(), reverse=True)[:DAYS_SHOWN]
-        every = {"day": days, "label": self._labels.most_common()}
+        every = {"day": days, "run": self._runs.most_common(RUNS_SHOWN), "label": self._labels.most_common()}
         return {what: [Row(name, nano / NANO) for name, nano in found] for what, found in every.items()}
