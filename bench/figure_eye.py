@@ -14,6 +14,7 @@ from bench.tables import Table, rounds, timed, times
 from infra.keep.eye.messages import Look
 from infra.keep.web_door.proxy import Errand
 from tests.keep.eye.test_eye import PAGES, eye_at, looking
+from tests.keep.eye.test_soak import memory
 
 ROUNDS, GOAL = 20, 1.2
 RAW, EYE = "playwright", "the eye"
@@ -43,6 +44,8 @@ def run(directory: Path, count: int) -> list[Table]:
 
         ways = {RAW: timed(lambda: runner.run(by_playwright())), EYE: timed(lambda: runner.run(by_eye()))}
         took = rounds(count, ways, warm=3)
+        held = [f"{memory(eye, word) / (1 << 20):.0f} MiB" for word in ("", "--type=renderer")]
         for each in (raw.close(), playing.__aexit__(), site.__aexit__(None, None, None)):
             runner.run(each)
-    return [times(f"a page of {len(PAGE) / 1000:.0f} kB", took, {EYE: GOAL})]
+    note = f"between two pages, the next one open, the browser holds {held[0]}, of it its renderers {held[1]}"
+    return [times(f"a page of {len(PAGE) / 1000:.0f} kB", took, {EYE: GOAL}, note)]

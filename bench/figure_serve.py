@@ -1,4 +1,5 @@
-"""`minifram serve` over a large agent: how long each of its pages takes; and the live picture of the real browser.
+"""`minifram serve` over a large agent: its API beside a bare Starlette that returns the same bytes, how long each of
+its pages takes, its listeners and jobs; and the live picture of the real browser.
 
 The agent has a thousand runs, a hundred thousand events and as many calls of the model. A client keeps one connection,
 as a browser does."""
@@ -8,23 +9,42 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import socket
 import statistics
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+
+import psutil
 
 from bench.tables import Table, Way, rounds, timed, times
 from host.serve.screens import SCREENS
 from tests.host.desk import Desk
 from tests.host.serve.served import Served, furnish, serving
 from tests.whole.test_eye import Seeing, seeing
+from tests.whole.test_jobs import Station
 
 ROUNDS = 10
 RUNS, EVENTS, CALLS, DAYS = 1000, 100_000, 100_000, 30
-STATUS, API = "status by the API", "/api/v1/agents/agent/status"
+BARE, STATUS, API = "bare Starlette, the same bytes", "status by the API", "/api/v1/agents/agent"
+MOST_TIMES = 2.5
+"""At least 0.4 of a bare one's requests a second."""
 SCREEN_MS, FIRST_BYTE_MS, SCREEN_KB = 200, 50, 60
+JOBS, LISTENERS, LISTEN_SECONDS = 100, 100, 10.0
 VIEWERS, LEAST_FRAMES, MOST_FRAMES = (1, 10), 5, 10
+APP = """
+import sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
+content = sys.stdin.buffer.read()
+async def same(request): return Response(content, media_type="application/json")
+uvicorn.run(Starlette(routes=[Route("/", same)]), fd=int(sys.argv[1]), log_level="warning")
+"""
 
 
 def run(directory: Path, count: int) -> list[Table]:
@@ -34,12 +54,14 @@ def run(directory: Path, count: int) -> list[Table]:
     furnish(desk)
     grow(desk)
     with serving(desk) as served:
-        screens = _screens(served, count)
-    (directory / "seeing").mkdir()
-    head = ("viewers", "frames/s", "of the slowest", "fewest frames", "goal")
+        tables = [_status(served, 10 * count), _screens(served, count), _listeners(served)]
+    for each in ("seeing", "station"):
+        (directory / each).mkdir()
+    tables.append(_jobs(directory / "station"))
+    head = ("viewers", "frames/s", "of the slowest", "fewest frames", "processor", "MiB more", "goal")
     with seeing(directory / "seeing") as station:
         station.tool("fetch_page", "/moving", render=True)  # the browser is warm
-        return [screens, Table("the live picture", head, [_watched(station, viewers) for viewers in VIEWERS])]
+        return [*tables, Table("the live picture", head, [_watched(station, viewers) for viewers in VIEWERS])]
 
 
 def grow(desk: Desk) -> None:
@@ -72,8 +94,30 @@ def grow(desk: Desk) -> None:
                 ledger.write(json.dumps(call | same) + "\n")
 
 
+def _status(served: Served, count: int) -> Table:
+    with served.program() as client:
+        content = client.get(f"{API}/status").raise_for_status().content
+        with _bare(content) as address, served.program() as plain:
+            ways = {BARE: timed(plain.get, address), STATUS: timed(client.get, f"{API}/status")}
+            return times("status", rounds(count, ways, warm=20), {STATUS: MOST_TIMES})
+
+
+@contextlib.contextmanager
+def _bare(content: bytes) -> Iterator[str]:
+    """Its socket listens already, so whoever asks first waits for its start."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else each answer waits 40 ms for more
+        words = [sys.executable, "-c", APP, str(listening.fileno())]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, pass_fds=[listening.fileno()]) as process:
+            assert process.stdin
+            process.stdin.write(content)
+            process.stdin.close()
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+            process.terminate()
+
+
 def _screens(served: Served, count: int) -> Table:
-    """Each as a person opens it when something has changed since it was made, beside an answer to a program."""
+    """Each as a person opens it when something has changed since it was made."""
     firsts, sizes = list[float](), list[int]()
     with served.program() as client:
 
@@ -86,7 +130,7 @@ def _screens(served: Served, count: int) -> Table:
             return time.perf_counter() - began
 
         screens: dict[str, Way] = {name: partial(opened, name) for name in SCREENS}
-        took = rounds(count, {STATUS: timed(client.get, API)} | screens)
+        took = rounds(count, screens)
     slowest = 1000 * max(statistics.median(took[name]) for name in screens)
     first, size = 1000 * statistics.median(firsts), max(sizes) / 1000
     is_met = slowest < SCREEN_MS and first < FIRST_BYTE_MS and size < SCREEN_KB
@@ -97,9 +141,60 @@ def _screens(served: Served, count: int) -> Table:
     return times(f"screens, {RUNS:,} runs, {EVENTS:,} events, {CALLS:,} calls", took, {}, *notes)
 
 
+def _listeners(served: Served) -> Table:
+    """Of the stream of changes, of which there is one a second."""
+    heard, until, changes = [0] * LISTENERS, time.monotonic() + LISTEN_SECONDS, 0
+    used = _use(served.process.pid)
+
+    def listen(number: int) -> None:
+        with served.program() as client, client.stream("GET", f"{API}/events") as stream:
+            for line in stream.iter_lines():
+                heard[number] += line.startswith("event: changed")
+                if time.monotonic() > until:
+                    return
+
+    for number in range(LISTENERS):
+        threading.Thread(target=listen, args=(number,), daemon=True).start()
+    while time.monotonic() < until:
+        served.desk.report(f"main@0123abc done: change {changes}", "It is there.")
+        changes += 1
+        time.sleep(1)
+    row = (str(LISTENERS), f"{statistics.median(heard):.0f} of {changes}", *used())
+    return Table("listeners on the stream", ("", "changes heard", "processor", "MiB more"), [row])
+
+
+def _use(pid: int) -> Callable[[], tuple[str, str]]:
+    """Of a process from now on: milliseconds of processor a second, and MiB more than now."""
+    process, began = psutil.Process(pid), time.monotonic()
+    memory, busy = process.memory_info().rss, sum(process.cpu_times()[:2])
+
+    def so_far() -> tuple[str, str]:
+        rate = (sum(process.cpu_times()[:2]) - busy) / (time.monotonic() - began)
+        return f"{1000 * rate:.0f} ms/s", f"{(process.memory_info().rss - memory) / 2**20:+.1f}"
+
+    return so_far
+
+
+def _jobs(directory: Path) -> Table:
+    """From the request to the line of the trace that the first step began."""
+    station, took = Station(directory, "http://127.0.0.1:9"), list[float]()
+    with contextlib.closing(station.owner), contextlib.ExitStack() as cleanup:
+        cleanup.callback(station.end)
+        for _ in range(JOBS):
+            began = time.perf_counter()
+            id = station.submit("write a file")
+            while not station.job(id)["trace"]:
+                time.sleep(0.002)
+            took.append(1000 * (time.perf_counter() - began))
+            station.ended(id)
+    shown = (f"{part:.0f}" for part in (statistics.median(took), statistics.quantiles(took, n=100)[98]))
+    return Table("a job, from its submission to its first step", ("", "p50 ms", "p99 ms"), [(f"{JOBS} jobs", *shown)])
+
+
 def _watched(station: Seeing, viewers: int) -> tuple[str, ...]:
     """A page that moves, to so many."""
     came: list[list[float]] = [[] for _ in range(viewers)]
+    used = _use(station.process.pid)
 
     def watch(times: list[float]) -> None:
         with station.viewer() as watching, contextlib.suppress(TimeoutError):
@@ -112,4 +207,4 @@ def _watched(station: Seeing, viewers: int) -> tuple[str, ...]:
     rates = sorted(1 / statistics.median(b - a for a, b in itertools.pairwise(times)) for times in came)
     is_met = rates[0] >= LEAST_FRAMES and rates[-1] <= MOST_FRAMES
     goal = f"{LEAST_FRAMES} to {MOST_FRAMES}: {'met' if is_met else 'MISSED'}"
-    return str(viewers), f"{rates[-1]:.1f}", f"{rates[0]:.1f}", str(min(map(len, came))), goal
+    return str(viewers), f"{rates[-1]:.1f}", f"{rates[0]:.1f}", str(min(map(len, came))), *used(), goal
