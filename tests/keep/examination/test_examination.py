@@ -275,6 +275,14 @@ def test_a_test_that_ends_its_process_is_named(scene: Scene) -> None:
     assert found.mains == Counts(passed=1)
 
 
+def test_a_test_that_ends_its_process_in_its_teardown_has_not_passed(scene: Scene) -> None:
+    """Also where the teardown is of all tests of its file."""
+    fixture = "@pytest.fixture(scope='module')\ndef it():\n    yield\n    os._exit(0)\n"
+    found = scene.examine({"tests/test_end.py": f"import os\nimport pytest\n\n{fixture}\ndef test_it(it):\n    pass\n"})
+
+    assert found.why == "tests/test_end.py::test_it was collected and did not end"
+
+
 def test_tests_that_hang_are_ended(scene: Scene) -> None:
     """The limit is the PM's."""
     found = scene.examine(

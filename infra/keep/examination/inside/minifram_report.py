@@ -97,11 +97,10 @@ class _Reporter:
             self._say(broken=report.nodeid, text=_text(report))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when != "call" and report.passed:
-            return
         expected = hasattr(report, "wasxfail") and report.skipped
         outcome = "passed" if expected else report.outcome
-        self._say(test=report.nodeid, outcome=outcome, text=_text(report) if report.failed else "")
+        if outcome != "passed" or report.when == "teardown":  # a test in whose teardown its process ends has not passed
+            self._say(test=report.nodeid, outcome=outcome, text=_text(report) if report.failed else "")
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         self._say(ended=int(exitstatus))
