@@ -17,6 +17,7 @@ from infra.shared.clock import timestamp
 AGAIN: Final = (1, 6, None)
 """At which tick of the clock the next try begins, by the number of tries; None: behind the PM's word."""
 MOST_TRIES: Final = len(AGAIN)
+HOP_FAILED: Final = "a hop that failed"
 COUNTED: Final = frozenset(
     (
         *(StopReason.MAX_STEPS, StopReason.MAX_WALL_TIME, StopReason.MAX_TOKENS, StopReason.MAX_FAILURES),
@@ -31,7 +32,7 @@ MODEL: Final = "the model"
 
 class Wait(msgspec.Struct, frozen=True):
     why: str = ""
-    """A `StopReason`, or `review of BRANCH`."""
+    """A `StopReason`, `review of BRANCH`, or HOP_FAILED."""
     tries: int = 0
     """Since the PM's last word."""
     until: float | None = 0.0
@@ -73,6 +74,16 @@ def after(before: Wait, reason: StopReason, now: float, tick: float) -> Wait:
     ticks = AGAIN[min(tries, MOST_TRIES) - 1] if reason in COUNTED else 1
     until = None if ticks is None else (now // tick + ticks) * tick
     return Wait(reason.value, tries, until, before.digest)
+
+
+def after_hop(before: Wait, has_failed: bool, now: float, tick: float) -> Wait:
+    """How work waits that has handed over, when main runs again. One that failed is a try; behind the first two, the
+    work goes on at once, to mend what failed."""
+    if not has_failed:
+        return replace(before, why="")
+    tries = before.tries + 1
+    ticks = (0, 0, *AGAIN)[min(tries, MOST_TRIES + 2) - 1]
+    return replace(before, why=HOP_FAILED, tries=tries, until=None if ticks is None else (now // tick + ticks) * tick)
 
 
 def review_of(wait: Wait) -> Wait:

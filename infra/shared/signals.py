@@ -11,6 +11,8 @@ from infra.shared.branches import problem_with_branch, problem_with_ref
 from infra.shared.files import write_whole
 
 MAX_BYTES = 4096
+FALLBACK = "fallback: "
+"""How the reason of a start begins that is not what a signal asked for, which failed."""
 
 
 class SignalName(Enum):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from infra.cell.run_states import StopReason
-from infra.cell.waits import COUNTED, Wait, after, is_due, released, review_of, words_on
+from infra.cell.waits import COUNTED, HOP_FAILED, Wait, after, after_hop, is_due, released, review_of, words_on
 from tests.shared.rows import each_row
 
 TICK, NOW = 600.0, 1_800_000_100.0
@@ -31,6 +31,14 @@ def test_distances_grow_and_end(reason: StopReason, tries: int, until: float | N
 @each_row("reason", [StopReason.HANDED_OVER, StopReason.INTERRUPTED])
 def test_what_goes_on_keeps_its_count(reason: StopReason) -> None:
     assert after(AWAITING, reason, NOW, TICK) == AWAITING
+
+
+@each_row("tries, until", [(1, GRID), (2, GRID + TICK), (3, GRID + 6 * TICK), (4, None), (9, None)])
+def test_a_hop_that_failed_is_a_try(tries: int, until: float | None) -> None:
+    """The first two are gone on from at once; one that led somewhere is none."""
+    before = Wait("handed_over", tries, digest="d", branch="b")
+    assert after_hop(before, True, NOW, TICK) == Wait(HOP_FAILED, tries + 1, until, "d", branch="b")
+    assert after_hop(before, False, NOW, TICK) == Wait("", tries, digest="d", branch="b")
 
 
 @each_row(

@@ -16,7 +16,7 @@ from infra.cell.run.run import WorkRun, end_what_is_left
 from infra.cell.run_states import StopReason
 from infra.cell.services.services import Services
 from infra.cell.tools.bash import environment
-from infra.cell.waits import MODEL, Wait, released, shown
+from infra.cell.waits import MODEL, Wait, after_hop, released, shown, words_on
 from infra.cell.wakes import Wakes, next_tick
 from infra.cell.work.directives import Directives, awaits_review, pm_has_moved
 from infra.cell.work.questions import Questions
@@ -28,6 +28,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.paths import SERVICES, SLEEPING
 from infra.shared.repository.git import GitError
 from infra.shared.repository.tip import TipBusy
+from infra.shared.signals import FALLBACK
 from infra.shared.subreaper import become_subreaper
 
 RETRY_SECONDS = 10.0
@@ -61,6 +62,7 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
     tasks, tick = Tasks(cell, wakes), cell.boot.limits.work_seconds
     sources = (Directives(tasks), *(() if cell.boot.is_safe_mode else (tasks, Questions(cell, tasks))))
     cell.state.waits_for(MODEL, Wait())
+    _come_back(cell)
     while True:
         cell.interruption.check()
         cell.heartbeat.beat("looking", TENDING_SECONDS)
@@ -92,6 +94,17 @@ def live(cell: Cell, wakes: Wakes) -> Exit:
                 raise
             is_well = False
         _sleep(cell, wakes, waits, is_well and not cell.state.memory.unsent)
+
+
+def _come_back(cell: Cell) -> None:
+    """From a hop: an agent that asks for the same again and again would be started again and again, and pay for it."""
+    now, tick = time.time(), cell.boot.limits.work_seconds
+    for id, wait in cell.state.memory.waits.items():
+        if wait.why == StopReason.HANDED_OVER.value:
+            then = after_hop(wait, cell.boot.reason.startswith(FALLBACK), now, tick)
+            if then.until is None:
+                cell.page.add(f"waits ({then.why}): {id}", words_on(then))
+            cell.state.waits_for(id, then)
 
 
 def _look(cell: Cell, wakes: Wakes) -> PageSeen:

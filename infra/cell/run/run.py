@@ -209,7 +209,7 @@ class WorkRun:
             return replace(before, why=reason.value, until=None, asks=self._news.asks())
         if reason is StopReason.HANDED_OVER:
             acts = (line for line in self._start.record.lines if isinstance(line, Acted) and line.hands_over)
-            return replace(before, branch=str(next(acts).args.get("branch", "")), run="")
+            return replace(before, why=reason.value, branch=str(next(acts).args.get("branch", "")), run="")
         if reason is StopReason.COMPLETED and before.branch:
             try:
                 if awaits_review(cell.git, cell.page.look().document, before.branch):

@@ -16,6 +16,7 @@ from infra.shared.conversation import REFUSAL, Completion, Request, ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import LIFE_FILE
 from infra.shared.repository.git import Git
+from infra.shared.signals import FALLBACK
 from tests.cell.cell import Cell, limits, read, write
 from tests.cell.doors import Refusal
 from tests.cell.life.days import AGAIN, TICK, Story, lives, one_day, one_run
@@ -200,6 +201,27 @@ def test_while_a_run_waits_for_its_model_nothing_is_missed(cell: Cell, how: str)
         one_day(cell)
     assert cell.open() == []
     assert cell.reported("3 messages" if how == "taken back" else "5 messages")
+
+
+@pytest.mark.heavy
+def test_an_agent_that_asks_for_the_same_hop_again_is_not_begun_without_end(cell: Cell) -> None:
+    """What is refused costs nobody but the model's owner anything, so the watcher alone would start it for ever. At the
+    end the PM is told, and asked."""
+    cell.branch("improve", {"src/notes.md": "better\n"})
+    cell.tell("improve yourself")
+    cell.model.at_last = calls(ToolUse("1", "bootstrap", {"branch": "improve"}))
+    reason, day = f"{FALLBACK}improve was not started", limits(work_seconds=86_400.0)
+    ends = [lives(cell, iter(()), reason=reason if life else "start", limits=day)[0] for life in range(5)]
+    assert (ends, asked(cell)) == ([Exit.OK] * 3 + [None] * 2, 3)
+    assert waits(cell).startswith("improve yourself: a hop that failed, again at")
+
+    while not cell.reported("waits (a hop that failed)"):
+        lives(cell, iter([TICK] * 7), reason=reason, limits=SHORT)
+    before = asked(cell)
+    lives(cell, iter([TICK] * 7), reason=reason, limits=SHORT)
+    assert (before, asked(cell)) == (5, 5)
+    cell.pm_changes({"src/other.md": "what it needs\n"}, "another push")
+    assert lives(cell, iter(()), reason=reason, limits=SHORT)[0] is Exit.OK
 
 
 REVIEWED = "waits (review of improve): improve yourself"

@@ -22,7 +22,7 @@ from infra.keep.supervision.decide.succession import (
 from infra.keep.watcher_file import BOOTS_KEPT, BootRecord, Instant, Level, Outcome, Phase, Request, Runner, State
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.signals import SignalName
+from infra.shared.signals import FALLBACK, SignalName
 
 
 def decide(state: State, event: Event, now: Instant) -> Decision:
@@ -103,7 +103,7 @@ def _launched(state: State, runner: Runner, now: Instant) -> Decision:
 def _rolled_back(state: State, event: events.RolledBack, now: Instant) -> Decision:
     if event.problem:
         title, text = f"rollback to {event.target} failed", f"{event.problem}\nMain is unchanged."
-        state, actions = next_up(state.noted(event.problem, now).settled(), "rollback failed", now)
+        state, actions = next_up(state.noted(event.problem, now).settled(), f"{FALLBACK}{title}", now)
     else:
         title, commit = f"rolled back to {event.target}", event.commit[:12]
         text = f"Main is now {commit}: the tree of {event.target}, as a new commit; COMMS.md is kept."
@@ -151,7 +151,7 @@ def _failed(state: State, branch: str, guilty: Runner | None, why: str, last_wor
     state = blamed(state, guilty, why, now) if guilty else state
     text = f"{why}." + (f" Its last output:\n\n{_indented(last_words)}" if last_words.strip() else "")
     if branch != MAIN:
-        state, actions = next_up(state, f"fallback: {why}", now)
+        state, actions = next_up(state, f"{FALLBACK}{why}", now)
         # Main first, the report after: the PM reads the reason while main is already starting.
         return state, [*actions, Tell(f"{branch} failed, main is active again", text)]
     state = replace(state, failures=state.failures + 1)

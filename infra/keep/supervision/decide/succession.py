@@ -12,7 +12,7 @@ from infra.keep.supervision.decide.events import Decision, Launch, Leave, RollBa
 from infra.keep.watcher_file import Instant, Level, Phase, Runner, State, Strikes, Version
 from infra.shared.branches import MAIN
 from infra.shared.clock import timestamp
-from infra.shared.signals import SignalName
+from infra.shared.signals import FALLBACK, SignalName
 
 STRIKES_KEPT, GOODS_KEPT = 50, 20
 LONGEST_DELAY = 60.0
@@ -32,7 +32,7 @@ def next_up(state: State, reason: str, now: Instant, fresh: bool = False) -> Dec
     if not why:
         return state, [Launch(request.target, Level.BRANCH, "bootstrap", made_for=state.main.id)]
     why = f"{request.target} was not started: {why}"
-    launch = of_main(state := state.noted(why, now).settled(), f"fallback: {why}")
+    launch = of_main(state := state.noted(why, now).settled(), f"{FALLBACK}{why}")
     return state, [launch, Tell(f"{request.target} was not started, {launch.level.value} is active", f"{why}.")]
 
 
