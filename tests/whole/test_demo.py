@@ -16,7 +16,7 @@ from infra.keep.programs import keep_command, keep_environment
 from infra.shared import comms
 from infra.shared.paths import ROOT
 
-KEPT = ("shared/__init__.py", "cell/protocol/fuzz.py", "cell/protocol/test_fuzz.py", "cell/run/__init__.py")
+KEPT = ("shared/__init__.py", "cell/protocol/test_read.py", "cell/protocol/test_fuzz.py", "cell/run/__init__.py")
 """Of the tests that agents are born with; what the demo adds lies in the last one's folder."""
 
 
