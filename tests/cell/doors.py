@@ -6,11 +6,10 @@ import asyncio
 import contextlib
 import os
 import socketserver
-import sys
 import threading
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -78,6 +77,40 @@ class Examines(Keep):
         return answer
 
 
+class Hears(Protocol):
+    """What a door says to one line."""
+
+    path: str
+
+    def heard(self, line: bytes) -> bytes: ...
+
+
+D = TypeVar("D", bound=Hears)
+
+
+@contextlib.contextmanager
+def opened(door: D) -> Iterator[D]:
+    """It answers at its socket, each client in a thread. Who goes away while it waits for its answer is no error."""
+
+    class Handler(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(door.heard(self.rfile.readline()))
+
+    class Server(socketserver.ThreadingUnixStreamServer):
+        daemon_threads = True
+        block_on_close = False
+
+    with Server(door.path, Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
+        thread.start()
+        try:
+            yield door
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 class Refusal(NamedTuple):
     """An answer of the model door that is not a completion."""
 
@@ -97,28 +130,15 @@ class ModelDoor:
         self.at_last: Reply = says("I have nothing to say.")
         self.requests: list[Request] = []
         self.healthy = True
-        door = self
+        self.path = path
+        self._opened = opened(self)
+        self._opened.__enter__()
 
-        class Handler(socketserver.StreamRequestHandler):
-            def handle(self) -> None:
-                asked = msgspec.json.decode(self.rfile.readline(), type=REQUESTS)
-                said = door.answer(asked)
-                problem = Failure(*said[:2], retry_after_seconds=said[2]) if isinstance(said, Refusal) else None
-                line = Answer(failure=problem) if problem else Answer(msgspec.Raw(msgspec.json.encode(said)))
-                self.wfile.write(msgspec.json.encode(line) + b"\n")
-
-        class Server(socketserver.ThreadingUnixStreamServer):
-            daemon_threads = True
-            block_on_close = False
-
-            def handle_error(self, request: object, client_address: object) -> None:
-                """A runner that was ended while it waited for its answer is no error of the door's."""
-                if not isinstance(sys.exception(), ConnectionError):
-                    super().handle_error(request, client_address)  # type: ignore[arg-type]
-
-        self._server = Server(path, Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_SECONDS,), daemon=True)
-        self._thread.start()
+    def heard(self, line: bytes) -> bytes:
+        said = self.answer(msgspec.json.decode(line, type=REQUESTS))
+        problem = Failure(*said[:2], retry_after_seconds=said[2]) if isinstance(said, Refusal) else None
+        answer = Answer(failure=problem) if problem else Answer(msgspec.Raw(msgspec.json.encode(said)))
+        return msgspec.json.encode(answer) + b"\n"
 
     def answer(self, asked: Complete | Health) -> msgspec.Struct | Refusal:
         match asked:
@@ -131,6 +151,4 @@ class ModelDoor:
         return Refusal("unavailable")
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._opened.__exit__(None, None, None)

@@ -11,22 +11,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from infra.cell.bridge import (
-    DIRECTORY,
-    MOST_KEPT,
-    Bounds,
-    BridgeRequest,
-    Hello,
-    directory_of,
-    do_run,
-    do_tool,
-)
+from infra.cell.bridge import DIRECTORY, MOST_KEPT, Bounds, BridgeRequest, Hello, directory_of, do_run, do_tool
 from infra.shared.boot import Limits
 from infra.shared.conversation import ToolUse
 from infra.shared.paths import Paths
 from infra.shared.policy import Policy, Rule
 from infra.shared.web import Page
-from tests.cell.tools.test_web import JPEG, PICTURE, READ, DoorStandIn, opened
+from tests.cell.doors import opened
+from tests.cell.tools.test_web import JPEG, PICTURE, READ, DoorStandIn
 
 LIMITS = Limits(1.0, 1, 1.0, has_browser=True, has_ghost=True)
 URL = {"url": "https://a.example/"}

@@ -14,33 +14,36 @@ from infra.keep.sockets import listen
 from infra.shared.conversation import END_TURN, Complete, Completion, Text, Usage
 from infra.shared.door import Answer
 from infra.shared.requests import TaintedBy
+from tests.cell.doors import opened
 from tests.keep.model_door.doors import a_request
 
 GOOD = Completion((Text("hello"),), END_TURN, "m", Usage(1, 2, 3, 4))
 
 
+class Odd:
+    """A door that answers these bytes, or none as long as it is asked."""
+
+    def __init__(self, path: str, answer: bytes | None) -> None:
+        self.path, self.answer = path, answer
+        self.asked, self.leaving = b"", threading.Event()
+
+    def heard(self, line: bytes) -> bytes:
+        self.asked = line
+        if self.answer is None:
+            self.leaving.wait(10)
+        return self.answer or b""
+
+
 def complete(answer: bytes | None, seconds: float = 10.0) -> tuple[Completion, bytes]:
-    """By a door that answers these bytes, or none as long as it is asked; and what it was sent."""
-    leaving, heard = threading.Event(), bytearray()
-
-    def serve() -> None:
-        client, _ = server.accept()
-        with client:
-            while not heard.endswith(b"\n"):
-                heard.extend(client.recv(65536))
-            if answer is None:
-                leaving.wait(10)
-            else:
-                client.sendall(answer)
-
-    with tempfile.TemporaryDirectory(prefix="odd-") as directory, listen(f"{directory}/model.sock") as server:
-        thread = threading.Thread(target=serve)
-        thread.start()
+    """By such a door; and what it was sent."""
+    with (
+        tempfile.TemporaryDirectory(prefix="odd-") as directory,
+        opened(Odd(f"{directory}/model.sock", answer)) as door,
+    ):
         try:
-            return Model(f"{directory}/model.sock").complete(a_request(), seconds), bytes(heard)
+            return Model(door.path).complete(a_request(), seconds), door.asked
         finally:
-            leaving.set()
-            thread.join()
+            door.leaving.set()
 
 
 def line(answer: Answer) -> bytes:

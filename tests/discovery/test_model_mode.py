@@ -11,7 +11,8 @@ import pytest
 from llm_driver import KEPT_TURNS, MOST_REFUSALS, DoorFailure, ModelDriver
 from shell import Result
 
-from tests.cell.tools.test_web import DoorStandIn, opened
+from tests.cell.doors import opened
+from tests.cell.tools.test_web import DoorStandIn
 from tests.discovery.fake import POST, PRE, Fake
 from tests.keep.model_door.doors import DoorProcess
 

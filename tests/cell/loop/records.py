@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable
+import resource
+import signal
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -23,3 +26,16 @@ def as_lines(happenings: Iterable[Line], acts: str = TOOLS) -> list[Line]:
 
 def as_file(lines: Iterable[Line]) -> bytes:
     return b"".join(json.dumps(msgspec.to_builtins(line)).encode() + b"\n" for line in lines)
+
+
+@contextlib.contextmanager
+def no_room_beyond(size: int) -> Iterator[None]:
+    """No file may be larger, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)

@@ -5,9 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import resource
-import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +38,7 @@ from infra.cell.run_states import StopReason
 from infra.shared.boot import TOOLS
 from infra.shared.conversation import Completion
 from tests.cell.loop.lives import CONFIG, NEWS, WAYS, Plan, World, by_tools, lived
-from tests.cell.loop.records import OPENING, as_file, as_lines
+from tests.cell.loop.records import OPENING, as_file, as_lines, no_room_beyond
 from tests.cell.loop.replies import says
 from tests.shared.rows import each_row
 from tests.shared.texts import any_text
@@ -185,19 +182,6 @@ def test_what_goes_another_way_is_told() -> None:
     assert (call.where, "'x'" in call.recorded, "'a'" in call.replayed) == ("1.1", True, True)
     with pytest.raises(ValueError, match="cannot be understood"):
         replay([line for line in a_run() if not isinstance(line, Acted)])
-
-
-@contextlib.contextmanager
-def no_room_beyond(size: int) -> Iterator[None]:
-    """No file may be larger, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 def test_what_cannot_be_written_ends_the_run_before_it_is_done(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.interruption import Interruption
 from infra.cell.loop.loop import NOT_RUN
 from infra.cell.loop.ways import event_of
-from infra.cell.protocol.operations import MESSAGE, Event, call_of
+from infra.cell.protocol.operations import MESSAGE, Event
 from infra.cell.protocol.read import read
 from infra.cell.tools.bash import bash_tool
 from infra.cell.tools.files import file_tools
@@ -43,8 +43,3 @@ class Workbench:
     def reply(self, text: str) -> list[dict[str, Any]]:
         """The events that a reply gets."""
         return list(carry_out(read(text).items, self.toolbox.call))
-
-    def do(self, kind: str, **fields: Any) -> dict[str, Any]:
-        """The event of one operation that fits the form."""
-        [event] = carry_out((call_of(kind, fields, "1"),), self.toolbox.call)
-        return event

@@ -18,7 +18,8 @@ from infra.shared.boot import Limits
 from infra.shared.conversation import REFUSAL
 from infra.shared.door import Failure
 from infra.shared.web import Page
-from tests.cell.tools.test_web import JPEG, NONCE, PICTURE, READ, DoorStandIn, framed, opened
+from tests.cell.doors import opened
+from tests.cell.tools.test_web import JPEG, NONCE, PICTURE, READ, DoorStandIn, framed
 
 BLOCKED = Page(403, framed("wait"), "", 4, "challenge", "rendered")
 STILL = BLOCKED._replace(then="ghost")
