@@ -18,6 +18,7 @@ import msgspec
 from infra.cell.cell import Cell as RunnersCell
 from infra.cell.cell import cell_of
 from infra.cell.interruption import Interruption
+from infra.cell.loop.record import Line, parse
 from infra.keep.repository.page_text import archived
 from infra.keep.services.children import runner_command
 from infra.keep.services.hearts import Heartbeat
@@ -204,6 +205,11 @@ class Cell:
         runner = Runner(process, value)
         self._runners.append(runner)
         return runner
+
+    def record(self) -> list[Line]:
+        """Of the only run."""
+        [path] = Path(self.checkout, "logs/transcripts").iterdir()
+        return parse(path.read_bytes())
 
     def environment(self) -> dict[str, str]:
         return {

@@ -165,14 +165,6 @@ def test_a_state_that_cannot_be_written_does_not_lose_the_report(cell: Cell, cap
     assert len(cell.reports()) == 1
 
 
-def test_half_a_character_of_the_model_is_no_end_of_reporting(cell: Cell) -> None:
-    """Text that UTF-8 cannot hold is reported as far as it goes."""
-    assert cell.context().page.report("half \ud83d", "and half \udc00")
-
-    assert len(cell.reports()) == 1
-    assert "half ?" in cell.reports()[0]
-
-
 def test_a_disk_that_does_not_take_the_signal_is_told(cell: Cell, capfd: pytest.CaptureFixture[str]) -> None:
     write(cell.places.signals, "a file where the directory should be")
     assert not hop.signal_main(cell.context(), "a test")

@@ -179,31 +179,6 @@ def test_the_log_and_its_directory_are_made(tmp_path: Path) -> None:
     assert found == [a_line(), None, a_line(word=FAILED)]
 
 
-WRITER = """
-import sys
-from infra.cell.life.boot_log import append
-from infra.shared.boot import BootLine, format_line
-for number in range(200):
-    details = {"n": str(number), "x": "y" * 600}
-    line = BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", sys.argv[2] * 32, details)
-    append(sys.argv[1], format_line(line))
-"""
-
-
-@pytest.mark.heavy
-def test_two_writers_never_mix_their_lines(tmp_path: Path) -> None:
-    """Each line is one append: with two processes at once all lines are whole and none is missing."""
-    path = tmp_path / "bootstrap.log"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, path, letter]) for letter in "ab"]
-    assert [writer.wait(30) for writer in writers] == [0, 0]
-    # One that looks while the other is writing may take that line for a torn one, and leave an empty line.
-    lines = [parse_line(text) for text in path.read_text().splitlines(keepends=True) if text != "\n"]
-    for letter in "ab":
-        own = [line.details["n"] for line in lines if line and line.boot_id == letter * 32]
-        assert own == [str(number) for number in range(200)]
-    assert len(lines) == 400
-
-
 def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     """The log of a checkout is the agent's: a link there must not lead our writing elsewhere."""
     other = tmp_path / "other"

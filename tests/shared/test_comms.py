@@ -239,14 +239,6 @@ def test_an_arrow_does_not_close_a_comment_that_somebody_left_open() -> None:
     assert texts(add_directive(page("<!-- a -->\n- one"), "b --> c")) == ["one", "b --> c"]
 
 
-def test_a_report_goes_to_the_end_of_its_section() -> None:
-    """A heading with time and title, then the text; what comes after stays after."""
-    document = "## Reports\n\n### old\n\nwords\n\n## Directives\n- one"
-    new = add_report(document, " a \n title ", "\ntext\n\nmore  \n", AT)
-    assert new == f"## Reports\n\n### old\n\nwords\n\n### {AT} a title\n\ntext\n\nmore\n\n## Directives\n- one"
-    assert reports(new) == ["### old\n\nwords", f"{report_heading(' a  title', AT)}\n\ntext\n\nmore"]
-
-
 @each_row(
     "document, new",
     [

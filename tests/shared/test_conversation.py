@@ -23,8 +23,8 @@ from infra.shared.conversation import (
     Usage,
     to_plain,
 )
-from infra.shared.door import DoorRequest, Health
-from infra.shared.requests import Ask, AskTaint, Examine, Record, Report, Tips
+from infra.shared.door import DoorRequest
+from infra.shared.requests import Record, Report
 from tests.shared.rows import each_row
 
 REQUEST = Request(
@@ -52,55 +52,12 @@ def test_what_is_said_comes_through_the_wire(value: Request | Completion) -> Non
     assert convert(json.loads(json.dumps(to_plain(value))), type(value)) == value
 
 
-@each_row(
-    "old, wrong",
-    [
-        ('["system"]', ["null", '"system"', "[3]"]),
-        ('"role": "user"', ['"role": "system"', '"role": []']),
-        ('"type": "text"', ['"type": "image"', '"type": {}']),
-        ('"text": "Continue."', ['"text": 3', '"more": ""']),
-        ('{"command": "ls"}', ["null", "[]"]),
-        ('"id": "1", ', ['"id": 1, ', ""]),
-        ('"is_error": true', ['"is_error": "false"']),
-        ('{"type": "object"}', ["null", '"x"']),
-        ('"run": "run"', ['"run": null']),
-    ],
-)
-def test_a_request_of_another_shape_is_a_value_error(old: str, wrong: list[str]) -> None:
-    """The door answers a stranger's request with a reason, whatever it sent."""
-    whole = json.dumps(to_plain(REQUEST))
-    assert convert(json.loads(whole), Request) == REQUEST
-    assert old in whole
-    for new in wrong:
-        with pytest.raises(ValueError, match=r"\w"):
-            convert(json.loads(whole.replace(old, new, 1)), Request)
-
-
 REPORT = Report("0" * 32, "a/b", "0123456789abcdef", "done: “it”", "line\nline", ("0011aabb",))
 EVENTS = Record(({"event_type": "note"},))
 
 
 def read(line: bytes) -> Any:
     return msgspec.json.decode(line, type=Requests)
-
-
-@each_row(
-    "request_, word",
-    [
-        (REPORT, "report"),
-        (Ask("bash", {"command": "ls"}, "rule 1", "main", "a" * 40), "ask"),
-        (Examine("x", "b" * 40), "examine"),
-        (AskTaint(7), "taint"),
-        (Tips("a" * 40), "tips"),
-        (Health(), "health"),
-        (EVENTS, "record"),
-    ],
-)
-def test_a_request_survives_the_line(request_: DoorRequest, word: str) -> None:
-    """What is encoded is read to the same value, and `do` says which it is."""
-    line = msgspec.json.encode(request_)
-    assert read(line) == request_
-    assert json.loads(line)["do"] == word
 
 
 @each_row(
@@ -127,17 +84,6 @@ def test_a_wrong_field_is_named(of: DoorRequest, field: str, value: object) -> N
     fields = json.loads(msgspec.json.encode(of)) | {field: value}
     with pytest.raises(msgspec.ValidationError, match=rf"\$\.{field}"):
         read(json.dumps(fields).encode())
-
-
-@each_row("line", [b"", b"[]", b"\xff", b"[" * 100_000, b"nothing", b'{"do": "report"}'])
-def test_what_is_no_request_is_refused(line: bytes) -> None:
-    """Bytes of any kind raise nothing else."""
-    with pytest.raises((msgspec.MsgspecError, UnicodeDecodeError, RecursionError)):
-        read(line)
-
-
-def test_a_key_of_a_later_day_is_passed_over() -> None:
-    assert read(msgspec.json.encode(REPORT)[:-1] + b',"at":"noon"}') == REPORT
 
 
 def test_a_report_that_is_too_long_is_cut() -> None:

@@ -103,29 +103,6 @@ def test_what_lies_at_the_temporary_name_is_removed_and_never_opened(tmp_path: P
     assert sorted(os.listdir(tmp_path)) == ["other", "path"]
 
 
-def test_threads_and_readers_never_see_a_part(tmp_path: Path) -> None:
-    """Several writers of one path and a reader: each read is one writer's whole content."""
-    path = tmp_path / "state"
-    contents = {bytes([65 + number]) * 50_000 for number in range(3)}
-    write_whole(str(path), min(contents))
-    done: list[bytes] = []
-
-    def write(content: bytes) -> None:
-        for _ in range(15):
-            write_whole(str(path), content)
-        done.append(content)
-
-    writers = [threading.Thread(target=write, args=(content,)) for content in contents]
-    for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        assert path.read_bytes() in contents
-    for writer in writers:
-        writer.join()
-    assert set(done) == contents
-    assert os.listdir(tmp_path) == ["state"]
-
-
 def test_a_tree_is_synced_with_all_that_is_in_it(tmp_path: Path) -> None:
     """Nothing that only looks like a part of it is followed: that is somebody else's."""
     (tmp_path / "tree/a").mkdir(parents=True)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.cell import logger
 from infra.cell.life.start import failed
-from infra.cell.loop.record import Acted, Entered, Line, RunRecord, Told
+from infra.cell.loop.record import Acted, Answered, Entered, Line, RunRecord, Told
 from infra.cell.mind.record import Recorder
 from infra.cell.page import request_of
 from infra.cell.run_states import RunState
@@ -32,11 +32,13 @@ from infra.cell.tools.command import MOST_KEPT
 from infra.cell.tools.spill import TORN_BYTES, Spill
 from infra.cell.tools.tool import Position
 from infra.shared.boot import Boot, Limits, parse_line
+from infra.shared.conversation import ToolUse
 from infra.shared.exit_codes import Exit
 from infra.shared.log import redact
 from infra.shared.paths import BOOT_LOG, CONTAINER
 from infra.shared.redacted_file import MOST_HELD, RedactedFile, RedactedStream
 from infra.shared.secret_shapes import redacted, redacted_value
+from tests.cell.loop.replies import calls
 from tests.cell.mind.one_mind import OneMind, places_in
 from tests.shared.leaks import Place, counters_stay, examine
 from tests.shared.test_secret_shapes import MAKERS, ROOT
@@ -58,6 +60,9 @@ class Cell:
         self.state = State(str(place), QUIET)
         self.places: dict[str, Place] = {
             "transcript, told": lambda words, given: self.record(Told("1", words, words, words)),
+            "transcript, answered": lambda words, given: self.record(
+                Answered("1", calls(ToolUse("1", "bash", {"command": words, **given}), text=words))
+            ),
             "transcript, acted": lambda words, given: self.record(
                 Acted.of("1.1", ToolCall("1", "bash", {"command": words, **given}), ToolResult(words, facts=given), 0.1)
             ),
@@ -77,7 +82,7 @@ class Cell:
         (self.path / "run.jsonl").unlink(missing_ok=True)
         self.transcript.append(line)
         text = (self.path / "run.jsonl").read_text()
-        assert json.loads(text)["kind"] in ("told", "acted"), "what is written is still read"
+        assert json.loads(text)["kind"] in ("told", "answered", "acted"), "what is written is still read"
         return text
 
     def event(self, words: str, given: Mapping[str, Any]) -> str:

@@ -19,16 +19,7 @@ from infra.cell.loop.record import Acted
 from infra.cell.loop.ways import ByOperations, ByTools, News
 from infra.cell.tools.files import file_tools
 from infra.cell.tools.tool import Toolbox
-from infra.shared.conversation import (
-    MOST_IMAGE_BYTES,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolResult,
-    ToolUse,
-    images_of,
-)
+from infra.shared.conversation import MOST_IMAGE_BYTES, Image, Message, Request, Text, ToolResult, ToolUse, images_of
 from tests.cell.loop.records import OPENING, as_lines
 from tests.cell.loop.replies import Canned, says
 

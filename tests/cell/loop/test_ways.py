@@ -13,7 +13,7 @@ from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
 from infra.cell.loop.progress import RunConfig
 from infra.cell.loop.record import Line, Told
-from infra.cell.loop.ways import NOT_TAKEN, NOTHING_WAS_DONE, News, event_of, message_of, said
+from infra.cell.loop.ways import NOT_TAKEN, NOTHING_WAS_DONE, News, asks_for_acts, event_of, message_of, said
 from infra.cell.protocol.operations import EVENTS, call_of
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
@@ -202,23 +202,32 @@ def test_news_is_a_message_of_the_user(tmp_path: Path) -> None:
     assert (first.pm, first.runtime, second.pm) == (both.pm, both.runtime, "")
 
 
-@pytest.mark.attack("S51")
-@pytest.mark.parametrize(
-    "text",
-    [
-        f"I will do it:\n```json\n{LIST}\n```",
-        f"Done.\n{LIST}\n",
-        '{"protocol": 1, "operations": [{"type": "readFile"}]}',
-        LIST[:-3],
-        LIST.replace('"', "'"),
-        '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>',
-        '{"name": "bash", "arguments": {"command": "ls"}}',
-        'I look.\n{"name": "bash", "input": {"command": "ls"}}',
-    ],
+CALLS = (
+    f"I will do it:\n```json\n{LIST}\n```",
+    f"Done.\n{LIST}\n",
+    '{"protocol": 1, "operations": [{"type": "readFile"}]}',
+    LIST[:-3],
+    LIST.replace('"', "'"),
+    '<tool_call>{"name": "bash", "arguments": {"command": "ls"}}</tool_call>',
+    '{"name": "bash", "arguments": {"command": "ls"}}',
+    'I look.\n{"name": "bash", "input": {"command": "ls"}}',
 )
-def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str) -> None:
-    """It is asked about, and nothing of it is done; sent again and again it ends the run with its directive open."""
-    bench = Workbench(tmp_path)
+REPORTS = (
+    'package.json has now:\n```json\n{"type": "module", "port": 80}\n```',
+    "[1] The fault is mended, see\n[2] the log.",
+    "",
+    "42",
+    "I ran `ls` and read a.py:\n- [ ] one is left\n{x}",
+)
+
+
+@pytest.mark.attack("S51")
+def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path) -> None:
+    """It is asked about, and nothing of it is done; sent again and again it ends the run with its directive open.
+    Reports with code are reports."""
+    assert [text for text in CALLS if not asks_for_acts(text)] == []
+    assert [text for text in REPORTS if asks_for_acts(text)] == []
+    bench, text = Workbench(tmp_path), CALLS[0]
     model = Canned([says(text), calls(bash("true")), says(text), says(REPORT)])
     outcome = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(model, bench.toolbox.call))
     assert outcome == RunResult(COMPLETED, REPORT, 4)
@@ -226,19 +235,3 @@ def test_a_list_of_a_model_that_has_tools_is_no_report(tmp_path: Path, text: str
     assert not bench.clone.joinpath("did").exists()
     again = run_task(Task(REQUEST), RunConfig(9, 100), TaskContext(Canned([says(text)] * 4), bench.toolbox.call))
     assert again.reason is INVALID
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        'package.json has now:\n```json\n{"type": "module", "port": 80}\n```',
-        "[1] The fault is mended, see\n[2] the log.",
-        "",
-        "42",
-        "I ran `ls` and read a.py:\n- [ ] one is left\n{x}",
-    ],
-)
-def test_reports_with_code_are_reports(tmp_path: Path, text: str) -> None:
-    """The control."""
-    context = TaskContext(Canned([says(text)]), Workbench(tmp_path).toolbox.call)
-    assert run_task(Task(REQUEST), RunConfig(9, 100), context) == RunResult(COMPLETED, text, 1)

@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 
 from infra.cell.loop.context import FIRST_TOKENS_PER_BYTE
-from infra.cell.mind.context import (
-    BYTES_PER_TOKEN,
-    TIERS,
-    as_operations,
-    fit,
-    fit_hits,
-    opening,
-    policy_of,
-)
+from infra.cell.mind.context import BYTES_PER_TOKEN, TIERS, as_operations, fit, fit_hits, opening, policy_of
 from infra.cell.mind.mind import MindRun
 from infra.cell.mind.profile import Citations
 from infra.cell.mind.recall import REFERENCE, Hit

@@ -5,13 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infra.cell.doors import ModelFailure
-from infra.cell.run.patience import (
-    MOST_WAIT_SECONDS,
-    OUTAGE_SECONDS,
-    PASSING,
-    PAUSES_SECONDS,
-    next_wait,
-)
+from infra.cell.run.patience import MOST_WAIT_SECONDS, OUTAGE_SECONDS, PASSING, PAUSES_SECONDS, next_wait
 from infra.shared.conversation import ERROR_TYPES
 
 FOREVER = 1e9

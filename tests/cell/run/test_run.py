@@ -5,29 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import random
-import string
 from typing import Any
 
 import pytest
 
 from infra.cell.doors import Keep, ModelFailure
 from infra.cell.loop.loop import RunResult
-from infra.cell.loop.record import Acted, Answered, args_hash, parse
 from infra.cell.run import briefing
 from infra.cell.run_states import StopReason
 from infra.cell.work.work import Work
-from infra.shared.conversation import (
-    FIRST_MESSAGE,
-    OPENING_PREFIX,
-    Completion,
-    Image,
-    Message,
-    Request,
-    Text,
-    ToolUse,
-    Usage,
-)
+from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Completion, Image, Message, Request, Text, ToolUse
 from infra.shared.requests import Done, Report
 from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
@@ -137,26 +124,6 @@ def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: 
     record = read(f"{cell.checkout}/logs/transcripts/{name}")
     assert image.data not in record
     assert f"logs/outputs/{hashlib.sha256(png).hexdigest()[:16]}.png" in record
-
-
-def test_no_key_is_in_the_transcript(cell: Cell) -> None:
-    """Not in words, arguments or results; counts of tokens are left as they are, and what else was said."""
-    key = "ghp_" + "".join(random.Random(5).choices(string.ascii_letters + string.digits, k=36))
-    cell.tell("do it")
-    counted = calls(bash(f"echo is {key} one", id="1"), text=f"I try {key} now.")._replace(usage=Usage(12345, 6, 7, 8))
-    work(cell, counted, says("Done."))
-
-    [name] = os.listdir(f"{cell.checkout}/logs/transcripts")
-    text = read(f"{cell.checkout}/logs/transcripts/{name}")
-    assert key not in text
-    lines = parse(text.encode())
-    [answer, _] = [line for line in lines if isinstance(line, Answered)]
-    [act] = [line for line in lines if isinstance(line, Acted)]
-    assert answer.completion.text == "I try [secret] now."
-    assert answer.completion.usage.input_tokens == 12345
-    assert act.args == {"command": "echo is [secret] one"}
-    assert act.content == "is [secret] one\n"
-    assert act.args_hash == args_hash({"command": f"echo is {key} one"})
 
 
 class DiesBehindReport(Keep):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
 from infra.cell.doors import ModelFailure
-from infra.cell.loop.record import parse, standing
+from infra.cell.loop.record import standing
 from infra.cell.loop.replay import replay
 from infra.cell.run_states import StopReason
 from infra.shared.boot import OPERATIONS
@@ -56,10 +55,7 @@ def test_it_opens_acts_and_reports(cell: Cell) -> None:
     made, ran = json.loads(answer.text)["events"]
     assert (made["status"], ran["stdout"], ran["exit"]) == ("ok", "pushed\n", 0)
 
-    directory = f"{cell.checkout}/logs/transcripts"
-    [name] = os.listdir(directory)
-    with open(f"{directory}/{name}", "rb") as file:
-        lines = parse(file.read())
+    lines = cell.record()
     assert standing(lines).opened.acts == OPERATIONS
     assert replay(lines).differences == ()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from infra.cell.loop.record import parse, standing
+from infra.cell.loop.record import standing
 from infra.cell.loop.replay import replay
 from infra.shared.conversation import ToolResult, ToolUse
 from tests.cell.cell import Cell
@@ -40,10 +40,7 @@ def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -
     assert isinstance(answer, ToolResult)
     assert "reference, not rules" in str(answer.content)
 
-    directory = f"{cell.checkout}/logs/transcripts"
-    [name] = os.listdir(directory)
     os.rename(cell.places.mind, f"{cell.places.mind}-gone")
-    with open(f"{directory}/{name}", "rb") as file:
-        lines = parse(file.read())
+    lines = cell.record()
     assert standing(lines).opened.request.messages == first.messages
     assert replay(lines).differences == ()

@@ -155,18 +155,6 @@ def test_a_page_that_cannot_be_read_is_not_taken_for_an_empty_one(git: Git) -> N
         file_at(git, "refs/heads/none", "COMMS.md")
 
 
-def test_an_entry_is_a_file_with_its_mode(git: Git) -> None:
-    """A link too; a directory or another repository is none."""
-    at = commit(git, MIXED)
-    files = listing(git, at)
-    for path in ("COMMS.md", "run", "link", "deep/run"):
-        entry = file_at(git, at, path)
-        assert entry
-        assert tuple(entry) == files[path]
-    for path in ("module", "deep", "none"):
-        assert file_at(git, at, path) is None
-
-
 def test_paths_are_set_and_removed(git: Git) -> None:
     """Several at once; a directory that nothing is left in goes with its last file."""
     at = commit(git, MIXED)
@@ -188,27 +176,6 @@ def test_any_words_can_be_a_message(shared: Git, mixed: str, message: str) -> No
     written = message.replace("\0", "?").encode(errors="replace")
     assert git.raw("cat-file", "commit", new).split(b"\n\n", 1)[1] == written
     assert parents(git, new) == [at]
-
-
-def rolled(git: Git, seen: str, target: str) -> str:
-    new = rollback_commit(git, seen, target, "back")
-    assert parents(git, new) == [seen]
-    assert git("log", "-1", "--format=%s", new) == "back"
-    return new
-
-
-def test_a_rollback_has_the_old_tree_and_the_present_page(git: Git) -> None:
-    """History only grows: the new commit is on what is there, and everything but COMMS.md is as it was."""
-    old = commit(git, MIXED)
-    middle = commit(git, {"COMMS.md": "later\n", "b": "2"}, old)
-    seen = commit(git, {"COMMS.md": "latest\n", "b": "3", "c": "4"}, middle)
-    new = rolled(git, seen, old)
-    assert read_file(git, new, "COMMS.md") == "latest\n"
-    assert {path: entry for path, entry in listing(git, new).items() if path != "COMMS.md"} == {
-        path: entry for path, entry in listing(git, old).items() if path != "COMMS.md"
-    }
-    again = rolled(git, new, new)
-    assert listing(git, again) == listing(git, new)
 
 
 def test_what_names_no_commit_cannot_be_rolled_back_to(git: Git) -> None:
@@ -307,6 +274,7 @@ def base(shared: Git) -> str:
         ({"COMMS.md": (EXECUTABLE, "base")}, {"COMMS.md": "base"}),
         ({"COMMS.md": "main"}, {"COMMS.md/x": "theirs"}),
         ({"COMMS.md": "main"}, {"moved.md": "base"}),
+        ({"COMMS.md/x": "main"}, {"COMMS.md": "theirs"}),
     ],
 )
 def test_the_page_is_main_s_whatever_it_was_there(
@@ -322,13 +290,8 @@ def test_the_page_is_main_s_whatever_it_was_there(
     expected |= {path: entry for path, entry in there.items() if path in ("a", "moved.md")}
     for new in (merge_commit(git, seen, other, "m"), rollback_commit(git, seen, other, "m")):
         assert new
+        assert (parents(git, new)[0], git("log", "-1", "--format=%s", new)) == (seen, "m")
         assert listing(git, new) == expected
-
-
-def test_a_page_that_is_a_directory_now_is_none_after_a_rollback(git: Git) -> None:
-    old = commit(git, {"COMMS.md": "then", "a": "1"})
-    seen = commit(git, {"COMMS.md/x": "now", "a": "2"}, old)
-    assert contents(git, rolled(git, seen, old)) == {"a": "1"}
 
 
 def test_histories_that_never_met_are_an_error(git: Git) -> None:
