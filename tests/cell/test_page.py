@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,6 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
     there exactly once, on the page or in the archive."""
     rounds = USUAL.keep_reports + 5
     start = threading.Barrier(2)
-    failures: list[BaseException] = []
     clone = Git(f"{cell.places.var}/pm", PM)
     cell.bare("clone", "--quiet", cell.places.remote, clone.directory)
 
@@ -197,23 +197,18 @@ def test_pm_and_agent_writing_at_once_lose_nothing(cell: Cell) -> None:
                 clone("pull", "--quiet", "--rebase", "origin", "main")
 
     def pm() -> None:
-        try:
-            for number in range(rounds):
-                start.wait(60)
-                tell(f"directive {number}.")
-        except BaseException as error:
-            failures.append(error)
-            start.abort()
+        for number in range(rounds):
+            start.wait(60)
+            tell(f"directive {number}.")
 
-    person = threading.Thread(target=pm)
-    person.start()
-    page = cell.context().page
-    for number in range(rounds):
-        start.wait(60)
-        assert page.report(f"report {number}.", f"text {number}.")
-    person.join()
+    with ThreadPoolExecutor() as pool:
+        person = pool.submit(pm)
+        page = cell.context().page
+        for number in range(rounds):
+            start.wait(60)
+            assert page.report(f"report {number}.", f"text {number}.")
+        person.result()
 
-    assert failures == []
     assert cell.open() == [f"directive {number}." for number in range(rounds)]
     found = [report.split("\n") for report in cell.all_reports()]
     assert [lines[0].split(" ", 3)[3] for lines in found] == [f"report {number}." for number in range(rounds)]

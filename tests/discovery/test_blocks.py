@@ -10,8 +10,7 @@ from blocks import BlockError, command_of, split
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 FORM = "<Intent>\nwhy\n\n<Command>\n{}\n\n<Expected>\nwhat\n\n<OnError>\nelse"
 POST = "<Observation>\nx\n<Inference>\ny\n<Next>\nz"

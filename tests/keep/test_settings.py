@@ -14,8 +14,7 @@ from infra.keep.settings.check import SettingsError, checked, parse_settings, re
 from infra.keep.settings.models import KEYS, PROVIDERS, Choice, choices, keys_needed, model_words
 from infra.keep.settings.schema import ModelSettings, NextModel, Price, Settings, runner_limits
 from infra.shared.yaml_words import MAX_DEPTH, words_of
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 
 @each_row(

@@ -1,12 +1,6 @@
-"""Secrets of every shape, in every position; and the places where text leaves, which must show none of them.
-
-The places, each a row of a table beside the code that it runs:
-- of the cell (`tests/shared/test_redacted_file.py`): transcripts, kept outputs, unsent reports, life.json, now.md and
-  log lines, what a program prints (logs/errors.log, doors.log, the container's log), services'
-  logs, the boot log;
-- of the keep (`tests/keep/test_leaks.py`): reports and questions on the page, the ledger, a provider's errors, what a
-  rehearsal, an examination and an installer say, a runner's last words;
-- of the host (`tests/host/test_notify.py`): notifications, questions as the PM sees them."""
+"""Secrets of every shape, in every position; and that places where text leaves show none of them: tables of those of
+the cell (`tests/shared/test_redacted_file.py`), the keep (`tests/keep/test_leaks.py`), the host
+(`tests/host/test_notify.py`), each beside the code that it runs."""
 
 from __future__ import annotations
 

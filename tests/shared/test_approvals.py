@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from infra.cell.page import PageSeen
 from infra.shared import comms
 from infra.shared.approvals import Decision, State, agents_title, answer_lines, call_hash, open_answers, state_of
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
 ANOTHER = "1111111111111111"

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from infra.shared.branches import MAIN, MAX_LENGTH, problem_with_branch, problem_with_ref
 from infra.shared.paths import CONTAINER
 from infra.shared.signals import MAX_BYTES, Signal, SignalName, read_signal, write_signal
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 CLOSE_CALLS = st.text(st.sampled_from("abZ09._+-/~^:@{}\\ \n\x00é"), max_size=12)
 """Mostly refused, and just not refused often enough."""

@@ -41,8 +41,8 @@ from infra.shared.secret_shapes import redacted, redacted_value
 from tests.cell.loop.replies import calls
 from tests.cell.mind.one_mind import OneMind, places_in
 from tests.shared.leaks import Place, counters_stay, examine
+from tests.shared.rows import any_text
 from tests.shared.test_secret_shapes import MAKERS, ROOT
-from tests.shared.texts import any_text
 
 TELLING = st.sampled_from(
     ["api_key", "API-KEY", "password", "db_password", "X-Auth-Token", "Authorization", "clientSecret", "pwd", "Cookie"]

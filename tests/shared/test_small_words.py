@@ -16,8 +16,7 @@ from infra.shared.exit_codes import Exit
 from infra.shared.network import as_resolved
 from infra.shared.paths import Paths
 from infra.shared.text import first_line, is_visible, spelled, without_invisible
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 
 def test_moments_are_utc() -> None:

@@ -18,7 +18,7 @@ from infra.cell.tools.tool import Tool, Toolbox, ToolError, Verdict
 from infra.shared.boot import OPERATIONS, TOOLS
 from infra.shared.conversation import MAX_TOKENS, REFUSAL, Completion, Request, ToolUse
 from tests.cell.loop.records import MOST_STEPS, OPENING
-from tests.cell.loop.replies import calls, says
+from tests.cell.loop.replies import Canned, calls, says
 from tests.cell.tools.made import tool
 
 WHATS = ("a", "b", "fail", "exit1", "bug", "leave", "interrupt", "forbidden", "asked", "late")
@@ -54,18 +54,14 @@ class World:
         return Verdict(given["command"] not in ("forbidden", "asked"), "no", status, (status,))
 
 
-class Plan:
-    """Says what it has to say; then nobody is there. Keeps what it was asked."""
-
-    def __init__(self, replies: list[Completion]) -> None:
-        self._replies = iter(replies)
-        self.requests: list[Request] = []
+class Plan(Canned):
+    """Says what it has to say; then nobody is there."""
 
     def __call__(self, request: Request) -> Completion:
-        self.requests.append(request)
-        for reply in self._replies:
-            return reply
-        raise ModelFailure("unavailable", "nobody is there")
+        try:
+            return super().__call__(request)
+        except StopIteration:
+            raise ModelFailure("unavailable", "nobody is there") from None
 
 
 def by_tools(whats: list[str]) -> Completion:
@@ -99,7 +95,7 @@ NEWS = st.lists(st.sampled_from([News(), News("Go on."), News("", "Look out.")])
 
 
 def lived(
-    acts: str, model: Plan, news: list[News], world: World | None = None, before: Standing | None = None
+    acts: str, model: Canned, news: list[News], world: World | None = None, before: Standing | None = None
 ) -> tuple[RunResult, list[Line]]:
     """How the run ends, and what it records."""
     world, seen, told = world or World(), list[Line](), iter(news)

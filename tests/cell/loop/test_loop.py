@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
 from infra.cell.doors import ModelFailure
 from infra.cell.loop import loop, ways
-from infra.cell.loop.loop import RunResult, Task, TaskContext, run_task
-from infra.cell.loop.progress import DENIED_TO_END, IDLE, IDLE_TO_END, IDLE_TO_TELL, RunConfig
-from infra.cell.loop.record import Acted, Acting, Answered, Entered, Line, Told, args_hash
+from infra.cell.loop.loop import RunResult
+from infra.cell.loop.progress import DENIED_TO_END, IDLE, IDLE_TO_END, IDLE_TO_TELL
+from infra.cell.loop.record import Acted, Acting, Answered, Entered, Told, args_hash
 from infra.cell.loop.ways import News
 from infra.cell.run_states import RunState, StopReason
-from infra.cell.tools.tool import Toolbox
+from infra.shared.boot import TOOLS
 from infra.shared.conversation import (
     END_TURN,
     MAX_TOKENS,
@@ -28,69 +25,10 @@ from infra.shared.conversation import (
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
-from tests.cell.loop.lives import BOTH, Plan, lived
-from tests.cell.loop.records import MOST_STEPS
+from tests.cell.loop.lives import BOTH, Plan, World, by_tools, lived
+from tests.cell.loop.records import MOST_STEPS, OPENING
 from tests.cell.loop.replies import Canned, Reply, calls, results, says, texts
-from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
-
-REQUEST = Request(("You are.",), (Message("user", (Text("Continue."),)),), (), "unit-1")
-
-
-class Bench:
-    """Two tools that note what they are called with, and a clock that each tool call moves."""
-
-    def __init__(self, seconds_per_call: float = 1.0) -> None:
-        self.did: list[str] = []
-        self.now = 0.0
-        self._seconds = seconds_per_call
-        self.toolbox = Toolbox(
-            [
-                tool("note", self._note, words=str),
-                tool("leave", lambda given: ToolResult("bye", hands_over=True)),
-            ]
-        )
-
-    def _note(self, given: Any) -> ToolResult:
-        self.did.append(given.words)
-        self.now += self._seconds
-        return ToolResult(f"noted {given.words}")
-
-    def run(
-        self, model: Callable[[Request], Completion], steps: int = 10, seconds: float = 100, **more: Any
-    ) -> RunResult:
-        context = TaskContext(model, self.toolbox.call, monotonic=lambda: self.now, **more)
-        return run_task(Task(REQUEST), RunConfig(steps, seconds), context)
-
-
-def note(words: str, id: str = "call") -> ToolUse:
-    return ToolUse(id, "note", {"words": words})
-
-
-def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
-    """Several calls in one reply: each has its result, under its own id, in the order of the calls."""
-    bench = Bench()
-    model = Canned([calls(note("a", "1"), note("b", "2"), text="Two notes."), says("Done.")])
-
-    assert bench.run(model).reason is StopReason.COMPLETED
-
-    assert bench.did == ["a", "b"]
-    assert results(model.requests[1]) == [
-        Answer("1", "noted a"),
-        Answer("2", "noted b"),
-    ]
-    reply = Message("assistant", (Text("Two notes."), note("a", "1"), note("b", "2")))
-    assert model.requests[1].messages[:-1] == (*REQUEST.messages, reply)
-    assert model.requests[1]._replace(messages=REQUEST.messages) == REQUEST, "or the provider's cache is lost"
-
-
-@pytest.mark.fault("F71")
-@each_row("reason, did", [(END_TURN, []), (MAX_TOKENS, []), (REFUSAL, []), (TOOL_USE, ["a"])])
-def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str, did: list[str]) -> None:
-    """A call that was cut looks whole: only the stop reason tells."""
-    bench = Bench()
-    bench.run(Canned([calls(note("a"), stop_reason=reason), says("Then without.")]))
-    assert bench.did == did
 
 
 def fail(request: Request) -> Completion:
@@ -98,7 +36,28 @@ def fail(request: Request) -> Completion:
 
 
 FAILURE = ModelFailure("unavailable", "no answer", None)
-CUT, WHOLE, DONE = says("", MAX_TOKENS), calls(note("a")), says("Done.")
+CUT, WHOLE, DONE, CALL = says("", MAX_TOKENS), by_tools(["a"]), says("Done."), ToolUse("0", "bash", {"command": "a"})
+
+
+def test_calls_are_run_in_order_and_answered_in_one_message() -> None:
+    """Several calls in one reply: each has its result, under its own id, in the order of the calls."""
+    reply, world = by_tools(["a", "b"]), World()
+    model = Canned([reply, says("Done.")])
+
+    assert lived(TOOLS, model, [], world)[0].reason is StopReason.COMPLETED
+
+    assert world.did == ["a", "b"]
+    assert results(model.requests[1]) == [Answer(id, f"did {what}\n[exit status 0]") for id, what in ("0a", "1b")]
+    assert model.requests[1].messages[:-1] == (*OPENING.messages, Message("assistant", reply.content))
+    assert model.requests[1]._replace(messages=OPENING.messages) == OPENING, "or the provider's cache is lost"
+
+
+@pytest.mark.fault("F71")
+@each_row("reason, did", [(END_TURN, []), (MAX_TOKENS, []), (REFUSAL, []), (TOOL_USE, ["a"])])
+def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str, did: list[str]) -> None:
+    """A call that was cut looks whole: only the stop reason tells."""
+    lived(TOOLS, Canned([WHOLE._replace(stop_reason=reason), says("Then without.")]), [], world := World())
+    assert world.did == did
 
 
 @pytest.mark.fault("F76")
@@ -115,14 +74,14 @@ CUT, WHOLE, DONE = says("", MAX_TOKENS), calls(note("a")), says("Done.")
 )
 def test_how_replies_end_a_run(replies: list[Reply], result: RunResult) -> None:
     """By words, by none, by a refusal; a failed call does not, and a cut reply does not but four times in a row."""
-    assert Bench().run(Canned(replies)) == result
+    assert lived(TOOLS, Canned(replies), [])[0] == result
 
 
 def test_a_cut_reply_is_answered_with_advice() -> None:
     """The cut call stays out of the conversation, since no result can answer it."""
-    model = Canned([calls(note("cut"), text="I will", stop_reason=MAX_TOKENS), says("In pieces.")])
+    model = Canned([calls(CALL, text="I will", stop_reason=MAX_TOKENS), says("In pieces.")])
 
-    assert Bench().run(model) == RunResult(StopReason.COMPLETED, "In pieces.", 2)
+    assert lived(TOOLS, model, [])[0] == RunResult(StopReason.COMPLETED, "In pieces.", 2)
 
     assert model.requests[1].messages[-2] == Message("assistant", (Text("I will"),))
     assert texts(model.requests[1]) == [ways.CUT]
@@ -131,38 +90,29 @@ def test_a_cut_reply_is_answered_with_advice() -> None:
 @pytest.mark.fault("F78")
 def test_a_reply_that_ends_for_a_call_it_does_not_hold_is_senseless() -> None:
     """No call, or two with one id: nothing is run, and the model is told."""
-    bench = Bench()
-    model = Canned([calls(), calls(note("a", "1"), note("b", "1")), says("Done.")])
+    model = Canned([calls(), calls(CALL, CALL), says("Done.")])
 
-    assert bench.run(model).reason is StopReason.COMPLETED
+    assert lived(TOOLS, model, [], world := World())[0].reason is StopReason.COMPLETED
 
-    assert bench.did == []
+    assert world.did == []
     assert texts(model.requests[1]) == texts(model.requests[2]) == [ways.NOT_TAKEN]
 
 
 @pytest.mark.fault("F78")
 def test_time_is_bounded_between_the_calls_of_one_reply() -> None:
     """Two hundred calls in one reply cannot outrun it; what was not run says so."""
-    bench = Bench(seconds_per_call=10)
-    seen: list[Line] = []
-    many = calls(*(note("on", str(n)) for n in range(200)))
+    result, seen = lived(TOOLS, Canned([by_tools(["late"] * 200)]), [], world := World())
 
-    assert bench.run(Canned([many]), seconds=25, record=seen.append).reason is StopReason.MAX_WALL_TIME
-
-    assert bench.did == ["on"] * 3
-    skipped = [happening.result for happening in seen if isinstance(happening, Acted)][3:]
-    assert skipped == [ToolResult.err("not_run", loop.NO_TIME)] * 197
+    assert (result.reason, world.did) == (StopReason.MAX_WALL_TIME, ["late"] * 2)
+    skipped = [happening.result for happening in seen if isinstance(happening, Acted)][2:]
+    assert skipped == [ToolResult.err("not_run", loop.NO_TIME)] * 198
 
 
 def test_handing_over_ends_it_before_anything_else_is_run() -> None:
     """What the same reply calls for afterwards is not done, and no more is asked."""
-    bench = Bench()
-    seen: list[Line] = []
-    model = Canned([calls(note("a", "1"), ToolUse("2", "leave", {}), note("b", "3"), text="Off.")])
+    result, seen = lived(TOOLS, Canned([by_tools(["a", "leave", "b"])]), [], world := World())
 
-    assert bench.run(model, record=seen.append) == RunResult(StopReason.HANDED_OVER, "Off.", 1)
-
-    assert bench.did == ["a"]
+    assert (result, world.did) == (RunResult(StopReason.HANDED_OVER, "", 1), ["a", "leave"])
     last = [event for event in seen if isinstance(event, Acted)][-1]
     assert last.result == ToolResult.err("not_run", loop.NOT_RUN)
     assert seen[-1] == Entered("1", RunState.STOP)
@@ -203,10 +153,9 @@ def test_a_run_that_repeats_itself_is_told_once() -> None:
 
 def test_steering_reaches_the_model_with_the_next_message() -> None:
     """Beside the results, or beside the advice after a cut; with nothing new, nothing is added."""
-    words = iter([News("", "Look out."), News(), News("And", "again.")])
-    model = Canned([calls(note("a")), calls(note("b")), says("", MAX_TOKENS), says("Done.")])
+    model = Canned([WHOLE, by_tools(["b"]), CUT, DONE])
 
-    Bench().run(model, news=lambda: next(words))
+    lived(TOOLS, model, [News("", "Look out."), News(), News("And", "again.")])
 
     assert [texts(request) for request in model.requests] == [
         ["Continue."],
@@ -219,17 +168,13 @@ def test_steering_reaches_the_model_with_the_next_message() -> None:
 
 def test_everything_that_happens_is_recorded_with_its_duration() -> None:
     """Each answer of the model, each call before and after it, and what the model is told beside results."""
-    bench = Bench(seconds_per_call=2.5)
-    seen: list[Line] = []
-    first, last = calls(note("a")), says("Done.")
+    _, seen = lived(TOOLS, Canned([WHOLE, DONE]), [News("", "Look out.")])
 
-    bench.run(Canned([first, last]), record=seen.append, news=lambda: News("", "Look out."))
-
-    call = ToolCall(*note("a"))
+    did = ToolResult("did a", facts={"exit": 0}, policy_flags=("denied",))  # as the gate there marks all
     assert seen == [
-        *(Entered("0", RunState.INIT), Entered("1", RunState.PLAN), Answered("1", first)),
-        *(Entered("1", RunState.EXECUTE_TOOL), Acting("1.1", "note", args_hash({"words": "a"}))),
-        *(Acted.of("1.1", call, ToolResult("noted a"), 2.5), Entered("1", RunState.OBSERVE)),
-        *(Told("1", runtime="Look out."), Entered("2", RunState.PLAN), Answered("2", last)),
+        *(Entered("0", RunState.INIT), Entered("1", RunState.PLAN), Answered("1", WHOLE)),
+        *(Entered("1", RunState.EXECUTE_TOOL), Acting("1.1", "bash", args_hash(CALL.input))),
+        *(Acted.of("1.1", ToolCall(*CALL), did, 1.0), Entered("1", RunState.OBSERVE)),
+        *(Told("1", runtime="Look out."), Entered("2", RunState.PLAN), Answered("2", DONE)),
         *(Entered("2", RunState.RESPOND), Entered("2", RunState.STOP)),
     ]

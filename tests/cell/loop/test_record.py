@@ -40,8 +40,7 @@ from infra.shared.conversation import Completion
 from tests.cell.loop.lives import CONFIG, NEWS, WAYS, Plan, World, by_tools, lived
 from tests.cell.loop.records import OPENING, as_file, as_lines, no_room_beyond
 from tests.cell.loop.replies import says
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 CUT = [News("", "The run was cut short.")]
 

@@ -25,7 +25,7 @@ from infra.shared.mind.layout import (
 )
 from infra.shared.paths import ROOT
 from tests.cell.mind.one_mind import OneMind
-from tests.shared.mind.mind_files import belief, item
+from tests.shared.mind.notes import belief, item
 from tests.shared.rows import each_row
 
 NOW = 1_769_860_800.0  # 2026-01-31T12:00:00Z

@@ -17,10 +17,10 @@ from infra.cell.mind.duties import DUTIES, Duty, period_due, tend, why_failed
 from infra.cell.mind.history import DutyStep, History, history_of
 from infra.cell.mind.record import tell
 from infra.shared.clock import moment, timestamp
-from infra.shared.heart import Heart
 from infra.shared.mind.event import EventLine, name_of
 from infra.shared.mind.layout import FAILURES
 from infra.shared.repository.git import Git
+from tests.cell.life.test_heart import Recording
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import act
 from tests.shared.rows import each_row
@@ -77,15 +77,6 @@ def never() -> bool:
     return False
 
 
-class Beats(Heart):
-    def __init__(self) -> None:
-        super().__init__()
-        self.told = list[str]()
-
-    def beat(self, doing: str, seconds: float) -> None:
-        self.told.append(doing)
-
-
 class Played:
     """Duties that only tell that they were done; `works`, by name, in the place of that."""
 
@@ -116,11 +107,11 @@ def mind(tmp_path: Path) -> OneMind:
 
 
 def test_what_is_due_is_done_once_and_pushed_as_one_commit(mind: OneMind) -> None:
-    played, mind.heartbeat = Played(), (beats := Beats())
+    played, mind.heartbeat = Played(), (beats := Recording())
     assert played.tend(mind.cell())
     assert played.tend(mind.cell())
     assert played.did == ["daily_summary 2026-01-30", "weekly_review 2026-W04"]
-    assert beats.told == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
+    assert beats.words() == [f"maintaining: {duty.name}" for duty in (DAILY, WEEKLY)] + ["committing the mind"]
     shutil.rmtree(mind.root)
     Git(mind.places.bot)("clone", "--quiet", "--branch", "mind", mind.places.remote, "mind")
     assert played.tend(mind.cell())

@@ -28,8 +28,7 @@ from infra.shared.mind.layout import DAILY, EVENTS, IDENTITY, INVARIANTS, LONG_T
 from infra.shared.paths import CONTAINER
 from infra.shared.safe_files import Below
 from tests.cell.mind.one_mind import OneMind
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 DAY = "2026-01-31"
 SKILL = "learned/csv-sum@1.0.0"

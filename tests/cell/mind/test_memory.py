@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from infra.cell.mind.memory import Fact, Source, memory_of
 from infra.shared.mind.layout import BELIEFS
 from infra.shared.mind.sections import as_fields, sections, with_entry
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 THEIRS = """# Beliefs
 

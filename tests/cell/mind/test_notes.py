@@ -21,8 +21,7 @@ from infra.shared.policy import Do, Policy, Rule
 from infra.shared.repository.git import Git
 from infra.shared.text import one_line
 from tests.cell.loop.waiting import gone, wait_for
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 
 def _said_by(quote: str) -> str:

@@ -24,9 +24,8 @@ from infra.cell.tools.tool import Position, Toolbox
 from infra.shared.paths import CHECKOUT_VARIABLE, ROOT
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import logged
-from tests.shared.mind.mind_files import belief, item
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.mind.notes import belief, item
+from tests.shared.rows import any_text, each_row
 
 NOW = 1_769_860_800.0  # 2026-01-31T12:00:00Z
 BELIEFS, LONG_TERM = "memory/beliefs.md", "memory/long_term.md"

@@ -27,8 +27,7 @@ from infra.cell.mind.skills import (
 )
 from infra.shared.mind.event import Command, EventLine, EventType, Execution
 from tests.shared.mind.events import act
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 PATH = "skills/candidates/csv-sum/SKILL.md"
 SKILL = """\

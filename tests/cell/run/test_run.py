@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import os
 from typing import Any
 
@@ -11,10 +12,24 @@ import pytest
 
 from infra.cell.doors import Keep, ModelFailure
 from infra.cell.loop.loop import RunResult
+from infra.cell.loop.record import standing
+from infra.cell.loop.replay import replay
 from infra.cell.run import briefing
+from infra.cell.run.patience import MOST_WAIT_SECONDS, OUTAGE_SECONDS, PASSING, PAUSES_SECONDS, next_wait
 from infra.cell.run_states import StopReason
 from infra.cell.work.work import Work
-from infra.shared.conversation import FIRST_MESSAGE, OPENING_PREFIX, Completion, Image, Message, Request, Text, ToolUse
+from infra.shared.boot import OPERATIONS
+from infra.shared.conversation import (
+    ERROR_TYPES,
+    FIRST_MESSAGE,
+    OPENING_PREFIX,
+    Completion,
+    Image,
+    Message,
+    Request,
+    Text,
+    ToolUse,
+)
 from infra.shared.requests import Done, Report
 from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
@@ -158,3 +173,102 @@ def test_what_cannot_be_written_down_is_not_done_and_is_reported(cell: Cell, in_
     assert (outcome.reason, model.requests) == (StopReason.NOT_RECORDED, [])
     assert cell.reported("stopped (not_recorded): do it")
     assert len(cell.open()) == 1
+
+
+# A model that acts by operations in plain text.
+
+
+WRITE = """I write a note, and push it.
+
+```json
+[{"type": "createFile", "path": "src/note.md", "content": {"block": "NOTE"}},
+ {"type": "shell", "command": "git add src && git commit -qm 'a note' && git push -q origin HEAD:main && echo pushed"},]
+```
+
+```block NOTE
+# A note
+```
+"""
+REPORT = "The note is written and pushed to main."
+
+
+def test_it_opens_acts_and_reports(cell: Cell) -> None:
+    """No tools in the request; the guide in the prompt; the briefing as an event that nobody asked for; the directive
+    is ticked once the model says that those words were its report. The record replays."""
+    cell.tell("Write a note.")
+    outcome, model = work(cell, says(WRITE), says(REPORT), says("[]"), acts=OPERATIONS)
+
+    assert (outcome.reason, outcome.text) == (StopReason.COMPLETED, REPORT)
+    assert cell.open() == []
+    assert cell.reported(REPORT)
+    first, second = model.requests[:2]
+    assert first.tools == ()
+    assert first.system[0].startswith("You are")
+    assert "# How you act" in first.system[0]
+    assert ".signal/bootstrap" in first.system[0]
+    [opening] = first.messages
+    words, events = opening.content
+    assert isinstance(words, Text)
+    assert isinstance(events, Text)
+    assert words.text == FIRST_MESSAGE
+    [briefing] = json.loads(events.text)["events"]
+    assert (briefing["type"], briefing["path"], briefing["status"]) == ("readFile", "logs/now.md", "ok")
+    assert "Write a note." in briefing["content"]
+    [answer] = second.messages[-1].content
+    assert isinstance(answer, Text)
+    made, ran = json.loads(answer.text)["events"]
+    assert (made["status"], ran["stdout"], ran["exit"]) == ("ok", "pushed\n", 0)
+
+    lines = cell.record()
+    assert standing(lines).opened.acts == OPERATIONS
+    assert replay(lines).differences == ()
+
+
+def test_a_run_asks_for_acts_as_the_settings_say(cell: Cell) -> None:
+    """It goes on as it began, but for one that called tools where a model has none now: that begins anew."""
+    cell.tell("Write a note.")
+
+    def cut(request: Request) -> Completion:
+        raise ModelFailure("invalid_request", "as the test wants it")
+
+    _, model = work(cell, calls(bash("true")), cut)
+    assert model.requests[0].tools
+    _, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut, acts=OPERATIONS)
+    assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 1), ((), 3)]
+    last, model = work(cell, says(REPORT), says("[]"))
+    assert (last.reason, last.text) == (StopReason.COMPLETED, REPORT)
+    assert [(request.tools, len(request.messages)) for request in model.requests] == [((), 3), ((), 5)]
+
+
+# How long a failed model call is waited for.
+
+
+FOREVER = 1e9
+
+
+@pytest.mark.parametrize(("asked", "waits"), [(2.0, 2.0), (61.0, 61.0), (1e9, MOST_WAIT_SECONDS), (0.0, 0.0)])
+def test_what_the_provider_asks_for_counts_up_to_a_cap(asked: float, waits: float) -> None:
+    """Also when it is longer than the pause would be."""
+    assert next_wait(0, 0.0, ModelFailure("rate_limited", "", asked), FOREVER) == waits
+
+
+def test_the_first_try_comes_at_once_and_then_pauses_grow() -> None:
+    """Until the outage is so long that the run ends, to be resumed later."""
+    waits: list[float] = []
+    while (wait := next_wait(len(waits), sum(waits), ModelFailure("unavailable", ""), FOREVER)) is not None:
+        waits.append(wait)
+    assert waits[: len(PAUSES_SECONDS)] == list(PAUSES_SECONDS)
+    assert set(waits[len(PAUSES_SECONDS) :]) == {PAUSES_SECONDS[-1]}
+    assert OUTAGE_SECONDS - PAUSES_SECONDS[-1] < sum(waits) <= OUTAGE_SECONDS
+
+
+def test_nothing_is_waited_for_beyond_the_runs_time() -> None:
+    """The run ends, and keeps its place."""
+    assert next_wait(0, 0.0, ModelFailure("rate_limited", "", 10.0), left=10.1) == 10.0
+    assert next_wait(0, 0.0, ModelFailure("rate_limited", "", 10.0), left=10.0) is None
+    assert next_wait(0, 0.0, ModelFailure("rate_limited", "", None), left=-1.0) is None
+
+
+@pytest.mark.parametrize("kind", sorted(ERROR_TYPES))
+def test_what_only_the_pm_can_mend_is_not_waited_for(kind: str) -> None:
+    assert (next_wait(0, 0.0, ModelFailure(kind, ""), FOREVER) is None) is (kind not in PASSING)

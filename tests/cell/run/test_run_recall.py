@@ -11,7 +11,7 @@ from tests.cell.cell import Cell
 from tests.cell.loop.replies import calls, says
 from tests.cell.minds import PmMind
 from tests.cell.run.test_run import work
-from tests.shared.mind.mind_files import item
+from tests.shared.mind.notes import item
 
 FILES = {
     "boot/identity.md": "# Identity\nI am the gardener of this repository.\n",

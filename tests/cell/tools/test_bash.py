@@ -19,7 +19,7 @@ from infra.cell.tools.spill import MOST_KEPT, TORN_BYTES, Spill
 from infra.cell.tools.tool import Toolbox
 from infra.shared.boot import VARIABLE
 from infra.shared.paths import OUTPUTS
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ from infra.shared.policy import Policy
 from tests.keep.web_door.came import CLOSING, NONCE, came, pdf, within
 from tests.keep.web_door.came import given as as_given
 from tests.keep.web_door.sites import fetcher
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 WIDE = "\uff57\uff45\uff42"
 """The same letters as we write, in their wide form."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 
 from infra.shared.mind.questions import new_question, open_questions, with_answer
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 LIST = """# Open questions
 - Q-0001: How?

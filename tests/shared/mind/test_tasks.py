@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.shared.mind.tasks import Task, ids_in, inbox_of, next_id, order, task_text, with_task, without_task
-from tests.shared.rows import each_row
-from tests.shared.texts import any_text
+from tests.shared.rows import any_text, each_row
 
 GIVEN = """# Inbox
 
