@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 import time
 from collections.abc import Iterator
 
@@ -12,8 +9,8 @@ import pytest
 
 from infra.cell.interruption import Interrupted, Interruption
 from infra.cell.wakes import Wakes, next_tick
-from infra.keep.sockets import listen
 from tests.cell.cell import Cell
+from tests.cell.doors import opened
 
 FAR = 1e12
 
@@ -58,25 +55,22 @@ def test_a_move_that_a_door_was_away_for_wakes_when_it_is_back(cell: Cell, wakes
     assert time.monotonic() - began < 15
 
 
+class Closes:
+    """A door that says nothing, and closes."""
+
+    def __init__(self, path: str) -> None:
+        self.path, self.asked = path, 0
+
+    def heard(self, line: bytes) -> bytes:
+        self.asked += 1
+        return b""
+
+
 def test_a_door_that_closes_at_once_is_not_asked_in_a_frenzy(cell: Cell) -> None:
     """Between two questions lies a pause."""
-    path, asked = f"{cell.places.run}/other.sock", 0
-
-    def refuse(door: socket.socket) -> None:
-        nonlocal asked
-        with contextlib.suppress(OSError):
-            while True:
-                door.accept()[0].close()
-                asked += 1
-
-    with listen(path) as door:
-        refusing = threading.Thread(target=refuse, args=(door,))
-        refusing.start()
-        Wakes(path, cell.context().log, Interruption()).sleep(time.time() + 0.5)
-        door.shutdown(socket.SHUT_RDWR)
-        refusing.join()
-
-    assert 1 <= asked <= 2
+    with opened(Closes(f"{cell.places.run}/other.sock")) as door:
+        Wakes(door.path, cell.context().log, Interruption()).sleep(time.time() + 0.5)
+    assert 1 <= door.asked <= 2
 
 
 def test_sleep_is_where_a_runner_may_be_ended(cell: Cell) -> None:

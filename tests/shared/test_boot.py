@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -29,6 +26,7 @@ from infra.shared.boot import (
 from infra.shared.clock import timestamp
 from infra.shared.paths import CONTAINER
 from infra.shared.policy import Policy, Rule
+from tests.cell.loop.records import no_room_beyond
 from tests.shared.rows import each_row
 
 
@@ -189,20 +187,9 @@ def test_a_link_is_not_written_through(tmp_path: Path) -> None:
     assert other.read_text() == "mine\n"
 
 
-@pytest.mark.heavy
 def test_a_full_disk_is_an_error_not_half_a_line(tmp_path: Path) -> None:
     """When only a part of the line goes in, the writer is told."""
-    script = """
-import resource, sys
-from infra.cell.life.boot_log import append
-from infra.shared.boot import BootLine, format_line
-resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))
-try:
-    append(sys.argv[1], format_line(BootLine("2026-01-31T10:42:12.345Z", "FAILED", "main", "-", "0" * 32)))
-except OSError as error:
-    print("refused", error.filename)
-"""
-    path = str(tmp_path / "bootstrap.log")
-    said = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
-    assert said.stdout == f"refused {path}\n"
-    assert os.path.getsize(path) == 50
+    path = tmp_path / "bootstrap.log"
+    with no_room_beyond(50), pytest.raises(OSError, match="bootstrap"):
+        append(str(path), format_line(a_line()))
+    assert path.stat().st_size == 50

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -12,26 +10,7 @@ import pytest
 
 from host.home import sync_tree
 from infra.shared.files import write_whole
-
-FILL = """
-import resource, sys
-from infra.shared.files import write_whole
-path, size, limit = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-if limit:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-try:
-    write_whole(path, b"n" * size)
-except OSError as error:
-    print(error.strerror)
-else:
-    print("written")
-"""
-
-
-def fill(path: Path, size: int, limit: int) -> str:
-    """What a process says that replaces `path` while the kernel bounds its files by `limit`."""
-    words = [sys.executable, "-c", FILL, str(path), str(size), str(limit)]
-    return subprocess.run(words, capture_output=True, text=True, check=True).stdout.strip()
+from tests.cell.loop.records import no_room_beyond
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
@@ -44,14 +23,15 @@ def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["state.json"]
 
 
-@pytest.mark.heavy
 def test_a_write_that_meets_a_limit_leaves_the_old_file_whole(tmp_path: Path) -> None:
     """Cut short by the kernel: old content, no temporary file, an OSError; with room it succeeds."""
     path = tmp_path / "state.json"
     path.write_bytes(b"old")
-    assert fill(path, size=100_000, limit=50_000) == "File too large"
-    assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["state.json"])
-    assert fill(path, size=10_000, limit=50_000) == "written"
+    with no_room_beyond(50_000):
+        with pytest.raises(OSError, match="File too large"):
+            write_whole(str(path), b"n" * 100_000)
+        assert (path.read_bytes(), os.listdir(tmp_path)) == (b"old", ["state.json"])
+        write_whole(str(path), b"n" * 10_000)
     assert path.read_bytes() == b"n" * 10_000
 
 
@@ -73,12 +53,12 @@ def test_a_directory_in_the_way_is_an_error_and_stays(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["path"]
 
 
-@pytest.mark.heavy
-def test_a_name_without_a_directory_is_written_where_the_process_is(tmp_path: Path) -> None:
+def test_a_name_without_a_directory_is_written_where_the_process_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The temporary file lies beside it, not at the root of the file system."""
-    script = "from infra.shared.files import write_whole; write_whole('here', b'new')"
-    root = os.getcwd()
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=os.environ | {"PYTHONPATH": root}, check=True)
+    monkeypatch.chdir(tmp_path)
+    write_whole("here", b"new")
     assert (tmp_path / "here").read_bytes() == b"new"
 
 

@@ -54,6 +54,9 @@ class World:
         return Verdict(given["command"] not in ("forbidden", "asked"), "no", status, (status,))
 
 
+NOBODY = ModelFailure("unavailable", "nobody is there")
+
+
 class Plan(Canned):
     """Says what it has to say; then nobody is there."""
 
@@ -61,7 +64,7 @@ class Plan(Canned):
         try:
             return super().__call__(request)
         except StopIteration:
-            raise ModelFailure("unavailable", "nobody is there") from None
+            raise NOBODY from None
 
 
 def by_tools(whats: list[str]) -> Completion:

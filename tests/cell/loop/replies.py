@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from infra.cell.doors import ModelFailure
 from infra.shared.conversation import END_TURN, TOOL_USE, Completion, Request, Text, ToolResult, ToolUse
 
 
@@ -30,6 +31,13 @@ def texts(request: Request) -> list[str]:
 
 
 Reply = Completion | Callable[[Request], Completion]
+
+
+def fails(kind: str, retry_after_seconds: float | None = None) -> Callable[[Request], Completion]:
+    def fail(request: Request) -> Completion:
+        raise ModelFailure(kind, "as the test wants it", retry_after_seconds)
+
+    return fail
 
 
 class Canned:

@@ -19,7 +19,7 @@ from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MAX_TOKENS, Completion, Message, Request, Text, ToolUse, Usage, to_plain
 from infra.shared.conversation import ToolResult as Answer
 from tests.cell.loop.records import as_lines
-from tests.cell.loop.replies import Reply, calls, results, says, texts
+from tests.cell.loop.replies import Reply, calls, fails, results, says, texts
 from tests.cell.tools.made import tool
 from tests.shared.rows import each_row
 
@@ -145,13 +145,6 @@ def words_of(summed: Compacted) -> str:
     block = summed.messages[0].content[0]
     assert isinstance(block, Text)
     return block.text
-
-
-def fails(kind: str) -> Callable[[Request], Completion]:
-    def fail(request: Request) -> Completion:
-        raise ModelFailure(kind, "as the test wants it")
-
-    return fail
 
 
 BAD: dict[str, Reply] = {

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from infra.cell.tools.files import file_tools
 from infra.cell.tools.tool import Toolbox
 from infra.shared.conversation import MOST_IMAGE_BYTES, Image, Message, Request, Text, ToolResult, ToolUse, images_of
 from tests.cell.loop.records import OPENING, as_lines
-from tests.cell.loop.replies import Canned, says
+from tests.cell.loop.replies import Canned, fails, says
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
@@ -113,13 +112,6 @@ def test_no_other_file_is_sent_than_what_was_kept(tmp_path: Path, path: str) -> 
 
 def test_a_request_that_the_provider_refuses_goes_once_more_in_words(box: Toolbox, tmp_path: Path) -> None:
     """A failure of another kind is no refusal."""
-
-    def fails(kind: str) -> Any:
-        def fail(request: Request) -> Any:
-            raise ModelFailure(kind, "could not process image")
-
-        return fail
-
     shown = OPENING._replace(messages=(*OPENING.messages, told(ByTools(), *read(box))))
     model = Canned([fails("provider_error"), fails("invalid_request"), says("ok"), says("ok")])
     ask = with_images(model, str(tmp_path))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from infra.cell.actions import ToolCall, ToolResult
-from infra.cell.doors import ModelFailure
 from infra.cell.loop import loop, ways
 from infra.cell.loop.loop import RunResult
 from infra.cell.loop.progress import DENIED_TO_END, IDLE, IDLE_TO_END, IDLE_TO_TELL
@@ -18,24 +17,16 @@ from infra.shared.conversation import (
     MAX_TOKENS,
     REFUSAL,
     TOOL_USE,
-    Completion,
     Message,
-    Request,
     Text,
     ToolUse,
 )
 from infra.shared.conversation import ToolResult as Answer
-from tests.cell.loop.lives import BOTH, Plan, World, by_tools, lived
+from tests.cell.loop.lives import BOTH, NOBODY, Plan, World, by_tools, lived
 from tests.cell.loop.records import MOST_STEPS, OPENING
 from tests.cell.loop.replies import Canned, Reply, calls, results, says, texts
 from tests.shared.rows import each_row
 
-
-def fail(request: Request) -> Completion:
-    raise FAILURE
-
-
-FAILURE = ModelFailure("unavailable", "no answer", None)
 CUT, WHOLE, DONE, CALL = says("", MAX_TOKENS), by_tools(["a"]), says("Done."), ToolUse("0", "bash", {"command": "a"})
 
 
@@ -65,7 +56,7 @@ def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str, did: list
     "replies, result",
     [
         ([DONE], RunResult(StopReason.COMPLETED, "Done.", 1)),
-        ([fail], RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, FAILURE)),
+        ([], RunResult(StopReason.MODEL_UNAVAILABLE, "", 0, NOBODY)),
         ([says("No.", REFUSAL)], RunResult(StopReason.REFUSAL, "No.", 1)),
         ([calls(ToolUse("1", "nothing", {})), DONE], RunResult(StopReason.COMPLETED, "Done.", 2)),
         ([CUT] * 4, RunResult(StopReason.MAX_TOKENS, "", 4)),
@@ -74,7 +65,7 @@ def test_calls_are_run_only_when_the_reply_ended_for_them(reason: str, did: list
 )
 def test_how_replies_end_a_run(replies: list[Reply], result: RunResult) -> None:
     """By words, by none, by a refusal; a failed call does not, and a cut reply does not but four times in a row."""
-    assert lived(TOOLS, Canned(replies), [])[0] == result
+    assert lived(TOOLS, Plan(replies), [])[0] == result
 
 
 def test_a_cut_reply_is_answered_with_advice() -> None:

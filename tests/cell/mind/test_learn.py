@@ -26,9 +26,8 @@ from infra.cell.run_states import StopReason
 from infra.cell.tools.tool import Position
 from infra.shared import comms
 from infra.shared.clock import timestamp
-from infra.shared.conversation import Completion, Request
 from infra.shared.mind.layout import BELIEFS, LONG_TERM
-from tests.cell.loop.replies import Canned, says
+from tests.cell.loop.replies import Canned, fails, says
 from tests.cell.mind.one_mind import OneMind
 from tests.shared.mind.events import write_events
 from tests.shared.mind.notes import DAY, START, Said, event_of, history_of
@@ -260,10 +259,6 @@ def test_a_summary_that_cannot_be_made_leaves_memory_alone(mind: Learning) -> No
 WEEK_LATER = "2026-W02"
 
 
-def _away(request: Request) -> Completion:
-    raise ModelFailure("unavailable", "no answer")
-
-
 def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Learning) -> None:
     """And back, when the earlier one is validated again. A week has one question, and none when the model is away."""
     for run, statement in (("r1", "it is 80"), ("r2", "it is 90"), ("r3", "it is 80")):
@@ -273,7 +268,7 @@ def test_of_two_that_contradict_each_other_the_one_validated_last_wins(mind: Lea
         if run != "r1":
             pairs = 2 if run == "r3" else 1  # it is a belief by then, too
             verdicts = ", ".join(['{"verdict": "contradict"}'] * pairs)
-            mind.ask = Canned([_away, says(f"[{verdicts}]")])
+            mind.ask = Canned([fails("unavailable"), says(f"[{verdicts}]")])
             before = mind.facts
             with pytest.raises(ModelFailure):
                 learn.make_weekly(mind.cell(), WEEK_LATER)

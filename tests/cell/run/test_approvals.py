@@ -40,16 +40,9 @@ def made(cell: Cell) -> int:
     return sum(name.startswith("made-") for name in os.listdir(cell.checkout))
 
 
-def flags(cell: Cell) -> list[list[str]]:
-    """What the policy had to say of each call that it spoke of, in order of runs."""
-    directory = f"{cell.checkout}/logs/transcripts"
-    lines = [
-        json.loads(line)
-        for name in sorted(os.listdir(directory))
-        for line in read(f"{directory}/{name}").split("\n")
-        if line
-    ]
-    return [line["policy_flags"] for line in lines if line.get("policy_flags")]
+def flags(cell: Cell) -> list[tuple[str, ...]]:
+    """What the policy had to say of each call that it spoke of."""
+    return [line.policy_flags for line in cell.record() if isinstance(line, Acted) and line.policy_flags]
 
 
 def waits(cell: Cell, work: str = "make it") -> str:
@@ -88,7 +81,7 @@ def test_a_call_waits_over_a_restart_for_the_pm_and_is_made_once(cell: Cell) -> 
     [made_now] = results(after)
     assert (after.run, made_now.is_error) == (before.run, False)
     assert (made(cell), asked_ids(cell), cell.open()) == (1, [id], [])
-    assert flags(cell) == [["rule 1", f"asked {id}"], ["rule 1", f"approved {id}"]]
+    assert flags(cell) == [("rule 1", f"asked {id}"), ("rule 1", f"approved {id}")]
 
 
 @pytest.mark.heavy

@@ -23,17 +23,15 @@ from infra.shared.conversation import (
     ERROR_TYPES,
     FIRST_MESSAGE,
     OPENING_PREFIX,
-    Completion,
     Image,
     Message,
-    Request,
     Text,
     ToolUse,
 )
 from infra.shared.requests import Done, Report
 from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
-from tests.cell.loop.replies import Canned, Reply, bash, calls, results, says, texts
+from tests.cell.loop.replies import Canned, Reply, bash, calls, fails, results, says, texts
 
 WORK = Work("0123abcd", "do it", "do it", ticks=("0123abcd",))
 
@@ -102,12 +100,7 @@ def test_a_passing_failure_is_waited_out_within_the_conversation(cell: Cell) -> 
     record says so."""
     cell.tell("do it")
 
-    def busy(request: Request) -> Completion:
-        raise ModelFailure("rate_limited", "too many requests", 5.0)
-
-    def broken(request: Request) -> Completion:
-        raise ModelFailure("provider_error", "the stream ended before message_stop")
-
+    broken, busy = fails("provider_error"), fails("rate_limited", 5.0)
     dear = calls(bash("cat did"))._replace(spent=0.92)
     canned = Canned([calls(bash("echo once >> did")), broken, broken, busy, dear, says("Done.")])
     context = cell.context(canned, limits=limits(run_steps=3))
@@ -128,10 +121,7 @@ def test_an_image_that_is_read_is_shown_and_the_record_has_its_file_alone(cell: 
         file.write(png)
     image = Image("image/png", base64.b64encode(png).decode())
 
-    def away(request: Request) -> Completion:
-        raise ModelFailure("authentication", "no answer")
-
-    _, first = work(cell, calls(ToolUse("a", "read_file", {"path": "shot.png"})), away)
+    _, first = work(cell, calls(ToolUse("a", "read_file", {"path": "shot.png"})), fails("authentication"))
     _, last = work(cell, calls(bash("true")), says("A picture."))
 
     assert [request.images for request in (*first.requests, *last.requests)] == [(), (image,), (image,), (image,)]
@@ -228,9 +218,7 @@ def test_a_run_asks_for_acts_as_the_settings_say(cell: Cell) -> None:
     """It goes on as it began, but for one that called tools where a model has none now: that begins anew."""
     cell.tell("Write a note.")
 
-    def cut(request: Request) -> Completion:
-        raise ModelFailure("invalid_request", "as the test wants it")
-
+    cut = fails("invalid_request")
     _, model = work(cell, calls(bash("true")), cut)
     assert model.requests[0].tools
     _, model = work(cell, says('[{"type": "shell", "command": "true"}]'), cut, acts=OPERATIONS)
