@@ -150,7 +150,6 @@ OPENERS = {
     "infra/keep/repository/bare_tip.py": "the bare repository",
     "infra/keep/running_code.py": "the project's own code",
     "infra/keep/known_secrets.py": "the PM's keys",
-    "infra/keep/settings/check.py": "the PM's settings",
     "infra/keep/questions.py": OWN,
     "infra/keep/ledger/": OWN,
     "infra/keep/mind/": OWN,

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from infra.keep.settings.schema import Settings
+from infra.shared.safe_files import whole_file
 from infra.shared.text import cut
 from infra.shared.yaml_words import words_of
 
@@ -22,10 +23,10 @@ class SettingsError(ValueError):
 def read_settings(path: str) -> Settings:
     """Settings from a file. Raises SettingsError, also when it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return parse_settings(file.read(), path)
+        content = whole_file(os.path.realpath(path)).decode()  # the PM may keep the file elsewhere, behind a link
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"settings {path} cannot be read ({error}); an empty file means all defaults") from None
+    return parse_settings(content, path)
 
 
 FROM_ENVIRONMENT = {
