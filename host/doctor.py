@@ -107,7 +107,7 @@ def _settings(context: Context, home: AgentPaths) -> Iterator[str]:
     if settings.egress.mode != "open" and settings.sandbox == running.PROCESS:
         yield f"egress.mode is {settings.egress.mode!r}, which nothing enforces in the process sandbox"
     if settings.web.browser == "on" and settings.sandbox == running.PROCESS:
-        yield f"web.browser is on: {running.browser_words(settings)}"
+        yield f"web.browser is on: {running.browser_words(home, settings)}"
         if not os.access(BROWSER, os.X_OK):
             yield f"{BROWSER}, which web.browser needs, is not there; have root run: apt-get install chromium"
 
@@ -131,16 +131,16 @@ def _container(context: Context, home: AgentPaths) -> Iterator[str]:
     from host.container.words import eye_name
 
     podman = podman_of(context)
-    found, browser = look(podman, home), look(podman, home, eye_name(home.agent))
+    found = look(podman, home)
     if found and not found.runs:
         yield f"left over ({found.status}, it ended with {found.exit_code}); 'minifram up' or 'down' removes it"
     elif found and not running.is_running(home):
         yield f"running (pid {found.pid}), but no watcher is at work in it (yet)"
     if not (found and found.runs):
-        if browser:
+        if look(podman, home, eye_name(home.agent)):
             yield "the browser's is left over; 'minifram down' removes it"
-    elif read_settings(home.settings).web.browser == "on" and not (browser and browser.runs):
-        yield "the browser's does not run: no page is rendered; 'minifram restart' starts it"
+    elif running.browser_words(home, read_settings(home.settings)) == running.NO_BROWSER:
+        yield f"of the browser: {running.NO_BROWSER}"
 
 
 def _model(context: Context, home: AgentPaths) -> Iterator[str]:

@@ -7,9 +7,11 @@ start."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
+import socket
 import time
 from subprocess import DEVNULL, Popen
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,6 +23,7 @@ from infra.keep import arguments
 from infra.keep.running_code import running_code
 from infra.keep.settings.models import KEYS
 from infra.shared.exit_codes import Exit
+from infra.shared.paths import EYE_SOCKET
 from infra.shared.safe_files import opened_file, whole_file
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 PODMAN, PROCESS = "podman", "process"
 """The sandboxes."""
+NO_BROWSER = "its container does not run: no page is rendered; 'minifram restart' starts it"
 UNKNOWN = 0
 """The pid of a holder that cannot be told: a watcher in a container counts processes otherwise than we do."""
 POLL_SECONDS = 0.05
@@ -79,13 +83,30 @@ def sandbox_of(home: AgentPaths) -> str:
         return PODMAN
 
 
-def browser_words(settings: Settings) -> str:
-    """How the agent's browser is isolated, and how not; empty where it has none."""
+def browser_words(home: AgentPaths, settings: Settings) -> str:
+    """How the agent's browser is isolated, and how not, or that it is gone; empty where it has none."""
     if settings.web.browser == "off":
         return ""
-    if settings.sandbox == PODMAN:
-        return "chromium in a container of its own, with no network but the web door's proxy"
-    return "chromium runs as your own user: a page that breaks out of its sandbox reaches your files"
+    if settings.sandbox == PROCESS:
+        return "chromium runs as your own user: a page that breaks out of its sandbox reaches your files"
+    from host.container.words import shared_directory
+
+    if is_running(home) and not _listens(shared_directory(home), os.path.basename(EYE_SOCKET)):
+        return NO_BROWSER
+    return "chromium in a container of its own, with no network but the web door's proxy"
+
+
+def _listens(place: str, name: str) -> bool:
+    """Whether anybody serves that socket. Who asks for datagrams is told that others do there, and not served."""
+    with contextlib.suppress(OSError):
+        directory = os.open(place, os.O_PATH | os.O_CLOEXEC)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as wire:
+                # A socket's path must be short.
+                return wire.connect_ex(f"/proc/self/fd/{directory}/{name}") == errno.EPROTOTYPE
+        finally:
+            os.close(directory)
+    return False
 
 
 def keys_in_use(home: AgentPaths) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from host.errors import CommandError
 from host.home import AgentPaths
 from host.repository import main_commit, open_repository, page_at
 from host.review import examination, unmerged
-from host.running import PROCESS, another_code, browser_words, holder, keys_in_use, known_state
+from host.running import NO_BROWSER, PROCESS, another_code, browser_words, holder, keys_in_use, known_state
 from host.screen import bad, counted, faint, good, one_line, since, strong
 from host.talk import Asking, Report, all_reports, waiting
 from host.trust import taint_of, words_of
@@ -78,7 +78,7 @@ class Status(NamedTuple):
     """That the agent has read the web since the PM last trusted it; empty when it has not."""
     web: WebUse | None
     browser: str
-    """How it is isolated; empty when there is none."""
+    """How it is isolated, or that it is gone; empty when there is none."""
     mind: tuple[str, ...]
     """What of it is not as the PM wrote it, the PM's own large changes of who the agent is, duties that failed."""
     troubles: tuple[Trouble, ...]
@@ -140,7 +140,7 @@ def read_status(home: AgentPaths, now: float) -> Status:
         budget=read(lambda: spent_today(ledger, settings.budget.daily_usd, now) if settings else None, None),
         taint=read(lambda: words_of(taint_of(home, git)), ""),
         web=read_web(home),
-        browser=browser_words(settings) if settings else "",
+        browser=browser_words(home, settings) if settings else "",
         mind=read(lambda: _mind(home), none) + read(lambda: _failed_duties(home, now), none),
         troubles=(),
     )
@@ -217,7 +217,10 @@ def _screen(found: Status, now: float) -> Iterator[tuple[str, str]]:
     if found.web:
         yield "web", found.web.words
     if found.browser:
-        yield "browser", bad(found.browser) if found.sandbox == PROCESS else found.browser
+        yield (
+            "browser",
+            bad(found.browser) if found.sandbox == PROCESS or found.browser == NO_BROWSER else found.browser,
+        )
     yield from _labelled("mind", (bad(one_line(line, 300)) for line in found.mind))
     yield from _labelled("troubles", (f"{each.at} {one_line(each.text, 400)}" for each in found.troubles))
 

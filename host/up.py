@@ -236,7 +236,7 @@ def _start(context: Context, ready: Ready, seconds: float, say: Say) -> Running:
     for name, key in ready.keys.items():
         write_whole(home.key_file(name), key.encode(), mode=0o400)
     try:
-        if words := running.browser_words(ready.settings):
+        if words := running.browser_words(home, ready.settings):
             say(f"browser: {words}")
         if ready.podman and ready.machine:
             return _start_container(context, ready, ready.podman, ready.machine, seconds, say)

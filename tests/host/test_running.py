@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 
 from host import running as watching
 from infra.keep.settings.models import KEYS
+from infra.keep.settings.schema import Settings, WebSettings
 from infra.keep.watcher_file import Phase
 from tests.cell.loop.waiting import wait_for
 from tests.host.desk import Desk
@@ -62,6 +65,31 @@ def test_where_the_browser_is_not_isolated_up_and_status_say_so(desk: Desk) -> N
     assert json.loads(Path(desk.home().state, "seen.json").read_text())["environ"]["BROWSER_POOL_SIZE"] == "2"
     for said in (up.err, desk.run("status").out):
         assert "a page that breaks out of its sandbox reaches your files" in said
+
+
+def test_while_nobody_listens_for_its_browser_status_says_so(desk: Desk) -> None:
+    """Who listens is not made to start one for that."""
+    assert desk.call("up").code == 0
+    settings, home = Settings(sandbox="podman", web=WebSettings(browser="on")), desk.home()
+    assert watching.browser_words(home, settings) == watching.NO_BROWSER
+    os.mkdir(f"{home.run}/eye")
+    with socket.socket(socket.AF_UNIX) as eye, contextlib.chdir(f"{home.run}/eye"):
+        eye.bind("eye.sock")
+        eye.listen()
+        eye.setblocking(False)
+        assert "a container of its own" in watching.browser_words(home, settings)
+        with pytest.raises(BlockingIOError):
+            eye.accept()
+    assert watching.browser_words(home, settings) == watching.NO_BROWSER
+    _settings(desk, "web: {browser: on}\nsandbox: podman\n")
+    assert "no page is rendered; 'minifram restart'" in desk.run("status").out
+
+
+def test_settings_that_are_a_pipe_are_a_trouble_that_nobody_waits_for(desk: Desk) -> None:
+    path = desk.home().settings
+    os.unlink(path)
+    os.mkfifo(path)
+    assert "is not a regular file" in desk.run("status").out
 
 
 def test_the_watcher_gets_a_scrubbed_environment_and_the_key_in_a_private_file(desk: Desk) -> None:
