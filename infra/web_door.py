@@ -67,9 +67,9 @@ async def _serve(
     web, trace = settings.web, Trace(sys.stdout.fileno(), partial(os.kill, os.getpid(), signal.SIGTERM))
     connections, judge = Connections(), Judge(settings.policy, web.allowed_domains, origin_of(web.search_url))
     eye = beside if settings.sandbox == "process" else partial(connect, EYE_SOCKET, EYE_SECONDS)
-    pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size) if web.browser == "on" else None
     on_frame = partial(show, int(os.environ[PICTURE_VARIABLE]))
-    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool, on_frame)
+    pool = Pool(eye, lambda: Proxy(judge, look_up), web.pool_size, on_frame) if web.browser == "on" else None
+    door = app.WebDoor(web, judge, Fetcher(judge, connections, look_up, Robots()), Readers(), trace, pool)
     server = DoorServer(app.REQUESTS, door.answer, app.failure_of, app.LIMITS)
     if packages:
         await Mirror(web.package_hosts, judge, connections, look_up, trace.record).serve(packages)

@@ -16,15 +16,16 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import tempfile
 
 BROWSER = "/usr/lib/chromium/chromium"
-MOST = 4
-"""Browsers at once."""
 PROXY_PORT = 3128
 """On the loopback device of the browser's own network."""
 FILES, CORE = 4096, 0
+PIPE = (3, 4)
+"""Where the browser reads and writes what DevTools says."""
 INSIDE = 1000
 """Who the browser is in its own user namespace: it does not work as root there."""
 _CLONE_NEWUSER, _CLONE_NEWPID, _CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -52,18 +53,17 @@ PREFERENCES = '{"alternate_error_pages": {"enabled": false}}'
 
 
 def serve(listening: socket.socket) -> None:
-    """Until it is ended: so many processes wait for a connection, and another one for each that has had one."""
-    waiting = set[int]()
+    """Until it is ended. How many connections there are is the door's to bound, and how many processes, the
+    container's."""
     while True:
-        while len(waiting) < MOST:
-            if pid := os.fork():
-                waiting.add(pid)
-                continue
-            end_with_parent(signal.SIGTERM)
-            wire, _ = listening.accept()
-            listening.close()
-            sys.exit(one(wire))
-        waiting.discard(os.wait()[0])
+        wire, _ = listening.accept()
+        with wire:
+            if not os.fork():
+                listening.close()
+                sys.exit(one(wire))
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass  # those that have ended
 
 
 def one(wire: socket.socket) -> int:
@@ -95,21 +95,16 @@ def first(wire: socket.socket, place: str) -> int:
     os.mkdir(f"{place}/Default", 0o700)
     with open(f"{place}/Default/Preferences", "w") as file:
         file.write(PREFERENCES)
-    pid = os.fork()
-    if not pid:
-        for kind, most in ((resource.RLIMIT_NOFILE, FILES), (resource.RLIMIT_CORE, CORE)):
-            resource.setrlimit(kind, (most, most))
-        null = os.open(os.devnull, os.O_RDWR)
-        kept = fcntl.fcntl(wire, fcntl.F_DUPFD, 10)
-        for number in (0, 1, 2):
-            os.dup2(null, number)
-        for number in (3, 4):
-            os.dup2(kept, number)
-        os.closerange(5, 64)
-        words = [BROWSER, *WORDS, f"--user-data-dir={place}"]
-        environ = {"HOME": place, "TMPDIR": place, "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
-        os.execve(BROWSER, words, environ)  # noqa: S606 - its words are ours
-    while os.waitpid(-1, 0)[0] != pid:
+    for kind, most in ((resource.RLIMIT_NOFILE, FILES), (resource.RLIMIT_CORE, CORE)):
+        resource.setrlimit(kind, (most, most))
+    kept = fcntl.fcntl(wire, fcntl.F_DUPFD, 10)
+    for number in PIPE:
+        os.dup2(kept, number)
+    words = [BROWSER, *WORDS, f"--user-data-dir={place}"]
+    environ = {"HOME": place, "TMPDIR": place, "LANG": "C.UTF-8", "PATH": "/usr/bin:/bin"}
+    null = subprocess.DEVNULL
+    browser = subprocess.Popen(words, env=environ, stdin=null, stdout=null, stderr=null, pass_fds=PIPE)
+    while os.waitpid(-1, 0)[0] != browser.pid:
         pass
     return 0
 

@@ -17,7 +17,7 @@ from infra.keep.door_server import Caller, ClientLeft, Limits, Refusal, unless_l
 from infra.keep.eye.blocked import blocked
 from infra.keep.eye.messages import Look, Seen
 from infra.keep.settings.schema import WebSettings
-from infra.keep.web_door.browsers import OnFrame, Pool
+from infra.keep.web_door.browsers import Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
 from infra.keep.web_door.judge import Judge, Tool
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
@@ -58,7 +58,7 @@ class _Served(NamedTuple):
 
 
 class WebDoor:
-    """`pool`: the browsers, where `web.browser` is on; `on_frame` gets what they show, where `web.stream` is on."""
+    """`pool`: the browsers, where `web.browser` is on."""
 
     def __init__(
         self,
@@ -68,10 +68,9 @@ class WebDoor:
         readers: Readers,
         trace: Trace,
         pool: Pool | None = None,
-        on_frame: OnFrame = lambda jpeg: None,
     ) -> None:
         self._web, self._judge, self._fetcher, self._readers, self._trace = web, judge, fetcher, readers, trace
-        self._pool, self._on_frame = pool, on_frame
+        self._pool = pool
         self._outgoing = Outgoing()
         self._secret = secrets.token_bytes(32)
 
@@ -158,7 +157,7 @@ class WebDoor:
                 flags = await self._fetcher.admit(target, tool)
                 if stream.enabled:
                     look = replace(look, stream_quality=stream.quality, stream_width=stream.max_width)
-                seen = await self._pool.look(look, errand, self._on_frame)
+                seen = await self._pool.look(look, errand)
         except (TimeoutError, WebRefusal) as error:
             with after_an_answer(errand.loaded > 0):
                 raise error if isinstance(error, WebRefusal) else late("all browsers are busy", "try again") from None

@@ -26,7 +26,6 @@ MOST_LOOKS, MOST_FRAMES = 200, 500
 GONE = (OSError, EOFError, ValueError)
 """What is raised where a browser, or its driver, is late, has ended, or says nonsense."""
 HINT = "fetch_page without render may read it"
-OnFrame = Callable[[bytes], None]
 
 
 @dataclass
@@ -47,7 +46,7 @@ class Instance:
         with contextlib.suppress(OSError), self.driver:
             self.driver.kill()
 
-    async def told(self, asked: Look, on_frame: OnFrame) -> Seen:
+    async def told(self, asked: Look, on_frame: Callable[[bytes], None]) -> Seen:
         """Raises GONE."""
         self.looks += 1
         self.writer.write(packed(asked))
@@ -63,13 +62,19 @@ class Instance:
 
 
 class Pool:
-    def __init__(self, eye: Callable[[], socket.socket], proxy: Callable[[], Proxy], size: int = 1) -> None:
-        """`eye` gives a connection to it, and raises OSError."""
-        self._eye, self._proxy = eye, proxy
+    def __init__(
+        self,
+        eye: Callable[[], socket.socket],
+        proxy: Callable[[], Proxy],
+        size: int = 1,
+        on_frame: Callable[[bytes], None] = lambda jpeg: None,
+    ) -> None:
+        """`eye` gives a connection to it, and raises OSError; `on_frame` gets what they show."""
+        self._eye, self._proxy, self._on_frame = eye, proxy, on_frame
         self._places = asyncio.Semaphore(size)
         self._warm: list[Instance] = []
 
-    async def look(self, asked: Look, errand: Errand, on_frame: OnFrame = lambda jpeg: None) -> Seen:
+    async def look(self, asked: Look, errand: Errand) -> Seen:
         """Raises WebRefusal."""
         async with self._places:
             said: Seen | None = None
@@ -79,20 +84,20 @@ class Pool:
                 except OSError as error:
                     words = f"there is no browser ({error.strerror or 'it does not start'})"
                     raise unavailable(words, HINT) from None
-                said = await self._told(instance, asked, errand, on_frame)
+                said = await self._told(instance, asked, errand)
         if said.why:
             refusal = (late if said.why == messages.LATE else failed)(f"the page was not shown ({said.why})", HINT)
             raise errand.refused or refusal
         return said
 
-    async def _told(self, instance: Instance, asked: Look, errand: Errand, on_frame: OnFrame) -> Seen | None:
+    async def _told(self, instance: Instance, asked: Look, errand: Errand) -> Seen | None:
         """None: it had ended, or fallen silent, before this. Raises WebRefusal."""
         with contextlib.ExitStack() as given_up:
             given_up.callback(instance.close)
             instance.proxy.errand = errand
             try:
                 async with asyncio.timeout(asked.seconds + SPARE_SECONDS):
-                    said = await instance.told(asked, on_frame)
+                    said = await instance.told(asked, self._on_frame)
             except GONE as error:
                 if not errand.origins and not errand.refused:
                     if instance.looks > 1:

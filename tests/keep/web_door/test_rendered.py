@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +38,10 @@ class Shown(Pool):
     def __init__(self, seen: Seen) -> None:
         self.seen, self.looks = seen, list[Look]()
 
-    async def look(self, asked: Look, errand: Errand, on_frame: Callable[[bytes], None] = print) -> Seen:
+    async def look(self, asked: Look, errand: Errand) -> Seen:
         self.looks.append(asked)
         errand.origins.add(asked.url.rpartition("/")[0])
         errand.loaded = 100
-        on_frame(JPEG)
         return replace(self.seen, url=asked.url) if self.seen.url == HERE else self.seen
 
 
@@ -51,20 +49,14 @@ FILLED = Seen(HERE, 200, {}, "<title>T</title><p>words of the page, and a <a hre
 EMPTY = Seen(HERE, 200, {}, "<p></p>", signals=Signals(0, 2, 0, True))
 
 
-def asked(
-    folder: Path,
-    shown: Shown | None,
-    *requests: Fetch,
-    web: WebSettings = ON,
-    on_frame: Callable[[bytes], None] = print,
-) -> tuple[list[Any], list[Any]]:
+def asked(folder: Path, shown: Shown | None, *requests: Fetch, web: WebSettings = ON) -> tuple[list[Any], list[Any]]:
     """The answers or failures, and the lines of the trace."""
     with (folder / "trace").open("ab") as file:
         trace = Trace(file.fileno(), lambda: None)
 
         async def run() -> list[Any]:
             readers, answers = Readers(), list[Any]()
-            door = WebDoor(web, Judge(NAMED), fetcher(), readers, trace, shown, on_frame)
+            door = WebDoor(web, Judge(NAMED), fetcher(), readers, trace, shown)
             async with Site({"/p": SHELL}).running() as site:
                 for request in requests:
                     at = f"http://site.example:{site.port}/p"
@@ -133,10 +125,8 @@ def test_ghost_is_the_pm_s_to_allow(tmp_path: Path) -> None:
     assert line["status"] == "denied"
 
 
-def test_what_it_shows_meanwhile_is_given_on_where_the_pm_says_so(tmp_path: Path) -> None:
-    frames: list[bytes] = []
+def test_what_it_shows_meanwhile_is_asked_for_where_the_pm_says_so(tmp_path: Path) -> None:
     shown = Shown(FILLED)
-    asked(tmp_path, shown, Fetch(HERE, mode="rendered"), web=STREAMED, on_frame=frames.append)
-    assert frames == [JPEG]
-    asked(tmp_path, shown, Fetch(HERE, mode="rendered"))
+    for web in (STREAMED, ON):
+        asked(tmp_path, shown, Fetch(HERE, mode="rendered"), web=web)
     assert [look.stream_quality for look in shown.looks] == [25, 0]
