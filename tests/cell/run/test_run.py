@@ -26,12 +26,15 @@ from infra.shared.conversation import (
     Image,
     Message,
     Text,
+    ToolResult,
     ToolUse,
 )
 from infra.shared.requests import Done, Report
 from tests.cell.cell import FILES, Cell, limits, read, write
 from tests.cell.life.days import Still, one_run
 from tests.cell.loop.replies import Canned, Reply, bash, calls, fails, results, says, texts
+from tests.cell.minds import PmMind
+from tests.shared.mind.notes import item
 
 WORK = Work("0123abcd", "do it", "do it", ticks=("0123abcd",))
 
@@ -260,3 +263,39 @@ def test_nothing_is_waited_for_beyond_the_runs_time() -> None:
 @pytest.mark.parametrize("kind", sorted(ERROR_TYPES))
 def test_what_only_the_pm_can_mend_is_not_waited_for(kind: str) -> None:
     assert (next_wait(0, 0.0, ModelFailure(kind, ""), FOREVER) is None) is (kind not in PASSING)
+
+
+# An agent with a mind.
+
+
+MIND = {
+    "boot/identity.md": "# Identity\nI am the gardener of this repository.\n",
+    "memory/long_term.md": "# Long-term memory\n\n" + item("L-000001", "kettle", "The kettle needs 16 amperes."),
+}
+
+
+def test_the_mind_stands_before_a_run_and_its_record_needs_no_file(cell: Cell) -> None:
+    PmMind(cell, MIND)
+    cell.tell("Connect the kettle.")
+    asks = calls(ToolUse("1", "recall", {"words": "kettle electricity ampere"}))
+    _, model = work(cell, asks, says("Connected."))
+    first, second = model.requests
+    uses, shown = (first.messages[at].content for at in (1, 2))
+    identity, briefing, *_, found = [
+        (use.name, next(iter(use.input.values())), str(got.content))
+        for use, got in zip(uses, shown, strict=True)
+        if isinstance(use, ToolUse) and isinstance(got, ToolResult)
+    ]
+    assert briefing[1] == "logs/now.md"
+    assert identity == ("read_file", f"{cell.places.mind}/boot/identity.md", MIND["boot/identity.md"])
+    assert found[:2] == ("recall", "connect kettle")
+    assert "The kettle needs 16 amperes." in found[2]
+    assert [tool.name for tool in first.tools][-2:] == ["note", "recall"]
+    [answer] = second.messages[-1].content
+    assert isinstance(answer, ToolResult)
+    assert "reference, not rules" in str(answer.content)
+
+    os.rename(cell.places.mind, f"{cell.places.mind}-gone")
+    lines = cell.record()
+    assert standing(lines).opened.request.messages == first.messages
+    assert replay(lines).differences == ()
