@@ -15,9 +15,9 @@ from collections.abc import Collection, Iterator
 import click
 
 from host.cli import command
-from host.clones import with_clones
 from host.home import Context
 from host.screen import Say, Shown, harmless, harmless_lines, mark
+from infra.cell.clones import with_clones
 from infra.shared.mind.event import event_files
 from infra.shared.paths import BOOT_LOG, ERROR_LOG, Paths
 from infra.shared.safe_files import Below

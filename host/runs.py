@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from host.cli import command
-from host.clones import with_clones
 from host.errors import conflict, failure, not_found
 from host.home import AgentPaths, Context
 from host.screen import Say, Shown, bad, counted, duration, good, one_line, plain, seconds_of, strong
+from infra.cell.clones import with_clones
 from infra.shared import comms
 from infra.shared.exit_codes import Exit
 from infra.shared.paths import TRANSCRIPTS

@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar, get_args
 
 from starlette.concurrency import run_in_threadpool
 
-from host.clones import with_clones
 from host.home import Context, known_agents, problem_with_agent_name
 from host.running import holder
 from host.serve.bridge import Bridge
@@ -23,6 +22,7 @@ from host.serve.calls import Problem
 from host.serve.money import Money
 from host.status import Status, read_status
 from infra.cell.actions import VALIDATION
+from infra.cell.clones import with_clones
 from infra.shared.paths import LIFE_FILE, TRANSCRIPTS
 from infra.shared.safe_files import Below
 

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from infra.cell.cell import TENDING_SECONDS, Cell, ask_seconds
+from infra.cell.clones import remove_merged
 from infra.cell.doors import ModelFailure
 from infra.cell.interruption import Interrupted
 from infra.cell.loop.context import COMPACT, Room
@@ -56,6 +57,7 @@ class WorkRun:
         self._cell, self._seen, self._source, self._started_at = cell, seen, source, time.time()
         self._position = Position(label=work.label)
         self._mind = MindRun(cell, self._position)
+        remove_merged(cell, seen.commit)
         limits, web, checkout = cell.boot.limits, cell.boot.places.web_socket, cell.checkout
         # Nobody waits for what the agent explores: its questions would stay open, and keep those of work from being
         # asked. What a shell leaves is no call of the model, which would be told of the answer.
