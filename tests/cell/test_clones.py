@@ -18,7 +18,8 @@ from tests.cell.cell import Cell
 GOES = {
     "as it is": "true",
     "ignored": "touch x.pyc",
-    "origins": "git push -q origin HEAD:refs/heads/aside && git fetch -q && git branch aside origin/aside",
+    "origins": "git push -q origin $(git commit-tree -m aside HEAD^{tree}):refs/heads/aside && git fetch -q &&"
+    " git branch aside origin/aside",
 }
 STAYS = {
     "commit": "git commit -q --allow-empty -m more",
