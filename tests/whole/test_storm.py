@@ -24,7 +24,7 @@ from tests.whole.owner import Owner
 
 SECONDS, SEED = 480.0, 12
 """Of the storm. Sleeps, hand-overs and growing delays take up to a minute each; eight of them meet all of these."""
-DIRECTIVE_SECONDS = 15.0
+DIRECTIVE_SECONDS = 30.0
 FAILS_EVERY = 5
 PAUSES = (0.3, 4.0)
 KEY = "sk-ant-test-0123456789abcdefghijklmnop"
@@ -126,10 +126,10 @@ def tell(owner: Owner, number: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(SECONDS + 420)
+@pytest.mark.timeout(2 * SECONDS + 240)
 def test_each_directive_is_done_and_reported_once(owner: Owner) -> None:
     """Watcher, doors, runner and tools are killed at random, one call of the model in five fails, a directive comes
-    every 15 s; when it is over each was done once and reported once, and the repository is whole."""
+    every 30 s; when it is over each was done once and reported once, and the repository is whole."""
     acts = owner.directory / "acts"
     acts.touch()
     with Wire(CarefulModel(acts)) as wire:
@@ -150,7 +150,7 @@ def test_each_directive_is_done_and_reported_once(owner: Owner) -> None:
             storm.strike()
             storm.pause()
         storm.start()
-        owner.until(180.0, lambda: not comms.open_directives(owner.page()), "all directives ticked")
+        owner.until(SECONDS, lambda: not comms.open_directives(owner.page()), "all directives ticked")
     archive = owner.run_command(["git", "--git-dir", str(owner.remote), "show", f"main:{ARCHIVE}"], Path("/")).stdout
     reports = f"{owner.page()}\n{archive}"
     print(f"{told} directives, killed: {dict(storm.killed)}")
