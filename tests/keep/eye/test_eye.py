@@ -51,6 +51,7 @@ PAGES = {
     + "".join(f"<form name={name}><input name={name}></form>" for name in CLOBBERED)
     + "<form>".join(f"<input type=hidden name={name}>" for name in CLOBBERED)
     + "words",
+    "/crash": "<p>x<script>let a=[];for(;;)a.push(Array(1e7).fill(1.5))</script>",
     "/torn": "<p id=p>x<script>alert('\\ud83d');p.textContent='half \\ud83d, \\ud83d\\ude00'</script>",
     "/form": "<form><input type=email><input type=password></form><script>fetch('/slow')</script>",
     "/keeps": "<p>x<script>fetch('/slow');(async()=>{let say=async()=>document.body.append([document.cookie,"
@@ -66,6 +67,11 @@ KINDS = {"js": b"text/javascript", "pdf": b"application/pdf"}
 async def site(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     path = (await reader.readuntil(b"\r\n\r\n")).split()[1].decode().partition("?")[0]
     try:
+        if path == "/big":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 10000000000\r\n\r\n<p>big")
+            while True:
+                writer.write(b"y " * 32768)
+                await writer.drain()
         if path == "/slow":
             await asyncio.sleep(1.5)
         body, kind = PAGES.get(path, "").encode(), KINDS.get(path.rpartition(".")[2], b"text/html")
@@ -217,6 +223,20 @@ def test_a_file_is_no_empty_page(eye: Eye) -> None:
     with pytest.raises(WebRefusal, match="is a file") as caught:
         look(eye, "/paper.pdf")
     assert "without render" in caught.value.error.hint
+
+
+@pytest.mark.attack("S68")
+def test_a_page_without_an_end_and_one_that_crashes_its_process_cost_themselves_alone(eye: Eye) -> None:
+    async def run() -> None:
+        async with looking(eye) as (pool, at):
+            errand = Errand(SITES[0], down=2 << 20)
+            assert len((await pool.look(Look(f"{at}/big", seconds=SECONDS), errand)).html) < 3 << 20
+            assert "cut" in errand.flags
+            with pytest.raises(WebRefusal, match="crashed"):
+                await pool.look(Look(f"{at}/crash", seconds=20.0), Errand(SITES[0]))
+            assert (await pool.look(Look(f"{at}/data", seconds=SECONDS), Errand(SITES[0]))).status == 200
+
+    asyncio.run(run())
 
 
 def in_time(is_so: Callable[[], bool]) -> bool:
