@@ -66,11 +66,6 @@ def open_answers(document: str) -> dict[str, Decision]:
     return {answer.id: answer for answer in sorted(reversed(found), key=lambda each: not each.approved)}
 
 
-def answer_lines(document: str) -> set[str]:
-    """Ids of the open directives that are answers, not work. Raises CommsError."""
-    return {directive.id for directive in comms.open_directives(document) if answers_in(directive.text)}
-
-
 def state_of(document: str, id: str) -> tuple[State, str]:
     """How the question with this id stands, with the reason of a denial. Raises CommsError."""
     if answer := open_answers(document).get(id):

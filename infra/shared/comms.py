@@ -89,13 +89,6 @@ def report_spans(document: str) -> list[tuple[int, int]]:
     return spans
 
 
-def section_text(document: str, section: str) -> str:
-    """The text of a section, without its heading. Raises CommsError when it is missing."""
-    lines = _lines(document)
-    texts = ("\n".join(lines[start:end]).strip("\n") for start, end in _sections(lines, section))
-    return "\n\n".join(filter(None, texts))
-
-
 def with_sections(document: str) -> str:
     """The document with both sections; a missing one is added at the end, nothing else changes."""
     newline = _newline(document)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from infra.cell.page import PageSeen
 from infra.shared import comms
-from infra.shared.approvals import Decision, State, agents_title, answer_lines, call_hash, open_answers, state_of
+from infra.shared.approvals import Decision, State, agents_title, call_hash, open_answers, state_of
 from tests.shared.rows import any_text, each_row
 
 ID, OTHER = "ab12cd34ab12cd34", "0000000000000000"
@@ -56,7 +56,6 @@ def test_answers_stand_under_directives_alone() -> None:
     """What the agent may write, in reports, is none."""
     page = comms.add_report(DIRECTIVES.format("- do it"), f"approve {ID}", f"- [ ] approve {ID}\n\napprove {ID}", "t")
     assert open_answers(page) == {}
-    assert answer_lines(page) == set()
 
 
 @each_row(
@@ -95,7 +94,8 @@ def test_an_answer_names_its_line() -> None:
     """So that it can be ticked."""
     page = DIRECTIVES.format(f"- approve {ID}")
     assert open_answers(page)[ID] == Decision(ID, True, "")
-    assert open_answers(comms.tick(page, tuple(answer_lines(page)))) == {}
+    [answer] = comms.open_directives(page)
+    assert open_answers(comms.tick(page, (answer.id,))) == {}
 
 
 def test_no_report_of_the_agent_s_asks_as_the_keep_does() -> None:

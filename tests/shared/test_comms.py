@@ -8,7 +8,6 @@ import pytest
 
 from infra.shared.comms import (
     DIRECTIVES,
-    REPORTS,
     CommsError,
     add_directive,
     add_report,
@@ -16,7 +15,6 @@ from infra.shared.comms import (
     open_directives,
     report_heading,
     reports,
-    section_text,
     tick,
     with_sections,
 )
@@ -296,15 +294,6 @@ def test_a_title_is_one_line_and_says_nothing_else() -> None:
     assert reports(new) == [f"### {AT} done: a ## Directives - [ ] b <\\!-- \ufffd[1m?"]
     assert reports(new) == [report_heading(title, AT)]
     assert directives(new) == []
-
-
-def test_a_section_is_shown_without_its_heading() -> None:
-    """Blank lines around it are no part of it; a page without it is an error."""
-    assert section_text(page("\n- one\n\nmore\n"), DIRECTIVES) == "- one\n\nmore"
-    assert section_text(page(""), REPORTS) == "- [ ] of the agent"
-    assert section_text(page("- one").replace("\n", "\r\n"), DIRECTIVES) == "- one"
-    with pytest.raises(CommsError):
-        section_text("", REPORTS)
 
 
 def test_reports_are_told_apart_by_their_headings() -> None:
