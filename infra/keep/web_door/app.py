@@ -19,7 +19,7 @@ from infra.keep.eye.messages import Look, Seen
 from infra.keep.settings.schema import WebSettings
 from infra.keep.web_door.browsers import Pool
 from infra.keep.web_door.fetch import Fetched, Fetcher
-from infra.keep.web_door.judge import Judge, Tool
+from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import Outgoing, addresses_in, let_words
 from infra.keep.web_door.page import page_of
 from infra.keep.web_door.proxy import Errand
@@ -32,7 +32,7 @@ from infra.keep.web_door.worker import Readers
 from infra.shared.door import Failure, Health, Healthy
 from infra.shared.frame import one_line
 from infra.shared.secret_shapes import redacted
-from infra.shared.web import Fetch, Mode, Page, Search, SearchResults
+from infra.shared.web import Fetch, Mode, Page, Search, SearchResults, WebTool
 
 log = structlog.get_logger("web_door")
 
@@ -42,7 +42,7 @@ LIMITS = Limits(line_bytes=64 << 10, at_once=16)
 """So many pages are in memory at once."""
 MOST_SECONDS = 120.0
 """Of a look, with the wait for a browser."""
-TOOLS: dict[Mode, Tool] = {
+TOOLS: dict[Mode, WebTool] = {
     "": "fetch_page",
     "rendered": "fetch_page",
     "screenshot": "screenshot",
@@ -144,7 +144,7 @@ class WebDoor:
             return "ghost"
         return "rendered" if mode == "" and ghost.auto_trigger else ""
 
-    async def _shown(self, request: Fetch, tool: Tool) -> tuple[Fetched, Seen]:
+    async def _shown(self, request: Fetch, tool: WebTool) -> tuple[Fetched, Seen]:
         """What the browser makes of it. Raises WebRefusal."""
         if not self._pool:
             raise unavailable("there is no browser (web.browser is off)", "read it without render", retriable=False)
@@ -169,7 +169,7 @@ class WebDoor:
         made = (body, True, hashlib.sha256(body).hexdigest(), (*flags, *errand.flags), seen.headers)
         return Fetched(shown.url, shown.origin, seen.status, kind, "utf-8", "html", *made), seen
 
-    def _let(self, url: str, tool: Tool) -> Target:
+    def _let(self, url: str, tool: WebTool) -> Target:
         """Raises WebRefusal."""
         target = target_of(url)
         self._judge.let(target, tool)

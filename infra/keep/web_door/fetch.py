@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 import httpx2
 
 from infra.keep.eye.blocked import CHALLENGES
-from infra.keep.web_door.judge import Judge, Tool
+from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import after_an_answer, failed, late
 from infra.keep.web_door.robots import AGENT, Robots
 from infra.keep.web_door.target import Target, redirected
 from infra.keep.web_door.text import Kind, charset_of, kind_of, type_of
 from infra.shared.network import Address
+from infra.shared.web import WebTool
 
 Lookup = Callable[[str], Awaitable[tuple[Address, ...]]]
 """What a host's name means. Raises WebRefusal when it means nothing."""
@@ -131,7 +132,7 @@ class Fetcher:
         self._judge, self._connections, self._lookup, self._robots = judge, connections, lookup, robots
         self._seconds, self._page_bytes = seconds, page_bytes
 
-    async def fetch(self, target: Target, tool: Tool) -> Fetched:
+    async def fetch(self, target: Target, tool: WebTool) -> Fetched:
         """Raises WebRefusal."""
         try:
             async with asyncio.timeout(self._seconds):
@@ -140,14 +141,14 @@ class Fetcher:
             words = f"{target.origin} did not give the page within {self._seconds:g} s"
             raise late(words, "try again later, or use another source") from None
 
-    async def admit(self, target: Target, tool: Tool) -> tuple[str, ...]:
+    async def admit(self, target: Target, tool: WebTool) -> tuple[str, ...]:
         """Whether a browser may be sent there, which asks for it by itself: the flags of that. Raises WebRefusal."""
         flags = dict[str, None]()
         await self._admitted(target, tool, self._robots, target.host, flags)
         return tuple(flags)
 
     async def _admitted(
-        self, target: Target, tool: Tool, robots: Robots | None, asked: str, flags: dict[str, None]
+        self, target: Target, tool: WebTool, robots: Robots | None, asked: str, flags: dict[str, None]
     ) -> tuple[Address, ...]:
         """The addresses that it may be asked at. Raises WebRefusal."""
         flags.update(dict.fromkeys(self._judge.let(target, tool, asked=asked)))
@@ -157,7 +158,7 @@ class Fetcher:
         self._judge.let(target, tool, found, asked)
         return found
 
-    async def _fetch(self, target: Target, tool: Tool, robots: Robots | None) -> Fetched:
+    async def _fetch(self, target: Target, tool: WebTool, robots: Robots | None) -> Fetched:
         asked, flags = target.host, dict[str, None]()
         for redirects in range(MOST_REDIRECTS + 1):
             with after_an_answer(redirects > 0):

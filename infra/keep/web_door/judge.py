@@ -13,7 +13,6 @@ from infra.shared.network import Address, host_matches, is_inner
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
 from infra.shared.web import WebTool
 
-Tool = WebTool
 EFFECT = "execute"
 """Of all of them: an address that is asked for may carry data out."""
 PRIVATE, ALLOWED = "private_address", "allowed_domains"
@@ -27,7 +26,7 @@ class Judge(NamedTuple):
     search_origin: str = ""
     """Of web.search_url, which the PM named: `web_search` may go there wherever it is."""
 
-    def let(self, target: Target, tool: Tool, found: Sequence[Address] = (), asked: str = "") -> tuple[str, ...]:
+    def let(self, target: Target, tool: WebTool, found: Sequence[Address] = (), asked: str = "") -> tuple[str, ...]:
         """Flags for the trace. Asked twice: before the name is looked up, and with all that it was `found` to mean.
         `asked`: the host that the agent named, which another one may come from by a redirect. Raises WebRefusal."""
         number, rule = self._rule(target.host, tool, found)
@@ -70,7 +69,7 @@ class Judge(NamedTuple):
         named = (*self.allowed_domains, *(domain for rule in rules for domain in rule.domains))
         return host_matches(named, host)
 
-    def _rule(self, host: str, tool: Tool | None, found: Sequence[Address]) -> tuple[int, Rule]:
+    def _rule(self, host: str, tool: WebTool | None, found: Sequence[Address]) -> tuple[int, Rule]:
         """The first rule that matches the host, with 0 for the default. Without a tool, of those about hosts alone."""
         for number, rule in enumerate(self.policy.rules, 1):
             if rule.commands or rule.paths or (rule.effects and not (tool and EFFECT in rule.effects)):

@@ -14,9 +14,10 @@ import socket
 from typing import Literal
 
 from infra.keep.web_door.fetch import CONNECT_SECONDS, Lookup
-from infra.keep.web_door.judge import Judge, Tool
+from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.refusal import WebRefusal, denied, failed, invalid
 from infra.keep.web_door.target import Target, target_of
+from infra.shared.web import WebTool
 
 HEAD_BYTES, PIECE = 64 << 10, 64 << 10
 HEAD_SECONDS, IDLE_SECONDS = 10.0, 30.0
@@ -41,7 +42,7 @@ _NO_BODY = b"\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 class Errand:
     """What the look that is under way may still do, and what was refused to it."""
 
-    def __init__(self, asked: str, tool: Tool = "fetch_page", down: int = DOWN_BYTES, up: int = UP_BYTES) -> None:
+    def __init__(self, asked: str, tool: WebTool = "fetch_page", down: int = DOWN_BYTES, up: int = UP_BYTES) -> None:
         """`asked`: the host that the agent named; `tool`: what it called."""
         self.asked, self.tool, self._left = asked, tool, {"down": down, "up": up}
         self.flags = dict[str, None]()

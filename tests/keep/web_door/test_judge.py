@@ -11,18 +11,18 @@ from ipaddress import ip_address
 import pytest
 
 from infra.keep.allowance import Allowance
-from infra.keep.web_door.judge import Judge, Tool
+from infra.keep.web_door.judge import Judge
 from infra.keep.web_door.outgoing import FREE_CHARS, MOST_IN_TEXT, SECONDS_A_CHAR, Outgoing, addresses_in, let_words
 from infra.keep.web_door.refusal import WebRefusal
 from infra.keep.web_door.target import target_of
 from infra.shared.policy import ALLOW, ASK, DENY, Policy, Rule
-from infra.shared.web import MOST_URL_CHARS
+from infra.shared.web import MOST_URL_CHARS, WebTool
 from tests.shared.rows import each_row
 
 PUBLIC = "93.184.215.14"
 
 
-def verdict(judge: Judge, url: str, found: str = PUBLIC, tool: Tool = "fetch_page", asked: str = "") -> str:
+def verdict(judge: Judge, url: str, found: str = PUBLIC, tool: WebTool = "fetch_page", asked: str = "") -> str:
     """The flags when it may be reached, else the kind of refusal and the first flag."""
     try:
         target = target_of(url)
