@@ -215,6 +215,7 @@ def _run_lines(run: dict[str, Any]) -> Iterator[str]:
 
 
 def row_of(step: Step) -> StepRow:
+    """A result is given for a call, and for what failed."""
     facts = step.facts
     took = f"{facts['duration_ms']} ms" if "duration_ms" in facts else ""
     result, is_bad = "", False

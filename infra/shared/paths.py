@@ -101,7 +101,7 @@ class Paths(msgspec.Struct, frozen=True):
 
     @property
     def picture(self) -> str:
-        """What the browser shows, or showed last (`shared.web.pictured`)."""
+        """What the browser shows, or showed last (`shared.web.shown`)."""
         return f"{self.var}/picture"
 
     @property

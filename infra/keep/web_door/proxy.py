@@ -134,7 +134,7 @@ class Proxy:
 
 
 def _asked(whole: bytes) -> tuple[Target, bytes, int]:
-    """Of whom; what he is sent, which is nothing for a connection that is not read; and how much may follow. Raises
+    """The target; the head to send to it, empty for a tunnel; and how many bytes of body may follow. Raises
     WebRefusal."""
     asked, *lines = whole.decode("latin-1").split("\r\n")[:-2]
     found = _ASKED.fullmatch(asked)
